@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use millrace_schema::{
-    AttributeColumn, Column, ColumnType, Expr, Identifier, Presence, Table, TableKind, View,
-    attribute_column, laid_out, trace_id_view,
+    AttributeColumn, Column, ColumnType, Expr, Identifier, OwnColumn, Presence, Table, TableKind,
+    View, attribute_column, laid_out, trace_id_view,
 };
 
 use crate::names::{ClusterName, TableName};
@@ -75,10 +75,12 @@ impl DeclaredTable {
         if paths.is_empty() { column.ty.to_string() } else { format!("JSON({})", paths.join(", ")) }
     }
 
-    /// The columns the server computes from attributes, where the table has attributes.
-    pub fn own_columns(&self) -> impl Iterator<Item = &millrace_schema::Materialized> {
+    /// The columns the server computes from attributes, where the table has attributes: those for
+    /// its reader, then a user's own.
+    pub fn own_columns(&self) -> impl Iterator<Item = OwnColumn<'_>> {
         let has_attributes = self.table.kind != TableKind::TraceIdTs;
-        self.options.layout.materialized.iter().filter(move |_| has_attributes)
+        let own = self.options.layout.materialized.iter().filter(move |_| has_attributes);
+        self.table.computed.iter().map(OwnColumn::from).chain(own.map(OwnColumn::from))
     }
 }
 

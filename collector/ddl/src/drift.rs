@@ -362,7 +362,7 @@ fn of_columns(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
         .map(|column| (column.name, declared.column_type(column), Severity::Breaking));
     let own = declared
         .own_columns()
-        .map(|column| (column.name.as_str(), column.ty.type_name().to_owned(), Severity::Notice));
+        .map(|column| (column.name, column.ty.type_name().to_owned(), Severity::Notice));
     let mut found = Vec::new();
     for (column, wanted, severity) in inserted.chain(own) {
         let object = name.to_string();
@@ -385,7 +385,7 @@ fn of_columns(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
         }
     }
     for ObservedColumn { name: column, ty, .. } in &live.columns {
-        let is_own = declared.own_columns().any(|own| own.name.as_str() == column);
+        let is_own = declared.own_columns().any(|own| own.name == column);
         if table.column(column).is_none() && !is_own {
             let kind = DriftKind::ExtraColumn { column: column.clone(), live: ty.clone() };
             found.push(notice(name, kind));

@@ -68,7 +68,7 @@ pub use migrate::{
 };
 pub use millrace_schema::{
     AttributeColumn, AttributeIndex, AttributePath, Attributes, BodyIndex, Compression, Identifier,
-    IdentifierError, Layout, Materialized, Order, OwnType, Partition, Presence, TableKind,
+    IdentifierError, Layout, Materialized, Order, OwnType, Partition, Presence, Reader, TableKind,
     TypedPath,
 };
 pub use names::{ClusterName, KeeperPath, NameError, ReplicaName, StorageName, TableName};

@@ -352,7 +352,7 @@ fn in_table(table: &DeclaredTable, cluster: Option<&ClusterName>, kind: &DriftKi
             metadata("create the table", render::create_table(table, cluster))
         }
         DriftKind::MissingColumn { column: missing, declared } => {
-            let own = table.own_columns().find(|own| own.name.as_str() == missing);
+            let own = table.own_columns().find(|own| own.name == missing);
             if let Some(own) = own {
                 let statement = render::add_own_column(table, cluster, own);
                 return metadata(format!("add computed column {missing} ({declared})"), statement);

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use millrace_ddl::render::{create_all, insert_statement};
 use millrace_ddl::{
-    Attributes, Declared, Engine, Identifier, Replication, Signals, TableOptions, Ttl,
+    Attributes, Declared, Engine, Identifier, Layout, Reader, Replication, Signals, TableOptions,
+    Ttl,
 };
 
 fn name(text: &str) -> Identifier {
@@ -48,6 +49,19 @@ fn json_tables_are_as_committed() {
 #[test]
 fn map_tables_are_as_committed() {
     assert_snapshot("map.sql", &create(&declared(Attributes::Map, Engine::MergeTree, "0s")));
+}
+
+/// Guarantee: the tables of the Collector's exporter from 0.151 on, and those of ClickStack.
+#[test]
+fn tables_for_each_reader_are_as_committed() {
+    let readers = [("otel-0.151.sql", Reader::Otel151), ("clickstack.sql", Reader::ClickStack)];
+    for (file, reader) in readers {
+        let layout = Layout { reader, ..Layout::default() };
+        let options =
+            TableOptions { attributes: Attributes::Map, layout, ..TableOptions::default() };
+        let declared = Declared::uniform(name("telemetry"), name("acme"), Signals::ALL, &options);
+        assert_snapshot(file, &create(&declared));
+    }
 }
 
 /// Guarantee: Keeper paths that differ by table, on every server of a cluster.

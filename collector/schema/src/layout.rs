@@ -11,6 +11,7 @@ use std::str::FromStr;
 
 use crate::identifier::Identifier;
 use crate::kind::TableKind;
+use crate::reader::{Computed, Reader};
 use crate::table::{Codec, Expr, Index, IndexKind, Table};
 use crate::tables::table;
 use crate::types::Attributes;
@@ -25,6 +26,8 @@ pub const MAX_OWN_COLUMNS: usize = 32;
 /// How the rows of a signal are laid out. The default is what was measured best for all-round use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
+    /// For whose queries.
+    pub reader: Reader,
     /// How rows are cut into partitions.
     pub partition: Partition,
     /// How rows are sorted inside them.
@@ -51,6 +54,7 @@ pub struct Layout {
 impl Default for Layout {
     fn default() -> Self {
         Self {
+            reader: Reader::default(),
             partition: Partition::default(),
             order: Order::default(),
             compression: Compression::default(),
@@ -236,6 +240,8 @@ pub enum OwnType {
     Integer,
     /// `Float64`; 0 where it is missing or no number.
     Float,
+    /// `UInt64`; 1 where it is missing, no number, or less.
+    Factor,
 }
 
 impl OwnType {
@@ -247,6 +253,7 @@ impl OwnType {
             Self::Text => "String",
             Self::Integer => "Int64",
             Self::Float => "Float64",
+            Self::Factor => "UInt64",
         }
     }
 }
@@ -262,6 +269,33 @@ pub struct Materialized {
     pub path: AttributePath,
     /// The column's type.
     pub ty: OwnType,
+}
+
+/// A column that the server computes from an attribute: a user's own, or one for a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnColumn<'a> {
+    /// Name, unquoted. A reader's may hold dots.
+    pub name: &'a str,
+    /// Where the attribute is.
+    pub column: AttributeColumn,
+    /// The attribute's name.
+    pub path: &'a str,
+    /// The column's type.
+    pub ty: OwnType,
+}
+
+impl<'a> From<&'a Materialized> for OwnColumn<'a> {
+    fn from(own: &'a Materialized) -> Self {
+        let Materialized { name, column, path, ty } = own;
+        Self { name: name.as_str(), column: *column, path: path.as_str(), ty: *ty }
+    }
+}
+
+impl From<&Computed> for OwnColumn<'_> {
+    fn from(computed: &Computed) -> Self {
+        let Computed { name, column, path, ty } = *computed;
+        Self { name, column, path, ty }
+    }
 }
 
 /// Why a layout does not fit its signal.
@@ -321,7 +355,9 @@ impl Layout {
                 return Err(LayoutError::NoSuchAttributes { field, kind });
             }
         }
-        self.check_names(&table(kind, attributes))
+        let mut shape = table(kind, attributes);
+        self.reader.adapt(&mut shape);
+        self.check_names(&shape)
     }
 
     fn check_names(&self, shape: &Table) -> Result<(), LayoutError> {
@@ -337,7 +373,8 @@ impl Layout {
         }
         for (at, own) in self.materialized.iter().enumerate() {
             let is_repeated = self.materialized[..at].iter().any(|other| other.name == own.name);
-            if is_repeated || shape.column(own.name.as_str()).is_some() {
+            let is_readers = shape.computed.iter().any(|other| other.name == own.name.as_str());
+            if is_repeated || is_readers || shape.column(own.name.as_str()).is_some() {
                 let name = own.name.to_string();
                 return Err(LayoutError::NameTaken { field: "materialized", name });
             }
@@ -352,11 +389,12 @@ fn overlaps(one: &str, other: &str) -> bool {
     long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// One table in one attribute variant and layout. Its columns and their order are those of
-/// [`table`] in every layout.
+/// One table in one attribute variant and layout. The columns that an insert names, and their
+/// order, are those of [`table`] in every layout.
 #[must_use]
 pub fn laid_out(kind: TableKind, attributes: Attributes, layout: &Layout) -> Table {
     let mut shape = table(kind, attributes);
+    layout.reader.adapt(&mut shape);
     let day = shape.partition_by;
     shape.partition_by = match (layout.partition, day) {
         (Partition::Day, day) => day,
@@ -382,9 +420,12 @@ fn order_by_time(shape: &mut Table) {
     }) else {
         return;
     };
-    shape.order_by.insert(0, Expr::ToStartOfHour(time));
+    let hour = Expr::ToStartOfHour(time);
+    // A reader's order may have it further behind; the server takes no expression twice.
+    shape.order_by.retain(|expr| *expr != hour);
+    shape.order_by.insert(0, hour);
     if !shape.primary_key.is_empty() {
-        shape.primary_key.insert(0, Expr::ToStartOfHour(time));
+        shape.primary_key.insert(0, hour);
     }
 }
 
@@ -407,7 +448,7 @@ fn lay_indexes(shape: &mut Table, layout: &Layout) {
     }
     shape.indexes.retain_mut(|index| match (index.expr, index.kind) {
         (Expr::Column("TraceId"), _) => layout.trace_id_index == Presence::Kept,
-        (Expr::Column("Body"), _) => match layout.body_index {
+        (Expr::Column("Body") | Expr::Lower("Body"), _) => match layout.body_index {
             BodyIndex::Tokens => true,
             BodyIndex::Text => {
                 index.kind = IndexKind::TextOfWords;

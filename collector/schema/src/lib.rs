@@ -11,6 +11,7 @@
 mod identifier;
 mod kind;
 mod layout;
+mod reader;
 mod reasons;
 mod table;
 mod tables;
@@ -20,9 +21,10 @@ pub use identifier::{Identifier, IdentifierError, MAX_IDENTIFIER_BYTES};
 pub use kind::TableKind;
 pub use layout::{
     AttributeColumn, AttributeIndex, AttributePath, BodyIndex, Compression, Layout, LayoutError,
-    MAX_OWN_COLUMNS, MAX_PATH_BYTES, Materialized, Order, OwnType, Partition, PathError, Presence,
-    TypedPath, attribute_column, laid_out,
+    MAX_OWN_COLUMNS, MAX_PATH_BYTES, Materialized, Order, OwnColumn, OwnType, Partition, PathError,
+    Presence, TypedPath, attribute_column, laid_out,
 };
+pub use reader::{Computed, Reader};
 pub use reasons::{codec_reason, column_reason, index_reason};
 pub use table::{Codec, Column, Expr, Index, IndexKind, Origin, Table, View};
 pub use tables::{table, tables, trace_id_view};

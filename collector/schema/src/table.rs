@@ -1,6 +1,7 @@
 //! What a table is made of: columns, keys, indexes and codecs, all as data.
 
 use crate::kind::TableKind;
+use crate::reader::Computed;
 use crate::types::{Attributes, ColumnType};
 
 /// An expression over one column, as keys, indexes, defaults and TTLs need it.
@@ -20,6 +21,12 @@ pub enum Expr {
     MapValues(&'static str),
     /// `JSONAllPaths(column)`
     JsonAllPaths(&'static str),
+    /// `lower(column)`
+    Lower(&'static str),
+    /// `cityHash64(column)`
+    CityHash64(&'static str),
+    /// `toStartOfFiveMinutes(column)`
+    ToStartOfFiveMinutes(&'static str),
     /// `toStartOfHour(column)`
     ToStartOfHour(&'static str),
     /// `toMonday(column)`
@@ -128,6 +135,8 @@ pub struct Table {
     pub attributes: Attributes,
     /// Columns in order.
     pub columns: Vec<Column>,
+    /// Columns that the server computes from attributes, for whom the table is made.
+    pub computed: Vec<Computed>,
     /// Data-skipping indexes.
     pub indexes: Vec<Index>,
     /// Partition key: one day, by the server's time zone.

@@ -76,6 +76,6 @@ pub use status::{LagStatus, PodCount, TallyCounted, TallyPart, TallyStatus};
 pub use table::{
     AttributeIndex, AttributeOf, Attributes, BodyIndex, Compression as TableCompression, Engine,
     Indexes, Layout, Materialized, MaterializedType, OrderBy, PartitionBy as TablePartitionBy,
-    Replication, Storage, TableSettings, TypedPath,
+    Reader as TableReader, Replication, Storage, TableSettings, TypedPath,
 };
 pub use topic::{TelemetryTopic, TelemetryTopicSpec, TelemetryTopicStatus};

@@ -102,6 +102,11 @@ pub struct Storage {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Layout {
+    /// For whose queries the tables are: Otel (the Collector's exporter up to 0.150, and what reads
+    /// its tables), Otel-0.151 (the same from 0.151 on) or ClickStack (HyperDX). Columns and indexes
+    /// of existing tables follow a change; their order stays.
+    #[serde(default)]
+    pub reader: Reader,
     /// Partitions by Day, Week (from Monday), Month, or Whole (not at all). Whole partitions expire
     /// at once, as files unlinked. Can't be changed afterwards.
     #[serde(default)]
@@ -144,6 +149,19 @@ pub struct Layout {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub materialized: Vec<Materialized>,
+}
+
+/// For whose queries tables are made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Reader {
+    /// The Collector's exporter up to 0.150.
+    #[default]
+    Otel,
+    /// The Collector's exporter from 0.151 on.
+    #[serde(rename = "Otel-0.151")]
+    Otel151,
+    /// HyperDX.
+    ClickStack,
 }
 
 /// How rows are partitioned.

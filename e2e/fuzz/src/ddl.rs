@@ -12,7 +12,7 @@ use std::str::FromStr;
 use millrace_ddl::{
     AttributeColumn, AttributeIndex, AttributePath, Attributes, BodyIndex, Compression, Declared,
     Engine, Identifier, Layout, Loss, Materialized, Move, Observed, ObservedColumn, ObservedTable,
-    Order, Origin, OwnType, Partition, Presence, Replication, Signals, Storage, TableKind,
+    Order, Origin, OwnType, Partition, Presence, Reader, Replication, Signals, Storage, TableKind,
     TableOptions, Ttl, TypedPath, origin, plan, render,
 };
 
@@ -193,7 +193,9 @@ fn layout(b: u8, own: u8, lines: &mut Lines<'_>) -> Option<Layout> {
         let path: AttributePath = lines.next("dflt.typed")?;
         typed_paths.push(TypedPath { column, path, is_repeating: b & 1 == 0 });
     }
+    let readers = [Reader::Otel, Reader::Otel151, Reader::ClickStack];
     Some(Layout {
+        reader: readers[usize::from(own >> 3) % 3],
         partition: [Partition::Day, Partition::Week, Partition::Month, Partition::Whole]
             [usize::from(b >> 1) % 4],
         order: [Order::ServiceFirst, Order::TimeFirst][usize::from(b >> 3) % 2],

@@ -10,8 +10,8 @@ use millrace_ddl::render::{create_all, drop_all, insert_statement};
 use millrace_ddl::{
     AttributeColumn, AttributeIndex, Attributes, BodyIndex, Compression, Declared,
     Engine as TableEngine, Layout, Materialized, MigrateOptions, Move, Observed, Order, OwnType,
-    Partition, Presence, Replication, Severity, Signals, Storage, TableOptions, Ttl, TypedPath,
-    migrate, observe_all, plan, verify,
+    Partition, Presence, Reader, Replication, Severity, Signals, Storage, TableOptions, Ttl,
+    TypedPath, migrate, observe_all, plan, verify,
 };
 use millrace_stack::clickhouse::{Engine, EngineOptions};
 use proptest::prelude::*;
@@ -48,13 +48,15 @@ fn any_layout() -> impl Strategy<Value = Layout> {
             path: path.parse().unwrap(),
             ty,
         });
+    let reader = prop::sample::select(vec![Reader::Otel, Reader::Otel151, Reader::ClickStack]);
+    let partition = prop::sample::select(vec![
+        Partition::Day,
+        Partition::Week,
+        Partition::Month,
+        Partition::Whole,
+    ]);
     (
-        prop::sample::select(vec![
-            Partition::Day,
-            Partition::Week,
-            Partition::Month,
-            Partition::Whole,
-        ]),
+        (reader, partition),
         prop::sample::select(vec![Order::ServiceFirst, Order::TimeFirst]),
         prop::sample::select(vec![Compression::Zstd, Compression::ZstdHigher, Compression::Lz4]),
         prop::sample::select(vec![BodyIndex::Tokens, BodyIndex::Text, BodyIndex::LeftOut]),
@@ -68,8 +70,10 @@ fn any_layout() -> impl Strategy<Value = Layout> {
         prop::collection::vec(typed, 0..3),
         prop::collection::vec(own, 0..3),
     )
-        .prop_map(|(partition, order, compression, body, attribute, present, typed, own)| {
+        .prop_map(|(whose, order, compression, body, attribute, present, typed, own)| {
+            let (reader, partition) = whose;
             Layout {
+                reader,
                 partition,
                 order,
                 compression,
@@ -316,6 +320,42 @@ fn own_columns_never_refuse_a_row() {
         );
         assert_eq!(engine.query(&query).unwrap(), "net.port\t2", "{database}");
     }
+}
+
+/// Scenario: tables for one reader, with rows; then for another. Guarantee: its columns and indexes
+/// are added, and computed for the rows that were there; nothing is dropped; what can't change in
+/// place, the order of points and the former index, is named and left.
+#[test]
+fn a_change_of_reader_adds_what_it_can_and_names_the_rest() {
+    let engine = Engine::start(EngineOptions::default()).unwrap();
+    let client = client(&engine);
+    let declared = |reader| {
+        let layout = Layout { reader, ..Layout::default() };
+        let options =
+            TableOptions { attributes: Attributes::Map, layout, ..TableOptions::default() };
+        Declared::uniform(path_name("db"), path_name("otel"), Signals::ALL, &options)
+    };
+    let options = MigrateOptions::new("test");
+    block_on(migrate(&client, &declared(Reader::Otel), &options)).unwrap();
+    let insert = |table: &str, column: &str, key: &str| {
+        format!("INSERT INTO db.{table} (Timestamp, {column}) VALUES (now64(9), map('{key}', '7'))")
+    };
+    engine.query(&insert("otel_logs", "ResourceAttributes", "k8s.pod.name")).unwrap();
+    engine.query(&insert("otel_traces", "SpanAttributes", "SampleRate")).unwrap();
+    let done = block_on(migrate(&client, &declared(Reader::ClickStack), &options)).unwrap();
+    for (query, value) in [
+        ("SELECT `__hdx_materialized_k8s.pod.name` FROM db.otel_logs", "7"),
+        ("SELECT SampleRate FROM db.otel_traces", "7"),
+        ("SELECT count() FROM db.otel_logs WHERE TimestampTime > 0", "1"),
+    ] {
+        assert_eq!(engine.query(query).unwrap(), value, "{query}");
+    }
+    let drift: Vec<String> = done.drift.iter().map(ToString::to_string).collect();
+    let (order, rest): (Vec<_>, Vec<_>) =
+        drift.iter().partition(|drift| drift.contains("sorting key is"));
+    assert_eq!((order.len(), rest.len()), (5, 1), "{drift:?}");
+    assert_eq!(*rest[0], "db.otel_logs: index idx_body is not declared");
+    assert!(done.drift.iter().all(|drift| drift.severity == Severity::Notice), "{drift:?}");
 }
 
 fn path_name(text: &str) -> millrace_ddl::Identifier {

@@ -1,6 +1,7 @@
 //! `xtask conformance`: ours and the OpenTelemetry Collector's on the same topics and tables,
-//! compared, and Rotel's topics read. Apart from `xtask test`, since the Collector is built from its
-//! Go modules. Rotel is left out, and it is said why, where its package has no build that runs.
+//! compared; tables for readers beside the exporter's; Rotel's topics read. Apart from `xtask test`,
+//! since the Collector is built from its Go modules. Rotel is left out, and it is said why, where
+//! its package has no build that runs.
 
 use anyhow::Result;
 use millrace_stack::paths::Paths;
@@ -13,6 +14,7 @@ pub(crate) fn run() -> Result<()> {
     relabel::run(&relabel::Options::default())?;
     build::binaries(build::Collectors::Default)?;
     otelcol::build(&Paths::from_env()?, &say::progress())?;
+    suite("conformance_readers")?;
     suite("conformance_otelcol")?;
     match rotel::agent() {
         Ok(_) => suite("conformance_rotel"),

@@ -1,7 +1,7 @@
 //! `ALTER`: what brings an existing table nearer to its declaration. The two that drop something
 //! name it, and are only planned for a name that a person gave.
 
-use millrace_schema::{Column, Index, Materialized};
+use millrace_schema::{Column, Index, OwnColumn};
 
 use super::create::{column, own_column};
 use super::expression::{codec, index, ttl};
@@ -30,7 +30,7 @@ pub(crate) fn add_column(
 pub(crate) fn add_own_column(
     table: &DeclaredTable,
     cluster: Option<&ClusterName>,
-    missing: &Materialized,
+    missing: OwnColumn<'_>,
 ) -> Statement {
     let what = format!("ADD COLUMN IF NOT EXISTS {}", own_column(table, missing));
     alter(&table.name, cluster, &what)

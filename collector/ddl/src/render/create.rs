@@ -1,6 +1,6 @@
 //! `CREATE`: database, tables, view. Every statement may be run again without effect.
 
-use millrace_schema::{Column, Identifier, Materialized, Origin, TableKind};
+use millrace_schema::{Column, Identifier, Origin, OwnColumn, TableKind};
 
 use super::companion::{create_distributed, create_rollup, create_rollup_view};
 use super::engine::{engine_of, settings};
@@ -90,11 +90,11 @@ pub(super) fn column(table: &DeclaredTable, column: &Column) -> String {
     format!("{} {}{default}{}", quote(name), table.column_type(column), codec(*packing))
 }
 
-/// `name type MATERIALIZED expr CODEC(...)`, of a user's own.
-pub(super) fn own_column(table: &DeclaredTable, column: &Materialized) -> String {
+/// `name type MATERIALIZED expr CODEC(...)`, of a user's own or for a reader.
+pub(super) fn own_column(table: &DeclaredTable, column: OwnColumn<'_>) -> String {
     let holder = column.column.name(table.table.kind).unwrap_or_default();
     let value = own(table.options.attributes, holder, column);
-    let name = quote(column.name.as_str());
+    let name = quote(column.name);
     format!("{name} {} MATERIALIZED {value} CODEC(ZSTD(1))", column.ty.type_name())
 }
 

@@ -1,7 +1,7 @@
 //! Expressions, codecs, indexes and intervals as text: quoted for statements we send, and in the
 //! server's own unquoted spelling for comparing with what it tells.
 
-use millrace_schema::{Attributes, Codec, Expr, Index, IndexKind, Materialized, OwnType};
+use millrace_schema::{Attributes, Codec, Expr, Index, IndexKind, OwnColumn, OwnType};
 
 use super::{literal, quote};
 use crate::options::{Move, TableOptions};
@@ -16,6 +16,9 @@ fn call(expr: Expr, spell: impl Fn(&str) -> String) -> String {
         Expr::MapKeys(column) => ("mapKeys", column),
         Expr::MapValues(column) => ("mapValues", column),
         Expr::JsonAllPaths(column) => ("JSONAllPaths", column),
+        Expr::Lower(column) => ("lower", column),
+        Expr::CityHash64(column) => ("cityHash64", column),
+        Expr::ToStartOfFiveMinutes(column) => ("toStartOfFiveMinutes", column),
         Expr::ToStartOfHour(column) => ("toStartOfHour", column),
         Expr::ToMonday(column) => ("toMonday", column),
         Expr::ToYearMonth(column) => ("toYYYYMM", column),
@@ -118,8 +121,8 @@ fn index_kind(kind: IndexKind) -> String {
 
 /// What a column of a user's own is computed from. Never fails: a missing attribute, or one that is
 /// no number where a number is wanted, gives the type's zero, so that no record is refused for it.
-pub(super) fn own(attributes: Attributes, holder: &str, own: &Materialized) -> String {
-    let path = own.path.as_str();
+pub(super) fn own(attributes: Attributes, holder: &str, own: OwnColumn<'_>) -> String {
+    let path = own.path;
     let text = match attributes {
         Attributes::Json => format!("ifNull(toString({}.{}), '')", quote(holder), quote(path)),
         Attributes::Map => format!("{}[{}]", quote(holder), literal(path)),
@@ -128,5 +131,6 @@ pub(super) fn own(attributes: Attributes, holder: &str, own: &Materialized) -> S
         OwnType::Name | OwnType::Text => text,
         OwnType::Integer => format!("toInt64OrZero({text})"),
         OwnType::Float => format!("toFloat64OrZero({text})"),
+        OwnType::Factor => format!("greatest(toUInt64OrZero({text}), 1)"),
     }
 }

@@ -47,6 +47,7 @@ pub(super) fn logs(attributes: Attributes) -> Table {
         kind: TableKind::Logs,
         attributes,
         columns,
+        computed: Vec::new(),
         indexes: log_indexes(attributes),
         partition_by: day,
         primary_key: vec![Expr::Column("ServiceName"), seconds],

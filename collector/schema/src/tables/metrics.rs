@@ -37,6 +37,7 @@ pub(super) fn metrics(kind: TableKind, attributes: Attributes) -> Table {
         kind,
         attributes,
         columns,
+        computed: Vec::new(),
         indexes: map_indexes(
             attributes,
             [

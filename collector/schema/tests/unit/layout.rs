@@ -18,7 +18,10 @@ fn own(name: &str, column: AttributeColumn) -> Materialized {
 
 fn every_layout() -> Vec<Layout> {
     let mut all = Vec::new();
-    for partition in [Partition::Day, Partition::Week, Partition::Month, Partition::Whole] {
+    let readers = [Reader::Otel, Reader::Otel151, Reader::ClickStack];
+    let partitions = [Partition::Day, Partition::Week, Partition::Month, Partition::Whole];
+    let both = readers.into_iter().flat_map(|reader| partitions.map(|each| (reader, each)));
+    for (reader, partition) in both {
         for order in [Order::ServiceFirst, Order::TimeFirst] {
             for compression in [Compression::Zstd, Compression::ZstdHigher, Compression::Lz4] {
                 for body_index in [BodyIndex::Tokens, BodyIndex::Text, BodyIndex::LeftOut] {
@@ -29,6 +32,7 @@ fn every_layout() -> Vec<Layout> {
                         AttributeIndex::Text,
                     ] {
                         all.push(Layout {
+                            reader,
                             partition,
                             order,
                             compression,
@@ -138,4 +142,63 @@ fn attribute_names_are_checked() {
     for bad in ["", ".", "a.", ".a", "a..b", "1a", "a b", "a`b", "a'b", "a\\", "a\"", "ä", &long] {
         assert!(bad.parse::<AttributePath>().is_err(), "{bad}");
     }
+}
+
+/// Scenario: the tables for each reader. Guarantee: what its queries and its own writer stand on:
+/// the column of whole seconds where it filters by it and nowhere else, its names as columns, its
+/// order, its index of words in any case.
+#[test]
+fn a_readers_tables_are_as_its_own() {
+    let of = |reader, kind, attributes| {
+        laid_out(kind, attributes, &Layout { reader, ..Layout::default() })
+    };
+    let logs = of(Reader::Otel151, TableKind::Logs, Attributes::Map);
+    assert!(logs.column("TimestampTime").is_none());
+    assert_eq!(logs.ttl_from, Expr::ToDateTime("Timestamp"));
+    let five_minutes = Expr::ToStartOfFiveMinutes("Timestamp");
+    let front = [five_minutes, Expr::Column("ServiceName")];
+    assert_eq!(logs.order_by, [front[0], front[1], Expr::Column("Timestamp")]);
+    assert!(logs.computed.iter().any(|own| own.name == "__otel_materialized_k8s.pod.name"));
+    assert!(logs.indexes.iter().any(|index| index.name == "idx_event_name"));
+    assert_eq!(of(Reader::Otel151, TableKind::Logs, Attributes::Json).primary_key, front);
+    let hdx = of(Reader::ClickStack, TableKind::Logs, Attributes::Map);
+    assert!(hdx.column("TimestampTime").is_some());
+    assert_eq!(hdx.computed.len(), 8);
+    for table in [&logs, &hdx] {
+        let body: Vec<_> =
+            table.indexes.iter().filter(|index| index.name.contains("body")).collect();
+        assert_eq!((body.len(), body[0].expr), (1, Expr::Lower("Body")));
+    }
+    let spans = of(Reader::ClickStack, TableKind::Traces, Attributes::Map);
+    let names: Vec<_> = spans.computed.iter().map(|own| own.name).collect();
+    assert_eq!(names, ["__hdx_materialized_rum.sessionId", "SampleRate"]);
+    for reader in [Reader::Otel151, Reader::ClickStack] {
+        let points = of(reader, TableKind::MetricsSum, Attributes::Map);
+        assert_eq!(points.order_by[2], Expr::ToStartOfHour("TimeUnix"));
+        assert_eq!(points.order_by[3], Expr::CityHash64("Attributes"));
+        let json = of(reader, TableKind::MetricsSum, Attributes::Json);
+        assert_eq!(json.order_by.len(), 4, "JSON can't be hashed");
+    }
+}
+
+/// Scenario: an index of words instead of tokens, none, and a user's column named as a reader's.
+/// Guarantee: the index over small letters follows; the name is refused.
+#[test]
+fn choices_hold_for_a_readers_tables_too() {
+    let layout =
+        |body_index| Layout { reader: Reader::ClickStack, body_index, ..Layout::default() };
+    let body = |body_index| {
+        let table = laid_out(TableKind::Logs, Attributes::Map, &layout(body_index));
+        let found = table.indexes.iter().find(|index| index.name == "idx_lower_body").copied();
+        found.map(|index| index.kind)
+    };
+    assert_eq!(body(BodyIndex::Text), Some(IndexKind::TextOfWords));
+    assert_eq!(body(BodyIndex::LeftOut), None);
+    let taken = Layout {
+        materialized: vec![own("SampleRate", AttributeColumn::Record)],
+        ..layout(BodyIndex::Tokens)
+    };
+    let refused = taken.check(TableKind::Traces, Attributes::Map).unwrap_err();
+    assert!(refused.to_string().contains("SampleRate"), "{refused}");
+    assert_eq!(taken.check(TableKind::Logs, Attributes::Map), Ok(()));
 }

@@ -9,6 +9,9 @@ fn named(expr: Expr) -> &'static str {
     match expr {
         Expr::Whole => "ServiceName",
         Expr::JsonAllPaths(name)
+        | Expr::Lower(name)
+        | Expr::CityHash64(name)
+        | Expr::ToStartOfFiveMinutes(name)
         | Expr::ToStartOfHour(name)
         | Expr::ToMonday(name)
         | Expr::ToYearMonth(name)

@@ -79,6 +79,7 @@ fn laid_out(
     layout: &crds::Layout,
 ) -> Result<ddl::Layout, StepError> {
     let crds::Layout {
+        reader,
         partition_by,
         order_by,
         compression,
@@ -94,6 +95,11 @@ fn laid_out(
         false => ddl::Presence::LeftOut,
     };
     Ok(ddl::Layout {
+        reader: match reader {
+            crds::TableReader::Otel => ddl::Reader::Otel,
+            crds::TableReader::Otel151 => ddl::Reader::Otel151,
+            crds::TableReader::ClickStack => ddl::Reader::ClickStack,
+        },
         partition: match partition_by {
             crds::TablePartitionBy::Day => ddl::Partition::Day,
             crds::TablePartitionBy::Week => ddl::Partition::Week,

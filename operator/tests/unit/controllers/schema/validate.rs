@@ -37,8 +37,8 @@ fn storage_and_layout_arrive_in_the_declaration() {
     let text = "clickhouse: {endpoints: ['http://c:8123'], cluster: '{cluster}', distributed: \
                 shards}, signals: {traces: {engine: ReplacingMergeTree, ttl: 90d, storage: \
                 {policy: hot_cold, moveAfter: 7d, moveTo: cold}, layout: {partitionBy: Week, \
-                orderBy: TimeFirst, compression: LZ4, indexes: {attributes: Text, traceId: \
-                false}, traceLookup: false, rollup: true, typedPaths: [{from: Resource, path: \
+                orderBy: TimeFirst, reader: ClickStack, compression: LZ4, indexes: {attributes: \
+                Text, traceId: false}, traceLookup: false, rollup: true, typedPaths: [{from: Resource, path: \
                 k8s.pod.name}], materialized: [{name: Code, from: Record, path: http.code, \
                 type: Integer}]}}, logs: {layout: {indexes: {body: Text}}}}";
     let declared = validate(&schema(text)).unwrap();
@@ -51,6 +51,7 @@ fn storage_and_layout_arrive_in_the_declaration() {
     assert_eq!(traces.storage.policy.unwrap().to_string(), "hot_cold");
     let pod = |text: &str| text.parse().unwrap();
     let expected = ddl::Layout {
+        reader: ddl::Reader::ClickStack,
         partition: ddl::Partition::Week,
         order: ddl::Order::TimeFirst,
         compression: ddl::Compression::Lz4,

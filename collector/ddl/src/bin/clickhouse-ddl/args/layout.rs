@@ -4,12 +4,15 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use millrace_ddl::{
     AttributeColumn, AttributeIndex, BodyIndex, Compression, Layout, Materialized, Move, Order,
-    OwnType, Partition, Presence, Storage, StorageName, Ttl, TypedPath,
+    OwnType, Partition, Presence, Reader, Storage, StorageName, Ttl, TypedPath,
 };
 
 /// How tables lie on disk.
 #[derive(Debug, Args)]
 pub(super) struct LayoutFlags {
+    /// For whose queries: each reader's tables have keys, indexes and computed columns of its own.
+    #[arg(long, value_enum, default_value_t)]
+    reader: ReaderFlag,
     /// How rows are cut into partitions.
     #[arg(long, value_enum, default_value_t)]
     partition_by: PartitionFlag,
@@ -51,6 +54,30 @@ pub(super) struct LayoutFlags {
     /// integer, float; repeat for more.
     #[arg(long, value_name = "NAME=WHERE:PATH:TYPE")]
     materialize: Vec<String>,
+}
+
+/// Whose tables.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ReaderFlag {
+    /// The Collector's exporter up to 0.150, and what reads its tables.
+    #[default]
+    Otel,
+    /// The same from 0.151 on.
+    #[value(name = "otel-0.151")]
+    Otel151,
+    /// HyperDX.
+    #[value(name = "clickstack")]
+    ClickStack,
+}
+
+impl From<ReaderFlag> for Reader {
+    fn from(flag: ReaderFlag) -> Self {
+        match flag {
+            ReaderFlag::Otel => Self::Otel,
+            ReaderFlag::Otel151 => Self::Otel151,
+            ReaderFlag::ClickStack => Self::ClickStack,
+        }
+    }
 }
 
 macro_rules! choices {
@@ -117,6 +144,7 @@ impl LayoutFlags {
     pub(super) fn layout(&self) -> Result<Layout> {
         let kept = |left_out| if left_out { Presence::LeftOut } else { Presence::Kept };
         Ok(Layout {
+            reader: self.reader.into(),
             partition: self.partition_by.into(),
             order: self.order_by.into(),
             compression: self.compression.into(),
