@@ -103,8 +103,8 @@ pub struct Storage {
 #[serde(rename_all = "camelCase")]
 pub struct Layout {
     /// For whose queries the tables are: Otel (the Collector's exporter up to 0.150, and what reads
-    /// its tables), Otel-0.151 (the same from 0.151 on) or ClickStack (HyperDX). Columns and indexes
-    /// of existing tables follow a change; their order stays.
+    /// its tables), Otel-0.151 (the same from 0.151 on) or ClickStack (HyperDX). Columns and
+    /// indexes of existing tables follow a change; their order stays.
     #[serde(default)]
     pub reader: Reader,
     /// Partitions by Day, Week (from Monday), Month, or Whole (not at all). Whole partitions expire
