@@ -24,6 +24,12 @@ const CLUSTER: &str = "cluster";
 const CLUSTER_ALONE: &str = "cluster_alone";
 const CLUSTER_NIGHTLY: &str = "cluster_nightly";
 
+/// The slowest files wait for mock brokers and scripted servers: `kafka_source` has 14 s of CPU time
+/// and took 150 s on two threads, 67 s on six.
+const UNIT_THREADS: &str = "--test-threads=6";
+/// Cluster tests wait for pods, and left the processors half idle on two threads.
+const CLUSTER_THREADS: &str = "--test-threads=3";
+
 /// A file of tests.
 #[derive(Debug)]
 struct Suite {
@@ -80,7 +86,7 @@ impl Phase {
                 let mut unit = strings(&["--lib", "--bins"]);
                 let product = suites.iter().filter(|suite| suite.is_of_product());
                 unit.extend(product.flat_map(Suite::arguments));
-                cargo_test(&unit, &[], tally)
+                cargo_test(&unit, &[UNIT_THREADS], tally)
             }
             Self::Build => build(),
             Self::Stack => {
@@ -180,7 +186,7 @@ fn cluster(tests: Tests, tally: &mut Tally) -> Result<()> {
 
 /// One file of tests that mostly wait, side by side, and one of tests that need the cluster alone.
 fn cluster_tests(tally: &mut Tally) -> Result<()> {
-    let side_by_side = cargo_test(&strings(&["--test", CLUSTER]), &["--test-threads=2"], tally);
+    let side_by_side = cargo_test(&strings(&["--test", CLUSTER]), &[CLUSTER_THREADS], tally);
     side_by_side.and(one_by_one(CLUSTER_ALONE, tally))
 }
 
