@@ -9,8 +9,8 @@ pub mod oracle;
 
 use millrace_columns::{BlockSet, Compression, Options};
 use millrace_ddl::{
-    Client, ClientOptions, Credentials, Declared, MigrateOptions, Secret, Signals, TableName,
-    TableOptions, converge, render,
+    Client, ClientOptions, Credentials, Declared, Layout, MigrateOptions, Secret, Signals,
+    TableName, TableOptions, converge, render,
 };
 use millrace_schema::{Attributes, Identifier, TableKind, table};
 use millrace_stack::clickhouse::{Engine, EngineOptions};
@@ -34,8 +34,12 @@ fn name(text: &str) -> Identifier {
 
 impl Tables {
     pub fn new(attributes: Attributes) -> Self {
+        Self::laid_out(attributes, Layout::default())
+    }
+
+    pub fn laid_out(attributes: Attributes, layout: Layout) -> Self {
         let engine = Engine::start(EngineOptions::default()).unwrap();
-        let options = TableOptions { attributes, ..TableOptions::default() };
+        let options = TableOptions { attributes, layout, ..TableOptions::default() };
         let declared = Declared::uniform(name("otel"), name("otel"), Signals::ALL, &options);
         let mut client = ClientOptions::new(vec![engine.url().parse().unwrap()]);
         client.credentials = Credentials {
