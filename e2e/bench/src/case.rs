@@ -30,6 +30,8 @@ pub(crate) struct Way {
     pub(crate) protocol: &'static str,
     /// `gzip` or `none`.
     pub(crate) compression: &'static str,
+    /// Records a second; as fast as they are taken without.
+    pub(crate) rate: Option<u64>,
 }
 
 /// One side of a pipeline.
@@ -75,6 +77,10 @@ pub(crate) struct Case {
     pub(crate) is_for_peers: bool,
 }
 
+/// What an edge takes on an ordinary day, in requests of 1,000: it rests between them.
+const EVERYDAY: Side =
+    Side::Edge(Way { protocol: "grpc", compression: "gzip", rate: Some(145_000) });
+
 /// Records of a bill.
 const BILL_RECORDS: u64 = 10_000_000;
 
@@ -101,7 +107,7 @@ const fn engine(dataset: Dataset) -> Side {
 }
 
 const fn edge(protocol: &'static str, compression: &'static str) -> Side {
-    Side::Edge(Way { protocol, compression })
+    Side::Edge(Way { protocol, compression, rate: None })
 }
 
 const fn ours(name: &'static str, side: Side) -> Case {
@@ -163,6 +169,7 @@ pub(crate) const ALL: &[Case] = &[
     shared("edge-grpc-gzip", edge("grpc", "gzip")),
     ours("edge-grpc-plain", edge("grpc", "none")),
     ours("edge-http", edge("http", "gzip")),
+    shared("edge-everyday", EVERYDAY),
     ours("stages", Side::Stages),
     ours("lines", Side::Lines),
     ours("scrape", Side::Scrape),
@@ -213,6 +220,8 @@ impl Case {
             Side::Gateway { dataset: Dataset::Rich, .. } => 1_500_000,
             Side::Gateway { dataset: Dataset::Logs, .. } => 3_000_000,
             Side::Gateway { dataset: Dataset::Metrics, .. } => 2_000_000,
+            // Twenty seconds.
+            Side::Edge(Way { rate: Some(rate), .. }) => rate * 20,
             Side::Edge(_) => 4_000_000,
             Side::Bill(_) => BILL_RECORDS,
             Side::Stages | Side::Lines | Side::Scrape | Side::Files(_) => 0,
@@ -240,7 +249,8 @@ mod tests {
         assert_eq!(names("gateway-lean"), ["gateway-lean"]);
         assert_eq!(names("gateway-metrics"), ["gateway-metrics"]);
         assert_eq!(names("allocator").len(), 3);
-        assert_eq!(names("edge-http,edge"), ["edge-http", "edge-grpc-gzip", "edge-grpc-plain"]);
+        let edges = ["edge-http", "edge-grpc-gzip", "edge-grpc-plain", "edge-everyday"];
+        assert_eq!(names("edge-http,edge"), edges);
         assert_eq!(names("bill").len(), 4);
         assert_eq!(names("all").len(), ALL.len() - 4, "all but the bill, which takes hours");
         assert!(select("gatway").unwrap_err().to_string().contains("gateway-lean"));

@@ -335,6 +335,9 @@ impl Bench<'_> {
             &count.to_string(),
         ]
         .map(str::to_owned);
+        let rate = way.rate.map(|rate| ["--rate".to_owned(), rate.to_string()]);
+        let arguments: Vec<String> =
+            arguments.into_iter().chain(rate.into_iter().flatten()).collect();
         let log = self.world.file(&format!("{name}-load.log"));
         let program = binaries::path("millrace-loadgen")?;
         let mut load = Subject::start("millrace-loadgen", &program, &arguments, &[], &log)?;

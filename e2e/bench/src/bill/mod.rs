@@ -120,7 +120,7 @@ fn fill(
     dataset: Dataset,
 ) -> Result<Filled> {
     let before = usage(world.broker.pid())?.cpu_seconds;
-    let way = Protocol { protocol: "grpc", compression: "gzip" };
+    let way = Protocol { protocol: "grpc", compression: "gzip", rate: None };
     let mut bench = Bench { world, collector, case, size, profile: None };
     let (outcome, topic) = bench.fill_by_edge(way, dataset)?;
     let broker_seconds = usage(world.broker.pid())?.cpu_seconds - before;

@@ -18,6 +18,9 @@ use crate::telemetry::metrics::Metrics;
 /// The collector's longest wait between two tries of an insert, in seconds.
 const BACK_OFF_SECONDS: u64 = 60;
 
+/// What lasts longer is called a day.
+const DAY_SECONDS: u64 = 24 * 3600;
+
 /// What follows for the pool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Verdict {
@@ -25,11 +28,21 @@ pub(super) enum Verdict {
     #[default]
     Unknown,
     /// Every table remembers for long enough.
-    Covered,
+    Covered(Remembered),
     /// Copies are allowed.
     NotPromised,
     /// One forgets too early.
     AtRisk(Short),
+}
+
+/// For how long the table that forgets first remembers an insert.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Remembered {
+    pub(super) table: String,
+    /// Rounded down to a power of two, so that the message changes rarely.
+    pub(super) seconds: u64,
+    /// After how many an insert may be sent again.
+    pub(super) replay_seconds: u64,
 }
 
 /// A table that forgets too early.
@@ -52,7 +65,7 @@ impl Replays {
         let seconds = replay_seconds(pool);
         // A server has its own shard's inserts.
         let shards = f64::from(pool.spec.clickhouse.shards().max(1));
-        let measured = self.tables.values().any(|table| !table.rates.is_empty());
+        let mut shortest: Option<Remembered> = None;
         for (name, table) in &self.tables {
             let of_others = others.get(name).copied().unwrap_or(0.0);
             let rate = (table.rate() + of_others) / shards;
@@ -60,6 +73,12 @@ impl Replays {
             let needed = (rate * seconds as f64).ceil() as u64;
             let for_ = table.seconds.filter(|for_| *for_ < seconds && needed > 0);
             if needed <= table.inserts && for_.is_none() {
+                let lasts = lasts_seconds(table, rate);
+                if !table.rates.is_empty() && shortest.as_ref().is_none_or(|it| lasts < it.seconds)
+                {
+                    let table = name.clone();
+                    shortest = Some(Remembered { table, seconds: lasts, replay_seconds: seconds });
+                }
                 continue;
             }
             let by_time = for_.map_or(0.0, |for_| seconds as f64 / for_.max(1) as f64);
@@ -67,7 +86,7 @@ impl Replays {
             let advice = advice(name, table, needed, seconds, of_others > 0.0);
             return Verdict::AtRisk(Short { table: name.clone(), ratio, advice });
         }
-        if measured { Verdict::Covered } else { Verdict::Unknown }
+        shortest.map_or(Verdict::Unknown, Verdict::Covered)
     }
 }
 
@@ -80,15 +99,15 @@ impl Verdict {
                 metrics.deduplication_is_short(namespace, name, table.clone(), *ratio);
             }
             Self::Unknown => {}
-            Self::Covered | Self::NotPromised => metrics.deduplication_is_covered(namespace, name),
+            Self::Covered(_) | Self::NotPromised => {
+                metrics.deduplication_is_covered(namespace, name)
+            }
         }
     }
 
     /// States DeduplicationAtRisk. What is not known ends no warning.
     pub(super) fn state(&self, conditions: &mut Conditions, pool: &GatewayPool) {
         use ConditionType::DeduplicationAtRisk;
-        let covered = "every table remembers inserts for as long as one may be sent again, as far \
-                       as gateways have told";
         match self {
             Self::AtRisk(Short { advice, .. }) => {
                 conditions.holds(
@@ -98,8 +117,20 @@ impl Verdict {
                 );
             }
             Self::Unknown if is_told(pool) => {}
-            Self::Unknown | Self::Covered => {
-                conditions.fails(DeduplicationAtRisk, Reason::DeduplicationCovered, covered);
+            Self::Unknown => {
+                let message = "no gateway has reported yet how fast it inserts";
+                conditions.fails(DeduplicationAtRisk, Reason::DeduplicationCovered, message);
+            }
+            Self::Covered(Remembered { table, seconds, replay_seconds }) => {
+                let over = match *seconds {
+                    DAY_SECONDS.. => "a day".to_owned(),
+                    seconds => format!("{seconds} s"),
+                };
+                let message = format!(
+                    "every table remembers inserts for over {over} ({table} the shortest); one may \
+                     be sent again after {replay_seconds} s at most"
+                );
+                conditions.fails(DeduplicationAtRisk, Reason::DeduplicationCovered, message);
             }
             Self::NotPromised => {
                 let message = "delivery is AtLeastOnce: records may be stored twice";
@@ -112,6 +143,14 @@ impl Verdict {
     pub(super) fn is_news(&self, pool: &GatewayPool) -> bool {
         matches!(self, Self::AtRisk(_)) && !is_told(pool)
     }
+}
+
+/// For how long a table remembers an insert at this rate, in seconds: a power of two or a day.
+fn lasts_seconds(table: &Table, rate: f64) -> u64 {
+    // Saturates where there are no inserts; never negative.
+    let by_number = (table.inserts as f64 / rate) as u64;
+    let seconds = by_number.min(table.seconds.unwrap_or(DAY_SECONDS)).min(DAY_SECONDS);
+    if seconds == DAY_SECONDS { seconds } else { 1 << seconds.max(1).ilog2() }
 }
 
 fn is_told(pool: &GatewayPool) -> bool {
