@@ -265,6 +265,43 @@ fn grafanas_queries_are_answered() {
     }
 }
 
+/// Scenario: log records inserted as gateways do, indexes left to merges; searches before and after
+/// the first merge. Guarantee: the inserted part has no index, the merged one has; searches find the
+/// same.
+#[test]
+fn searches_find_the_same_before_indexes_are_built() {
+    for reader in READERS {
+        let tables = Tables::laid_out(Attributes::Map, Layout { reader, ..Layout::default() });
+        tables.query("SYSTEM STOP MERGES");
+        let mut set = BlockSet::new(Signal::Logs, &tables.options);
+        set.append(&logs(&times())).unwrap();
+        tables.send_with(&mut set, "&materialize_skip_indexes_on_insert=0");
+        let index_bytes = || {
+            tables.query(
+                "SELECT sum(secondary_indices_compressed_bytes) > 0 FROM system.parts WHERE \
+                 active AND database = 'otel' AND table = 'otel_logs'",
+            )
+        };
+        let found = || {
+            [
+                "hasToken(lower(Body), 'timeout')",
+                "hasToken(Body, 'Timeout')",
+                "mapContains(LogAttributes, 'order.kind')",
+                &format!("TraceId = '{TRACE}'"),
+            ]
+            .map(|search| {
+                tables.query(&format!("SELECT count() FROM otel.otel_logs WHERE {search}"))
+            })
+        };
+        assert_eq!(index_bytes(), "0", "{reader:?}");
+        assert_eq!(found(), ["10", "10", "32", "1"]);
+        tables.query("SYSTEM START MERGES");
+        tables.query("OPTIMIZE TABLE otel.otel_logs FINAL");
+        assert_eq!(index_bytes(), "1", "{reader:?}");
+        assert_eq!(found(), ["10", "10", "32", "1"]);
+    }
+}
+
 /// What HyperDX takes a table of logs, or of spans, by; and one of points.
 const LOG_COLUMNS: &str =
     "Timestamp Body SeverityText TraceId SpanId ServiceName LogAttributes ResourceAttributes";

@@ -32,6 +32,15 @@ struct TableRow {
     engine: String,
     engine_full: String,
     partition_key: String,
+    /// Whether this server can leave indexes to merges: 1 or 0.
+    #[serde(default)]
+    leaves_indexes: u8,
+}
+
+/// What a check saw of a table.
+struct Seen {
+    table: ObservedTable,
+    leaves_indexes: bool,
 }
 
 /// One column, as in `system.columns`.
@@ -92,7 +101,7 @@ impl Delivery {
         }
     }
 
-    async fn observe(&self, endpoint: usize) -> Result<BTreeMap<String, ObservedTable>, String> {
+    async fn observe(&self, endpoint: usize) -> Result<BTreeMap<String, Seen>, String> {
         let mut observed = BTreeMap::new();
         let names: Vec<&str> = self.tables.all().map(|table| table.full_name.table()).collect();
         let Some(database) = self.tables.all().next().map(|table| table.full_name.database())
@@ -101,16 +110,16 @@ impl Delivery {
         };
         let answer = self.client.ask(endpoint, &insert_targets(database, &names)).await?;
         for row in rows::<TableRow>(&answer)? {
-            let TableRow { name, engine, engine_full, partition_key } = row;
+            let TableRow { name, engine, engine_full, partition_key, leaves_indexes } = row;
             let table =
                 ObservedTable { engine, engine_full, partition_key, ..ObservedTable::default() };
-            observed.insert(name, table);
+            observed.insert(name, Seen { table, leaves_indexes: leaves_indexes == 1 });
         }
         let answer = self.client.ask(endpoint, &columns(database, &names)).await?;
         for row in rows::<ColumnRow>(&answer)? {
             let ColumnRow { table, name, kind, default_kind } = row;
-            if let Some(table) = observed.get_mut(&table) {
-                table.columns.push(ObservedColumn {
+            if let Some(seen) = observed.get_mut(&table) {
+                seen.table.columns.push(ObservedColumn {
                     name,
                     ty: kind,
                     default_kind,
@@ -122,11 +131,13 @@ impl Delivery {
         Ok(observed)
     }
 
-    fn learn(&self, endpoint: usize, observed: &BTreeMap<String, ObservedTable>) {
+    fn learn(&self, endpoint: usize, observed: &BTreeMap<String, Seen>) {
         let mut notes = Vec::new();
         for table in self.tables.all() {
-            if let Some(live) = observed.get(table.full_name.table())
-                && let Some((before, now)) = self.plans.learn(endpoint, table, live)
+            if let Some(Seen { table: live, leaves_indexes }) =
+                observed.get(table.full_name.table())
+                && let Some((before, now)) =
+                    self.plans.learn(endpoint, table, live, *leaves_indexes)
             {
                 tell_change(self.client.endpoint_name(endpoint), table, &before, &now);
                 self.changed.notify_one();

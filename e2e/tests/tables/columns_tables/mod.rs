@@ -63,13 +63,18 @@ impl Tables {
 
     /// Sends everything in `set`, each insert refused by the engine if it spans two partitions.
     pub fn send(&self, set: &mut BlockSet) {
+        self.send_with(set, "");
+    }
+
+    /// The same with further parameters of a request.
+    pub fn send_with(&self, set: &mut BlockSet, parameters: &str) {
         for insert in set.take(Compression::Lz4) {
             let definition = table(insert.table, self.options.attributes);
             let name = TableName::new(&name("otel"), &name("otel"), insert.table);
             let statement = render::insert_statement(&name, &definition);
             let query = percent(statement.sql());
             let settings = "decompress=1&async_insert=0&max_partitions_per_insert_block=1";
-            let path = format!("/?query={query}&{settings}");
+            let path = format!("/?query={query}&{settings}{parameters}");
             let answer = self.engine.request(&path, &[], &insert.body).unwrap();
             assert_eq!(answer.status, 200, "{}: {}", insert.table, answer.text());
         }

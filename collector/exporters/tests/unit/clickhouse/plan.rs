@@ -35,8 +35,8 @@ fn what_a_live_table_lacks_is_not_named() {
     let whole = plan();
     assert_eq!((whole.deduplicates(), whole.missing()), (None, 0));
 
-    assert!(plans.learn(0, table, &live(table, &["TraceState", "Links.SpanId"])).is_some());
-    assert!(plans.learn(0, table, &live(table, &["TraceState", "Links.SpanId"])).is_none());
+    assert!(plans.learn(0, table, &live(table, &["TraceState", "Links.SpanId"]), false).is_some());
+    assert!(plans.learn(0, table, &live(table, &["TraceState", "Links.SpanId"]), false).is_none());
     let narrow = plan();
     assert_eq!(narrow.left_out(), ["TraceState", "Links.SpanId"]);
     assert!(narrow.parameters().starts_with(SKIP_UNKNOWN));
@@ -44,14 +44,32 @@ fn what_a_live_table_lacks_is_not_named() {
     assert!(!names(&narrow, "TraceState") && names(&narrow, "SpanName"));
     assert_eq!((narrow.obstacle(), narrow.deduplicates()), (None, Some(true)));
 
-    assert!(plans.learn(0, table, &live(table, &["TraceId"])).is_some());
+    assert!(plans.learn(0, table, &live(table, &["TraceId"]), false).is_some());
     assert!(names(&plan(), "TraceId") && plan().left_out().is_empty());
     assert_eq!(plan().obstacle().as_deref(), Some("column TraceId is missing"));
 
-    assert!(plans.learn(0, table, &ObservedTable::default()).is_none(), "nothing was seen");
-    assert!(plans.learn(0, table, &live(table, &[])).is_some());
+    assert!(plans.learn(0, table, &ObservedTable::default(), false).is_none(), "nothing was seen");
+    assert!(plans.learn(0, table, &live(table, &[]), false).is_some());
     assert_eq!((plan().parameters(), plan().missing()), (whole.parameters(), 0));
     assert_eq!(plans.of(1, table.index).unwrap(), whole);
     assert_eq!(plans.everywhere(table.index).count(), 2);
     assert!(plans.of(2, table.index).is_none());
+}
+
+/// Scenario: a server that can leave indexes to merges, and one that can't. Guarantee: only the
+/// first is told so; what is inserted is the same.
+#[test]
+fn indexes_are_left_to_merges_where_the_server_can() {
+    let name = |text| Identifier::new(text).unwrap();
+    let tables = Tables::new(&name("db"), &name("otel"), Attributes::Map);
+    let plans = Plans::new(&tables, 2);
+    let table = tables.of_kind(TableKind::Logs);
+    let whole = plans.of(0, table.index).unwrap();
+    assert!(!whole.parameters().contains("materialize_skip_indexes"));
+    plans.learn(0, table, &live(table, &[]), true);
+    plans.learn(1, table, &live(table, &[]), false);
+    let (can, cannot) = (plans.of(0, table.index).unwrap(), plans.of(1, table.index).unwrap());
+    let rest = can.parameters().strip_prefix("&materialize_skip_indexes_on_insert=0");
+    assert_eq!(rest, Some(whole.parameters()));
+    assert_eq!(cannot.parameters(), whole.parameters());
 }
