@@ -12,6 +12,7 @@ use millrace_lines::{Encoding, End, ParseFault, Reader, Resume};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::file_metrics::FileMetrics;
+use millrace_pipeline::pods::Namespaces;
 use millrace_tail::{
     Action, Event, FileId, Glance, Identity, Opened, Position, Step, Tail, Totals, Turns,
 };
@@ -85,6 +86,7 @@ pub(super) struct Worker {
     metrics: FileMetrics,
     backlog: Backlog,
     labels: Labels,
+    namespaces: Option<Arc<Namespaces>>,
     finder: Finder,
     open: HashMap<FileId, Box<Open>>,
     ready: Turns<FileId>,
@@ -135,6 +137,7 @@ impl Worker {
             metrics,
             backlog: Backlog::default(),
             labels,
+            namespaces: None,
             finder: Finder::new(finding),
             open: HashMap::new(),
             buffer,
@@ -154,6 +157,11 @@ impl Worker {
             held,
             written_at: Instant::now(),
         }
+    }
+
+    /// With somebody who knows which namespaces are read.
+    pub(super) fn choosing(self, namespaces: Option<Arc<Namespaces>>) -> Self {
+        Self { namespaces, ..self }
     }
 
     /// Reads until the drain begins. Whether everything is confirmed and on record then.
@@ -208,7 +216,7 @@ impl Worker {
     pub(super) fn look_if_needed(&mut self, now: Instant) -> bool {
         self.finder.watch.listen(now);
         // What was written before is read with what was known then.
-        self.relabel();
+        self.take_in();
         self.is_settled = self.is_settled || self.tail.is_settled(&self.denied);
         if self.must_look || !self.is_settled || self.finder.needs_walk(now) {
             self.look(now);
@@ -235,6 +243,9 @@ impl Worker {
 
     /// Looks at a single file. False if that takes a walk.
     fn glance_at(&mut self, path: PathBuf, told: bool) -> bool {
+        if self.sources.iter().any(|source| source.leaves_out(&path)) {
+            return true;
+        }
         let Ok(found) = fs::metadata(&path) else { return false };
         if !found.is_file() || self.strangers.contains(&path) {
             return true;
@@ -335,7 +346,7 @@ impl Worker {
 
     /// Walks all directories, and does what follows.
     pub(super) fn look(&mut self, now: Instant) {
-        self.relabel();
+        self.take_in();
         let since = self.walked_at.replace(now).map_or(Duration::ZERO, |at| now.duration_since(at));
         let skipped = since.as_millis() / self.look_interval.as_millis().max(1);
         self.tail.skip_looks(u32::try_from(skipped.saturating_sub(1)).unwrap_or(0));
@@ -343,8 +354,9 @@ impl Worker {
         self.strangers.clear();
         self.denied.clear();
         let look = self.finder.walk(&self.sources, now);
+        self.tail.pause(look.paused);
         let actions = self.tail.look(&look.seen, look.complete);
-        drop(look);
+        drop(look.seen);
         self.waiting.clear();
         for action in actions {
             match action {
@@ -370,6 +382,35 @@ impl Worker {
         for file in self.labels.released(now) {
             self.line_up(file);
         }
+    }
+
+    /// What is known of namespaces and pods may have changed.
+    fn take_in(&mut self) {
+        self.choose();
+        self.relabel();
+    }
+
+    /// Which namespaces are read has changed: files of the others are closed where they are.
+    fn choose(&mut self) {
+        let chosen = self.namespaces.as_ref().and_then(|namespaces| namespaces.chosen());
+        let Some(chosen) = chosen else { return };
+        if !self.sources.iter_mut().fold(false, |matters, one| one.tell(&chosen) || matters) {
+            return;
+        }
+        let is_left = |open: &Open| {
+            let source = self.sources.get(open.source);
+            source.is_some_and(|source| source.leaves_out(open.label.path()))
+        };
+        let left = self.open.iter().filter(|(_, open)| is_left(open));
+        let left: Vec<FileId> = left.map(|(file, _)| *file).collect();
+        tracing::info!(
+            namespaces = chosen.len(),
+            files = left.len(),
+            "which namespaces are read has changed; files of those that aren't any more are closed"
+        );
+        left.into_iter().for_each(|file| self.close(file));
+        self.must_look = true;
+        self.finder.begin_anew();
     }
 
     /// What is known of pods has changed: records from now on have it.
