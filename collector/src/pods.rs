@@ -1,11 +1,11 @@
-//! The watch of this node's pods: started where settings ask for it, by what Kubernetes gives each
-//! pod. It knows what both sides need, so that the reader of files knows no Kubernetes.
+//! The watches of this node's pods and of namespaces: started where settings ask for them, by what
+//! Kubernetes gives each pod. It knows what both sides need, so that the reader of files knows no Kubernetes.
 
 use std::env;
 use std::sync::Arc;
 
 use millrace_config::{ContainersReceiver, LogSources};
-use millrace_pipeline::pods::Pods;
+use millrace_pipeline::pods::{Namespaces, Pods};
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_pods::{Endpoint, Rules};
 
@@ -35,6 +35,22 @@ pub(crate) fn watch(
     let endpoint = endpoint(RunError::Pods)?;
     tracing::info!(node = rules.node, url = endpoint.url, "pods of the node are watched");
     Ok(Some(millrace_pods::start(endpoint, rules, telemetry)?))
+}
+
+/// The file, beside positions, with the namespaces that were chosen last.
+const NAMESPACES_RECORD: &str = "namespaces.json";
+
+/// Starts the watch of namespaces, if some are to be chosen by their labels.
+pub(crate) fn watch_namespaces(
+    logs: &LogSources,
+    telemetry: &Telemetry,
+) -> Result<Option<Arc<Namespaces>>, RunError> {
+    let selector = logs.containers.as_ref().and_then(|it| it.namespace_selector.as_ref());
+    let Some(selector) = selector else { return Ok(None) };
+    let record = logs.positions.directory.join(NAMESPACES_RECORD);
+    let endpoint = endpoint(RunError::Pods)?;
+    tracing::info!(%selector, "namespaces are chosen by their labels");
+    Ok(Some(millrace_pods::start_namespaces(endpoint, selector, record, telemetry)?))
 }
 
 /// The API server as a pod reaches it. `missing` names a variable that isn't there.

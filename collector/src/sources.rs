@@ -139,6 +139,7 @@ async fn read(logs: &LogSources, parts: &Parts) -> Result<bool, RunError> {
         telemetry: Arc::clone(&parts.telemetry),
         publisher: Arc::clone(&parts.publisher),
         pods: pods::watch(logs, &parts.telemetry)?,
+        namespaces: pods::watch_namespaces(logs, &parts.telemetry)?,
     };
     let started = tokio::task::spawn_blocking(|| files::start(needs)).await;
     let reading = match started.unwrap_or_else(|ended| Err(StartError::Thread(ended.into()))) {

@@ -52,6 +52,11 @@ pub struct Args {
     #[arg(long, env = "MILLRACE_POD_ACCESS_BINDING")]
     pub pod_access_binding: Option<String>,
 
+    /// The ClusterRoleBinding whose subjects may watch namespaces: accounts of pools that choose
+    /// namespaces by labels are put there. Without it that right is given by others.
+    #[arg(long, env = "MILLRACE_NAMESPACE_ACCESS_BINDING")]
+    pub namespace_access_binding: Option<String>,
+
     /// A namespace whose pools may look for monitors and targets in other namespaces too; may be
     /// given several times; * means all. Without it: pools look into their own namespace alone.
     #[arg(

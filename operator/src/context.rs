@@ -9,6 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::Client;
 
+use crate::cache::access::Access;
 use crate::cache::baseline::Baseline;
 use crate::cache::by_pool::ByPool;
 use crate::cache::children::Seen;
@@ -17,7 +18,6 @@ use crate::cache::failures::Failures;
 use crate::cache::holders::Holders;
 use crate::cache::inserts::Inserts;
 use crate::cache::objects::Stores;
-use crate::cache::pod_access::PodAccess;
 use crate::cache::queue_time::QueueTimes;
 use crate::cache::scraping::Scraping;
 use crate::cache::secret_references::References;
@@ -106,7 +106,9 @@ pub struct Context {
     /// Objects of our own kinds, from their controllers' stores.
     pub stores: Stores,
     /// Who may watch pods.
-    pub pod_access: PodAccess,
+    pub pod_access: Access,
+    /// Who may watch namespaces.
+    pub namespace_access: Access,
     /// The ClusterRole with which pods that scrape read their shares; none if that right is given
     /// by others.
     pub share_role: Option<String>,

@@ -17,10 +17,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::args::Args;
+use crate::cache::access::Access;
 use crate::cache::by_pool::ByPool;
 use crate::cache::holders::Holders;
 use crate::cache::inserts::Inserts;
-use crate::cache::pod_access::PodAccess;
 use crate::clickhouse::Outside;
 use crate::clickhouse::migrations::Migrations;
 use crate::context::{Context, Images, SystemClock};
@@ -247,7 +247,8 @@ fn context(args: &Args, client: Client, metrics: &Metrics, cluster: Option<Strin
         claims: crate::cache::claims::Claims::default(),
         holders: Holders::new(cluster, args.watch_namespaces.clone()),
         metered: MetricsApi::default(),
-        pod_access: PodAccess::new(args.pod_access_binding.clone()),
+        pod_access: Access::new(args.pod_access_binding.clone()),
+        namespace_access: Access::new(args.namespace_access_binding.clone()),
         share_role: args.share_role.clone(),
         migrations: Migrations::default(),
         inserts: Inserts::default(),

@@ -9,6 +9,10 @@
 {{ include "millrace.name" . }}-{{ .Release.Namespace }}-pod-access
 {{- end }}
 
+{{- define "millrace.namespaceAccess" -}}
+{{ include "millrace.name" . }}-{{ .Release.Namespace }}-namespace-access
+{{- end }}
+
 {{- define "millrace.shareAccess" -}}
 {{ include "millrace.name" . }}-{{ .Release.Namespace }}-share-access
 {{- end }}

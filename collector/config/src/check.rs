@@ -2,6 +2,7 @@
 //!
 //! Pure: a document and its lines go in, a [`Checked`] one or all problems come out.
 
+mod containers;
 mod http_access;
 mod prometheus;
 mod weights;
@@ -343,31 +344,7 @@ impl Judge<'_> {
             self.absolute("receivers.kernel.device", device);
         }
         if let Some(containers) = containers {
-            let ContainersReceiver {
-                directory,
-                start_at: _,
-                namespaces: _,
-                exclude_namespaces: _,
-                watch_pods,
-                labels,
-                annotations,
-                follow_annotations: _,
-                weights: _,
-                parse,
-                max_line_bytes,
-            } = containers;
-            self.weights(containers);
-            self.pod_names("receivers.containers.labels", labels);
-            self.pod_names("receivers.containers.annotations", annotations);
-            if !watch_pods && !annotations.is_empty() {
-                self.say(
-                    "receivers.containers.annotations",
-                    "the API server isn't asked about pods: write `watchPods: true`",
-                );
-            }
-            self.parse("receivers.containers.parse", parse);
-            self.absolute("receivers.containers.directory", directory);
-            self.range("receivers.containers.maxLineBytes", *max_line_bytes, RECORD_BYTES);
+            self.containers(containers);
         }
         for (index, files) in files.iter().enumerate() {
             self.files(&format!("receivers.files[{index}]"), files);

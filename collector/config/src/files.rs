@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::section::section;
+use crate::selector::LabelSelector;
 use crate::units::ByteSize;
 
 section! {
@@ -16,6 +17,9 @@ section! {
         pub start_at: StartAt = StartAt::Beginning,
         /// Namespaces whose pods are read; all when empty.
         pub namespaces: Vec<String> = Vec::new(),
+        /// Labels of the namespaces whose pods are read, as the API server tells them. Not beside
+        /// `namespaces`, and only where pods are watched.
+        pub namespace_selector: Option<LabelSelector> = None,
         /// Namespaces whose pods aren't read.
         pub exclude_namespaces: Vec<String> = Vec::new(),
         /// Whether the API server is asked about this node's pods: labels, annotations, owners.

@@ -26,6 +26,7 @@ mod prometheus;
 mod relabel;
 mod secret;
 mod section;
+mod selector;
 mod target_list;
 mod text;
 mod units;
@@ -53,6 +54,7 @@ pub use prometheus::{
 };
 pub use relabel::{RelabelAction, RelabelRule};
 pub use secret::{ClientTls, MAX_SECRET_BYTES, Secret, SecretError, SecretFile};
+pub use selector::{LabelOperator, LabelRequirement, LabelSelector};
 pub use target_list::{
     ListError, ListTextError, ListedAddress, ListedName, ListedValue, TARGET_LIST_BYTES_MAX,
     TARGETS_MAX, TargetGroup,

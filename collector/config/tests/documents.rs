@@ -339,6 +339,26 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
             "",
             "receivers.containers.weights[0].namespace: the pods of `a` aren't read",
         ),
+        (
+            "containers: {watchPods: true, namespaceSelector: {}}",
+            "",
+            "receivers.containers.namespaceSelector: it selects all",
+        ),
+        (
+            "containers: {watchPods: true, namespaceSelector: {matchLabels: {'a,b': c}}}",
+            "",
+            "receivers.containers.namespaceSelector.matchLabels.a,b: no label",
+        ),
+        (
+            "containers: {namespaceSelector: {matchLabels: {a: b}}}",
+            "",
+            "receivers.containers.namespaceSelector: the API server isn't asked",
+        ),
+        (
+            "containers: {watchPods: true, namespaces: [a], namespaceSelector: {matchLabels: {a: b}}}",
+            "",
+            "receivers.containers.namespaceSelector: `namespaces` names them already",
+        ),
         ("containers: {labels: ['a*b']}", "", "receivers.containers.labels: a name is whole"),
     ] {
         let said_all = problems(&edge(receivers, exporter)).join("\n");

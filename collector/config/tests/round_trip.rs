@@ -7,10 +7,11 @@ use millrace_config::{
     ContainersReceiver, Credentials, Delivery, DiskBuffer, Encoding, EnvName, Exporters,
     FilesReceiver, GroupId, GroupProtocol, GrpcListener, HttpAccess, HttpEndpoint, HttpListener,
     HttpTargets, HttpTls, HttpUrl, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver,
-    KernelReceiver, Memory, Multiline, NamespaceWeight, NoProxy, OAuth2, OtlpLimits, OtlpReceiver,
-    Parse, ParseFormat, PartitionBy, Positions, PrometheusReceiver, Proxy, Receivers,
-    RelabelAction, RelabelRule, Sasl, SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile,
-    ServerTls, Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName, Topics, Traces,
+    KernelReceiver, LabelOperator, LabelRequirement, LabelSelector, Memory, Multiline,
+    NamespaceWeight, NoProxy, OAuth2, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy,
+    Positions, PrometheusReceiver, Proxy, Receivers, RelabelAction, RelabelRule, Sasl,
+    SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt,
+    TargetAddress, TimeFormat, Timestamp, TopicName, Topics, Traces,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -210,12 +211,25 @@ fn start_at() -> impl Strategy<Value = StartAt> {
     prop_oneof![Just(StartAt::Beginning), Just(StartAt::End)]
 }
 
+fn label_selector() -> impl Strategy<Value = LabelSelector> {
+    use LabelOperator::{DoesNotExist, Exists, In, NotIn};
+    let operator = proptest::sample::select(vec![In, NotIn, Exists, DoesNotExist]);
+    let values = proptest::collection::vec("[ -~]{0,20}", 0..3);
+    let requirement = ("[ -~]{0,20}", operator, values)
+        .prop_map(|(key, operator, values)| LabelRequirement { key, operator, values });
+    let match_labels = proptest::collection::btree_map("[ -~]{0,20}", "[ -~]{0,20}", 0..3);
+    (match_labels, proptest::collection::vec(requirement, 0..3)).prop_map(
+        |(match_labels, match_expressions)| LabelSelector { match_labels, match_expressions },
+    )
+}
+
 fn containers() -> impl Strategy<Value = ContainersReceiver> {
     let names = || proptest::collection::vec("[ -~]{0,20}", 0..3);
     let named = (any::<bool>(), names(), names(), names(), names());
     let weight = ("[ -~]{0,20}", any::<u8>())
         .prop_map(|(namespace, weight)| NamespaceWeight { namespace, weight });
-    let weights = (any::<bool>(), proptest::collection::vec(weight, 0..3));
+    let weights =
+        (any::<bool>(), proptest::collection::vec(weight, 0..3), option::of(label_selector()));
     ("/[ -~]{0,30}", start_at(), named, weights, parse(), size()).prop_map(
         |(directory, start_at, named, weights, parse, max_line_bytes)| ContainersReceiver {
             directory: directory.into(),
@@ -227,6 +241,7 @@ fn containers() -> impl Strategy<Value = ContainersReceiver> {
             annotations: named.4,
             follow_annotations: weights.0,
             weights: weights.1,
+            namespace_selector: weights.2,
             parse,
             max_line_bytes,
         },

@@ -1,9 +1,10 @@
-//! The interface between a reader of containers' files and the watch of this node's pods.
+//! The interface between a reader of containers' files and the watches of this node's pods and of
+//! namespaces.
 //!
 //! The reader asks by a file's path, never waits here, and knows no Kubernetes client.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_config::Traces;
 
@@ -82,4 +83,27 @@ pub trait Pods: Send + Sync {
     /// The pod whose directory of logs has this uid, namespace and name; none if it isn't known,
     /// or not by all three.
     fn find(&self, uid: &str, namespace: &str, name: &str) -> Option<Arc<Pod>>;
+}
+
+/// The namespaces that a selector chooses, as far as they are known. One tells, the other asks;
+/// neither waits.
+#[derive(Debug, Default)]
+pub struct Namespaces(Mutex<Option<Arc<HashSet<String>>>>);
+
+impl Namespaces {
+    /// These are chosen now.
+    pub fn tell(&self, chosen: HashSet<String>) {
+        *self.lock() = Some(Arc::new(chosen));
+    }
+
+    /// Those that are chosen; none while nobody knows.
+    #[must_use]
+    pub fn chosen(&self) -> Option<Arc<HashSet<String>>> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<HashSet<String>>>> {
+        // Each change under the lock is one assignment.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

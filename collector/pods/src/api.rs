@@ -46,7 +46,7 @@ pub(crate) const METADATA: HeaderValue =
 /// Whole objects.
 pub(crate) const WHOLE: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What is asked for.
+/// What is watched.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     /// The list's path.
@@ -55,10 +55,23 @@ pub(crate) struct Question {
     pub(crate) selector: String,
     /// How much of each object.
     pub(crate) form: HeaderValue,
-    /// The longest object, in bytes.
+    /// The longest event, in bytes.
     pub(crate) bytes_max: usize,
     /// The right that it takes, for people.
     pub(crate) right: &'static str,
+}
+
+/// How a list is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Listing {
+    /// How much of each object.
+    pub(crate) form: HeaderValue,
+    /// The longest page, in bytes.
+    pub(crate) bytes_max: usize,
+    /// Parameters of the first page.
+    pub(crate) first: &'static str,
+    /// Of those behind it.
+    pub(crate) next: &'static str,
 }
 
 /// The API server's address and log-in. Files are read again for each request, since they
@@ -192,22 +205,26 @@ impl Endpoint {
             "watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={version}",
             duration.as_secs(),
         );
-        let body = self.ask(question, &query).await?;
+        let body = self.ask(question, &question.form, &query).await?;
         let Question { bytes_max, right, .. } = *question;
         let (line, rest) = (Vec::new(), Bytes::new());
         Ok(Answer { body, bytes_max, right, line, rest, is_passing: false })
     }
 
-    /// A page with one object at most, as it is now: without a version the API server answers with
-    /// what was written last, not with what it has in memory. `next` is of the page before.
-    pub(crate) async fn page(&self, question: &Question, next: &str) -> Result<Page, ApiError> {
-        let mut query = "limit=1".to_owned();
+    /// A page of a list. `next` is of the page before.
+    pub(crate) async fn page(
+        &self,
+        question: &Question,
+        listing: &Listing,
+        next: &str,
+    ) -> Result<Page, ApiError> {
+        let mut query = listing.first.to_owned();
         if !next.is_empty() {
-            query.push_str("&continue=");
+            query = format!("{}&continue=", listing.next);
             push_encoded(&mut query, next);
         }
-        let body = self.ask(question, &query).await?;
-        let read = Limited::new(body, question.bytes_max).collect();
+        let body = self.ask(question, &listing.form, &query).await?;
+        let read = Limited::new(body, listing.bytes_max).collect();
         let read = tokio::time::timeout(PAGE_TIMEOUT, read).await;
         let read = read.map_err(|_| ApiError::Broken("it took too long".to_owned()))?;
         let read = read.map_err(|error| ApiError::Broken(error.to_string()))?.to_bytes();
@@ -215,8 +232,13 @@ impl Endpoint {
     }
 
     /// One request, up to the body of an answer with status 200.
-    async fn ask(&self, question: &Question, query: &str) -> Result<Incoming, ApiError> {
-        let request = self.request(question, query)?;
+    async fn ask(
+        &self,
+        question: &Question,
+        form: &HeaderValue,
+        query: &str,
+    ) -> Result<Incoming, ApiError> {
+        let request = self.request(question, form, query)?;
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_connect_timeout(Some(ANSWER_TIMEOUT));
@@ -245,13 +267,18 @@ impl Endpoint {
         Err(refused(parts.status.as_u16(), &said, question.right))
     }
 
-    fn request(&self, question: &Question, query: &str) -> Result<Request<Empty<Bytes>>, ApiError> {
+    fn request(
+        &self,
+        question: &Question,
+        form: &HeaderValue,
+        query: &str,
+    ) -> Result<Request<Empty<Bytes>>, ApiError> {
         let token = self.read(&self.token_file)?;
         let token = String::from_utf8_lossy(&token);
         let mut authorization =
             HeaderValue::try_from(format!("Bearer {}", token.trim())).map_err(http::Error::from)?;
         authorization.set_sensitive(true);
-        let Question { path, selector, form, .. } = question;
+        let Question { path, selector, .. } = question;
         let uri = format!("{}{path}?{query}&{selector}", self.url);
         let request = Request::get(uri).header(ACCEPT, form.clone());
         Ok(request.header(AUTHORIZATION, authorization).body(Empty::new())?)

@@ -17,7 +17,7 @@ use prometheus::{IntCounter, IntGauge};
 use tokio::sync::watch::Sender;
 
 use crate::again::{self, Watched, within};
-use crate::api::{Answer, ApiError, Endpoint, Event, Object, Question, WHOLE};
+use crate::api::{Answer, ApiError, Endpoint, Event, Listing, Object, Question, WHOLE};
 
 /// The label of the objects: its value is the pod's uid.
 pub const SHARE_LABEL: &str = "millrace.dev/scrape-share";
@@ -28,6 +28,11 @@ const KEY: &str = "share";
 /// The longest object that is read: a part of 900 KiB whose every byte is escaped, and as much for
 /// metadata as the API server takes (256 KiB of annotations).
 pub const SHARE_OBJECT_BYTES_MAX: usize = 2304 * 1024;
+
+/// A page with one object at most, as it is now: without a version the API server answers with what
+/// was written last, not with what it has in memory.
+const LISTING: Listing =
+    Listing { form: WHOLE, bytes_max: SHARE_OBJECT_BYTES_MAX, first: "limit=1", next: "limit=1" };
 
 /// Most objects of a pod: a share has half as many parts, and a smaller one may leave some behind.
 /// Of 900 KiB each they are 28 MiB at most; a usual share has 70 KB.
@@ -137,7 +142,7 @@ impl Watch {
         let mut parts = BTreeMap::new();
         let mut next = String::new();
         loop {
-            let page = self.endpoint.page(&self.question, &next).await?;
+            let page = self.endpoint.page(&self.question, &LISTING, &next).await?;
             parts.extend(page.items.into_iter().map(part));
             next = page.metadata.next;
             if next.is_empty() || parts.len() >= OBJECTS_MAX {

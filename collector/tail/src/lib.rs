@@ -19,6 +19,8 @@
 //! - **Between looks** a [`Glance`] suffices for a file that was written. While nothing is in doubt
 //!   ([`Tail::is_settled`]) and no event tells of something new, no look is needed.
 //!
+//! - **Paused** files ([`Paused`]) are there and aren't read for now: their texts stay on record.
+//!
 //! [`Turns`] decides whose file is read next, by the weights of namespaces.
 //!
 //! [`KernelLog`] does the same for the kernel's log, by record numbers.
@@ -35,6 +37,7 @@ mod kernel;
 mod look;
 mod machine;
 mod names;
+mod pause;
 mod position;
 mod text;
 mod turns;
@@ -45,6 +48,7 @@ pub use glance::Glance;
 pub use inode::{Identity, Seen};
 pub use kernel::{Begins, KernelLog, KernelPosition, KernelResort, Met, recall_kernel};
 pub use machine::{Action, Behind, Event, Opened, Settings, Source, Step, Tail, Totals};
+pub use pause::Paused;
 pub use position::{Position, STREAMS};
 pub use text::{FileId, Ticket};
 pub use turns::{Turns, Weight};

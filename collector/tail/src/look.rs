@@ -31,6 +31,7 @@ impl Tail {
     /// a file gone that isn't in `seen`.
     pub fn look(&mut self, seen: &[Seen], complete: bool) -> Vec<Action> {
         let chosen = self.one_name_each(seen);
+        self.let_go(&chosen);
         let held = self.held();
         self.verify(&held);
         for inode in self.inodes.values_mut() {
@@ -40,7 +41,7 @@ impl Tail {
         let lost = self.lost();
         if self.reads_rotated {
             self.meet_names(&chosen);
-            self.reads_rotated = !complete;
+            self.reads_rotated = !complete || !self.paused.sources.is_empty();
         }
         let placed = self.placed(&chosen, &lost);
         let mut present = HashSet::with_capacity(chosen.len());
@@ -59,7 +60,9 @@ impl Tail {
             self.age();
         }
         // Also after an incomplete look: what it missed counts as new, so nothing is skipped.
-        self.begun.fill(true);
+        for (source, begun) in self.begun.iter_mut().enumerate() {
+            *begun |= !self.paused.sources.contains(&source);
+        }
         debug_assert_eq!(
             self.carriers.len(),
             self.inodes.values().filter(|inode| inode.text.is_some()).count(),
@@ -296,7 +299,8 @@ impl Tail {
         let skipped = std::mem::take(&mut self.skipped_looks);
         let mut over = Vec::new();
         for (id, text) in &mut self.texts {
-            if text.inode.is_some() || text.state == State::Over || held.contains(&*text.base) {
+            let is_held = held.contains(&*text.base) || self.paused.has(text);
+            if text.inode.is_some() || text.state == State::Over || is_held {
                 continue;
             }
             // Skipped looks don't count for the last ones.

@@ -9,6 +9,7 @@ use crate::inode::{Identity, Inode, View};
 use crate::judge::{LOOKS_AT_END, LOOKS_FOR_COPY};
 use crate::look::LOOKS_RECALLED;
 use crate::names::Names;
+use crate::pause::Paused;
 use crate::position::Position;
 use crate::text::{FileId, State, Text, Ticket};
 
@@ -166,6 +167,8 @@ pub struct Tail {
     /// No positions could be read: until a look is complete, rotated files of all names are new.
     pub(crate) reads_rotated: bool,
     pub(crate) events: Vec<Event>,
+    /// As the last look showed it.
+    pub(crate) paused: Paused,
     /// Texts that are open.
     pub(crate) open: usize,
     pub(crate) said_too_many: bool,
@@ -194,6 +197,7 @@ impl Tail {
             begun,
             reads_rotated,
             events: Vec::new(),
+            paused: Paused::default(),
             open: 0,
             said_too_many: false,
             skipped_looks: 0,

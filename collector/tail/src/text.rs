@@ -113,6 +113,11 @@ impl Text {
         }
     }
 
+    /// Whether it is open, and read from this file.
+    pub(crate) fn is_open_in(&self, file: Identity) -> bool {
+        self.state == State::Open && self.inode == Some(file)
+    }
+
     /// Whether nothing of its content is known.
     pub(crate) fn is_blank(&self) -> bool {
         self.fingerprint.covered_bytes() == 0

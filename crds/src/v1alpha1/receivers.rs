@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::connection::SecretRef;
+use super::discovery::LabelSelector;
 use super::pods::yes;
 use super::rules;
 use super::scrape::PrometheusReceiver;
@@ -57,7 +58,12 @@ pub struct ContainersReceiver {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     pub namespaces: Vec<String>,
-    /// Namespaces whose pods are not read, likewise. Default: none.
+    /// Labels of the namespaces whose pods are read. A namespace that gets the labels is read within
+    /// seconds; one that loses them is left where it is, and read on from there if they return. The
+    /// pool's account gets the right to list and watch namespaces. Default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace_selector: Option<LabelSelector>,
+    /// Namespaces whose pods are not read, at most 64. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     pub exclude_namespaces: Vec<String>,
@@ -109,6 +115,7 @@ impl Default for ContainersReceiver {
         Self {
             start_at: StartAt::default(),
             namespaces: Vec::new(),
+            namespace_selector: None,
             exclude_namespaces: Vec::new(),
             watch_pods: yes(),
             labels: None,
@@ -125,6 +132,25 @@ fn containers_rules(schema: &mut Schema) {
         schema,
         "!has(self.watchPods) || self.watchPods || (!has(self.labels) && !has(self.annotations))",
         "labels and annotations are known from the watch of pods: remove them, or watchPods: false",
+    );
+    rules::rule(
+        schema,
+        "!has(self.namespaceSelector) || !has(self.watchPods) || self.watchPods",
+        "namespaces' labels are asked for by the account that watches pods: remove \
+         namespaceSelector, or watchPods: false",
+    );
+    rules::rule(
+        schema,
+        "!has(self.namespaceSelector) || !has(self.namespaces) || size(self.namespaces) == 0",
+        "write one of namespaces and namespaceSelector",
+    );
+    rules::rule(
+        schema,
+        "!has(self.namespaceSelector) || has(self.namespaceSelector.matchLabels) \
+         && size(self.namespaceSelector.matchLabels) > 0 \
+         || has(self.namespaceSelector.matchExpressions) \
+         && size(self.namespaceSelector.matchExpressions) > 0",
+        "an empty namespaceSelector selects all namespaces: remove it",
     );
     rules::rule(
         schema,
@@ -335,6 +361,12 @@ impl Receivers {
     #[must_use]
     pub fn reads_kernel(&self) -> bool {
         self.kernel.is_some()
+    }
+
+    /// Whether namespaces are chosen by their labels.
+    #[must_use]
+    pub fn selects_namespaces(&self) -> bool {
+        self.containers.as_ref().is_some_and(|containers| containers.namespace_selector.is_some())
     }
 
     /// Whether pods of the node are watched.

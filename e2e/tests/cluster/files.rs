@@ -114,6 +114,68 @@ fn reached(stack: &Stack, pipeline: &Pipeline<'_>, uid: &str, lines: u64) -> Sto
     .unwrap()
 }
 
+/// The line that a chooser's pod writes.
+fn chosen_lines(stack: &Stack, pipeline: &Pipeline<'_>) -> Result<String> {
+    let sql = "SELECT arrayStringConcat(arraySort(groupArray(Body)), ' ') FROM DATABASE.otel_logs \
+               WHERE startsWith(Body, 'of-')";
+    Ok(pipeline.query(stack, sql)?.trim().to_owned())
+}
+
+/// Scenario: a pool reads the namespaces with a label; a pod in one that has it and one in another
+/// write a line each. The other gets the label, and its pod had written before. Guarantee: first the
+/// one line alone is stored, and within [`LIMIT`] of the label the other, from its beginning.
+#[test]
+fn namespaces_are_read_once_they_have_the_label() {
+    let stack = Stack::open().unwrap();
+    let cluster = Cluster::of(&stack).unwrap();
+    let level = "privileged";
+    let one = cluster.namespace_enforcing(level, "one").unwrap();
+    let other = cluster.namespace_enforcing(level, "other").unwrap();
+    // Labels are the cluster's: pools of other tests that run now read neither by it.
+    let label = format!("millrace.dev/test={}", one.name);
+    let put = |namespace: &str| cluster.kubectl(&["label", "namespace", namespace, &label]);
+    put(&one.name).unwrap();
+    let selector = json!({"matchLabels": {"millrace.dev/test": one.name}});
+    let nodes = json!({"name": "nodes", "mode": "DaemonSet",
+        "receivers": {"containers": {"startAt": "Beginning", "namespaceSelector": selector}}});
+    let wish = Wish {
+        signal: "logs",
+        level: "privileged",
+        edges: Some(json!([nodes])),
+        gateways: Some(1),
+        ..Wish::usual(&stack)
+    };
+    let pipeline = Pipeline::apply(&stack, &cluster, "by-label", wish).unwrap();
+    pipeline.ready().unwrap();
+    let reader = agent(&cluster, &pipeline.namespace.name).unwrap();
+    let image = reader["spec"]["containers"][0]["image"].as_str().unwrap();
+    for (namespace, name) in [(&other, "other"), (&one, "one")] {
+        let mut pod = WRITER.pod(&namespace.name, image);
+        let script = format!("echo of-{name}; exec /node/sleep 600");
+        pod["spec"]["containers"][0]["command"] = json!(["/node/dash", "-c", script]);
+        pod["spec"]["containers"][0]["volumeMounts"].as_array_mut().unwrap().pop();
+        pod["spec"]["volumes"].as_array_mut().unwrap().pop();
+        cluster.apply(&namespace.name, &pod.to_string()).unwrap();
+    }
+    let until = |expected: &str| {
+        wait::until(&format!("{expected} to be stored"), LIMIT, || {
+            let came = chosen_lines(&stack, &pipeline)?;
+            ensure!(came == expected, "{came}");
+            Ok(())
+        })
+        .unwrap();
+    };
+    wait::until("the other pod to have written", LIMIT, || {
+        let said = cluster.kubectl(&["-n", &other.name, "logs", POD])?;
+        ensure!(said.contains("of-other"), "{said}");
+        Ok(())
+    })
+    .unwrap();
+    until("of-one");
+    put(&other.name).unwrap();
+    until("of-one of-other");
+}
+
 /// Scenario: a pod writes numbered lines that the kubelet rotates every few seconds; meanwhile the
 /// reading pod is killed, and later replaced by another allocator's. Guarantee: every line is in
 /// the table, unaltered, with its pod's name, namespace and container, and with its label and node

@@ -11,13 +11,14 @@
 //! | [`scraping`] | what sharing out found of a pool's targets, for its status | one round |
 //! | [`failures`]: failures in a row | an object's | it succeeds | - |
 //! | [`queue_time`]: since when it waits | an object's | its reconcile | - |
-//! | [`pod_access`]: who may watch pods | one binding's | the process ends | an edit by hand |
+//! | [`access`]: who may watch pods, and namespaces | two bindings' | the process ends | an edit by hand |
 //! | [`inserts`]: what pools insert into tables | a pool's | 10 min unseen | one sample |
 //! | [`sizing`], [`baseline`], by pool ([`by_pool`]) | a pool's | 10 min unseen | one sample |
 //!
 //! All of it only saves work or asks for a time: a process that starts with none of it decides the
 //! same, later. So nothing here is a decision; those are in statuses. No I/O.
 
+pub mod access;
 pub mod baseline;
 pub mod by_pool;
 pub mod children;
@@ -27,7 +28,6 @@ pub mod holders;
 pub mod inserts;
 pub mod objects;
 pub mod packed;
-pub mod pod_access;
 pub mod queue_time;
 pub mod replays;
 pub mod scraping;

@@ -1,9 +1,10 @@
 //! What edge and gateway pools share: names, labels, secrets as files, the pod template, and how
 //! their workloads and pods are read; pods that try a change; the number that autoscalers write.
 //!
-//! Only `observe`, `pod_access`, `scale` and `try_pods` hold a client. Everything
+//! Only `access`, `observe`, `scale` and `try_pods` hold a client. Everything
 //! else turns values into values.
 
+pub mod access;
 pub mod connection;
 pub mod discover;
 pub mod draft;
@@ -13,7 +14,6 @@ pub mod merge;
 pub mod names;
 pub mod objects;
 pub mod observe;
-pub mod pod_access;
 pub mod preflight;
 pub mod scale;
 pub mod scrape;

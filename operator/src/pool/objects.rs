@@ -35,7 +35,7 @@ pub fn selector(names: &PoolNames) -> LabelSelector {
 }
 
 /// An account without a token; pods that watch pods, or read their share of targets, ask for one
-/// themselves, and the account has the right to it then (`pod_access`, [`share_access`]). No other
+/// themselves, and the account has the right to it then (`access`, [`share_access`]). No other
 /// collector talks to the Kubernetes API.
 #[must_use]
 pub fn service_account(names: &PoolNames) -> ServiceAccount {

@@ -300,6 +300,9 @@ async fn a_pool_that_reads_a_nodes_kernel_is_privileged_and_its_tries_are_not() 
 
 const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/pod-access";
 
+const NAMESPACES_BINDING: &str =
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/namespace-access";
+
 /// A pool on each node that reads containers.
 fn reading(more: serde_json::Value) -> serde_json::Value {
     let mut wanted = pool();
@@ -352,6 +355,74 @@ async fn a_pool_that_watches_pods_has_a_token_and_the_right_to_it() {
     world.server.put(POOL, reading(json!({"watchPods": false})));
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     assert_eq!(subjects(), json!([person]));
+}
+
+/// Scenario: a pool reads the containers of namespaces with labels, then of named ones. Guarantee: its
+/// account may watch namespaces only meanwhile.
+#[tokio::test]
+async fn a_pool_that_chooses_namespaces_by_labels_has_the_right_to_watch_them() {
+    let world = world();
+    for binding in [BINDING, NAMESPACES_BINDING] {
+        let name = binding.rsplit('/').next().unwrap();
+        world.server.put(
+            binding,
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": name}, "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}}),
+        );
+    }
+    let account = json!({"kind": "ServiceAccount", "name": "prod-edge", "namespace": "telemetry"});
+    let of = |binding: &str| world.server.get(binding).unwrap()["subjects"].clone();
+    let expression = json!({"key": "quiet", "operator": "DoesNotExist"});
+    let selector = json!({"matchLabels": {"team": "shop"}, "matchExpressions": [expression]});
+    for (receiver, subjects) in [
+        (json!({"namespaceSelector": selector}), json!([account])),
+        (json!({"namespaces": ["shop"]}), json!([])),
+    ] {
+        world.server.put(POOL, reading(receiver));
+        world.reconcile::<EdgePools>(POOL).await.unwrap();
+        assert_eq!((of(BINDING), of(NAMESPACES_BINDING)), (json!([account]), subjects));
+    }
+}
+
+/// Scenario: a pool reads the containers of all namespaces, then of those with labels. Guarantee: its
+/// account may not watch namespaces at first, and the collector is told the selector then.
+#[tokio::test]
+async fn a_selector_of_namespaces_reaches_the_collector() {
+    for (receiver, lines) in [
+        (json!({}), [false; 3]),
+        (
+            json!({"namespaceSelector": {"matchLabels": {"team": "shop"}, "matchExpressions": [
+                {"key": "quiet", "operator": "DoesNotExist"}]}}),
+            [true; 3],
+        ),
+    ] {
+        let world = world();
+        world.server.put(
+            NAMESPACES_BINDING,
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": "namespace-access"}, "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}}),
+        );
+        world.server.put(POOL, reading(receiver));
+        world.reconcile::<EdgePools>(POOL).await.unwrap();
+        let subjects = world.server.get(NAMESPACES_BINDING).unwrap()["subjects"].clone();
+        assert_eq!(subjects.is_array(), lines[0]);
+        let text = world.settings_text();
+        let wanted = ["namespaceSelector:", "team: shop", "- key: quiet"];
+        assert_eq!(wanted.map(|line| text.contains(line)), lines, "{text}");
+    }
+}
+
+/// Scenario: labels that are none. Guarantee: the pool is refused, with the field.
+#[tokio::test]
+async fn a_selector_of_what_is_no_label_is_refused() {
+    let world = world();
+    let selector = json!({"matchLabels": {"a,b": "c"}});
+    world.server.put(POOL, reading(json!({"namespaceSelector": selector})));
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let status = world.server.get(POOL).unwrap()["status"].to_string();
+    assert!(status.contains("namespaceSelector.matchLabels.a,b: no label"), "{status}");
 }
 
 /// Scenario: the binding isn't there, or the operator may not read it. Guarantee: the pool is made

@@ -286,6 +286,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         sizings: ByPool::default(),
         metered: MetricsApi::default(),
         pod_access: Default::default(),
+        namespace_access: Default::default(),
         shares: Arc::new(beyond.clone()),
         scraping: ByPool::default(),
         share_role: None,

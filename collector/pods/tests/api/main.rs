@@ -7,6 +7,7 @@
     missing_docs
 )]
 
+mod namespaces;
 mod server;
 mod share;
 mod watch;

@@ -85,6 +85,11 @@ impl Finder {
         look
     }
 
+    /// The next walk is of all directories, and finds out which of them are to be watched.
+    pub(super) fn begin_anew(&mut self) {
+        self.walked_at = None;
+    }
+
     /// Says once why something isn't read.
     pub(super) fn name(&mut self, path: &Path, why: &str) {
         self.walk.name(path, why);

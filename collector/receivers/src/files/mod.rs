@@ -6,14 +6,17 @@
 //! reading stops and nothing is thrown away. This module never writes to a file it reads.
 
 mod backlog;
+mod choice;
 mod finder;
 mod forms;
 mod labels;
 mod open;
+mod opening;
 mod outbox;
 mod parse;
 mod positions;
 mod source;
+mod table;
 mod unpack;
 mod walk;
 mod watch;
@@ -31,7 +34,7 @@ use millrace_config::{ContainersReceiver, FilesReceiver, Positions as PositionsS
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::file_metrics::FileMetrics;
-use millrace_pipeline::pods::Pods;
+use millrace_pipeline::pods::{Namespaces, Pods};
 use millrace_pipeline::publish::Publish;
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use millrace_tail::{Settings as TailSettings, Source as TailSource, Tail};
@@ -81,6 +84,9 @@ pub struct Parts {
     pub publisher: Arc<dyn Publish>,
     /// Who knows this node's pods. None: records have what paths say.
     pub pods: Option<Arc<dyn Pods>>,
+    /// Who knows the namespaces that `namespace_selector` chooses. Without it such a source reads
+    /// nothing.
+    pub namespaces: Option<Arc<Namespaces>>,
 }
 
 /// A receiver that could not start.
@@ -153,7 +159,7 @@ pub fn check(sources: &[SourceSettings]) -> Result<(), StartError> {
 /// # Errors
 /// When the settings can't be used, or the positions can't be read.
 pub fn start(parts: Parts) -> Result<Files, StartError> {
-    let Parts { sources, positions, budget, drain, telemetry, publisher, pods } = parts;
+    let Parts { sources, positions, budget, drain, telemetry, publisher, pods, namespaces } = parts;
     if !publisher.takes(Signal::Logs) {
         return Err(StartError::Unconfigured);
     }
@@ -185,6 +191,7 @@ pub fn start(parts: Parts) -> Result<Files, StartError> {
         let buffer = (Buffer::new(longest), reserved);
         let sources = (sources, Finding::default());
         Worker::new(sources, tail, positions, outbox, metrics, buffer, Labels::new(pods))
+            .choosing(namespaces)
             .run(&drain)
     };
     let thread = thread::Builder::new().name("files".into()).spawn(run);

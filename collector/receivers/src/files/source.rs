@@ -1,6 +1,6 @@
 //! Which files a source reads, and what its records say of the file they come from.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use millrace_lines::{
 use millrace_pipeline::pods::{Pod, Pods, Wanted};
 use millrace_tail::Weight;
 
+use super::choice::Choice;
 use super::forms::Forms;
 use super::parse::{parse, roles};
 use super::{SourceSettings, StartError};
@@ -51,7 +52,7 @@ pub(super) struct Source {
 /// How a source tells its files.
 #[derive(Debug)]
 pub(super) enum Kind {
-    Containers { folder: PathBuf, namespaces: Vec<String>, exclude_namespaces: Vec<String> },
+    Containers { folder: PathBuf, namespaces: Choice },
     Patterns { include: GlobSet, exclude: GlobSet },
 }
 
@@ -91,11 +92,7 @@ impl Source {
             from_end: settings.start_at == StartAt::End,
             roots: vec![Root { folder: folder.clone(), levels: 2 }],
             timeout: CONTAINER_TIMEOUT,
-            kind: Kind::Containers {
-                folder,
-                namespaces: settings.namespaces.clone(),
-                exclude_namespaces: settings.exclude_namespaces.clone(),
-            },
+            kind: Kind::Containers { folder, namespaces: Choice::of(settings) },
         })
     }
 
@@ -143,11 +140,8 @@ impl Source {
     /// Whether a file of this name is read.
     pub(super) fn reads(&self, path: &Path) -> bool {
         match &self.kind {
-            Kind::Containers { folder, namespaces, exclude_namespaces } => {
-                container_of(folder, path).is_some_and(|of| {
-                    let names = |list: &[String]| list.iter().any(|name| name == of.namespace);
-                    (namespaces.is_empty() || names(namespaces)) && !names(exclude_namespaces)
-                })
+            Kind::Containers { folder, namespaces } => {
+                container_of(folder, path).is_some_and(|of| namespaces.has(of.namespace))
             }
             Kind::Patterns { include, exclude } => {
                 // A compressed file is read for the one that it was made of alone.
@@ -155,6 +149,28 @@ impl Source {
                 include.is_match(path) && !exclude.is_match(path) && !is_packed
             }
         }
+    }
+
+    /// Whether it is known which files are read.
+    pub(super) fn is_known(&self) -> bool {
+        match &self.kind {
+            Kind::Containers { namespaces, .. } => namespaces.is_known(),
+            Kind::Patterns { .. } => true,
+        }
+    }
+
+    /// Takes in which namespaces have the labels that settings ask for. Whether that matters here.
+    pub(super) fn tell(&mut self, chosen: &Arc<HashSet<String>>) -> bool {
+        match &mut self.kind {
+            Kind::Containers { namespaces, .. } => namespaces.tell(chosen),
+            Kind::Patterns { .. } => false,
+        }
+    }
+
+    /// Whether a file, or a pod's directory, is of a namespace that isn't read.
+    pub(super) fn leaves_out(&self, path: &Path) -> bool {
+        let Kind::Containers { namespaces, .. } = &self.kind else { return false };
+        self.namespace(path).is_some_and(|namespace| !namespaces.has(namespace))
     }
 
     /// Whether files are of pods.

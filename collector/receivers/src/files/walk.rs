@@ -2,12 +2,12 @@
 //! read, so that nothing that appears in it meanwhile is missed.
 
 use std::collections::HashSet;
-use std::fs::{self, Metadata};
+use std::fs::{self, DirEntry, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use millrace_tail::{Identity, Seen};
+use millrace_tail::{Identity, Paused, Seen};
 
 use super::source::{Root, Source};
 use super::watch::Watch;
@@ -31,6 +31,8 @@ pub(super) struct Look {
     /// Files that may change without an event in their directory: links that are followed, and
     /// files with several names.
     pub(super) apart: Vec<Apart>,
+    /// What is there and isn't read for now.
+    pub(super) paused: Paused,
 }
 
 /// A name, and the file that it led to, if to any.
@@ -44,6 +46,10 @@ impl Walk {
     pub(super) fn look(&mut self, sources: &[Source], watch: &mut Watch) -> Look {
         let mut look = Look { complete: true, ..Look::default() };
         for (index, source) in sources.iter().enumerate() {
+            if !source.is_known() {
+                look.paused.sources.insert(index);
+                continue;
+            }
             for Root { folder, levels } in &source.roots {
                 self.folder((index, source), (folder, *levels), watch, &mut look);
             }
@@ -60,27 +66,14 @@ impl Walk {
         look: &mut Look,
     ) {
         watch.cover(folder);
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            // Not there, or not any more: there is nothing in it.
-            Err(error) if error.kind() == ErrorKind::NotFound => return,
-            Err(error) => {
-                // One that isn't ours to read stays so, and hides nothing that is read.
-                look.complete &= error.kind() == ErrorKind::PermissionDenied;
-                self.name(folder, &format!("its directory can't be read: {error}"));
-                return;
-            }
-        };
-        for entry in entries {
-            let Ok(entry) = entry else {
-                look.complete = false;
-                continue;
-            };
+        for entry in self.entries(folder, look) {
             let path = entry.path();
             let inside = source.reads(&path);
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
-                if levels > 0 {
+                if source.leaves_out(&path) {
+                    self.pass(&path, levels, look);
+                } else if levels > 0 {
                     self.folder((index, source), (&path, levels - 1), watch, look);
                 } else if inside {
                     self.name(&path, "it is a directory");
@@ -111,6 +104,40 @@ impl Walk {
                     look.complete = false;
                     self.name(&path, &error.to_string());
                 }
+            }
+        }
+    }
+
+    /// What is in a directory; nothing if it isn't there, or not any more.
+    fn entries(&mut self, folder: &Path, look: &mut Look) -> Vec<DirEntry> {
+        match fs::read_dir(folder) {
+            Ok(entries) => {
+                let entries = entries.filter_map(|entry| {
+                    look.complete &= entry.is_ok();
+                    entry.ok()
+                });
+                entries.collect()
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) => {
+                // One that isn't ours to read stays so, and hides nothing that is read.
+                look.complete &= error.kind() == ErrorKind::PermissionDenied;
+                self.name(folder, &format!("its directory can't be read: {error}"));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Takes the files of a pod that isn't read for now as there. Its directories aren't watched.
+    fn pass(&mut self, folder: &Path, levels: usize, look: &mut Look) {
+        for entry in self.entries(folder, look) {
+            match entry.metadata() {
+                Ok(found) if found.is_file() => _ = look.paused.files.insert(identity(&found)),
+                Ok(found) if found.is_dir() && levels > 1 => {
+                    self.pass(&entry.path(), levels - 1, look);
+                }
+                Ok(_) => {}
+                Err(error) => look.complete &= error.kind() == ErrorKind::NotFound,
             }
         }
     }

@@ -11,6 +11,7 @@ mod annotations;
 mod encodings;
 mod labels;
 mod model;
+mod namespaces;
 mod odd;
 #[path = "../publisher/mod.rs"]
 mod publisher;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use millrace_config::{FilesReceiver, Positions, StartAt};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
-use millrace_pipeline::pods::Pods;
+use millrace_pipeline::pods::{Namespaces, Pods};
 use millrace_pipeline::publish::Delivered;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::files::{Files, Parts, SourceSettings, start};
@@ -32,7 +32,9 @@ pub(crate) struct Rig {
     files: Option<Files>,
     /// Who knows pods.
     pub(crate) pods: Option<Arc<dyn Pods>>,
-    sources: Vec<SourceSettings>,
+    /// Who knows namespaces.
+    pub(crate) namespaces: Option<Arc<Namespaces>>,
+    pub(crate) sources: Vec<SourceSettings>,
 }
 
 impl Rig {
@@ -58,6 +60,7 @@ impl Rig {
             drain: Drain::new(PATIENCE),
             files: None,
             pods: None,
+            namespaces: None,
             sources,
         }
     }
@@ -82,6 +85,7 @@ impl Rig {
             telemetry: Arc::clone(&self.telemetry),
             publisher: Arc::clone(&self.publisher) as _,
             pods: self.pods.clone(),
+            namespaces: self.namespaces.clone(),
         };
         self.files = Some(start(parts).unwrap());
     }

@@ -10,6 +10,7 @@
 mod chance;
 mod glances;
 mod packed;
+mod paused;
 mod rig;
 mod texts;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use millrace_tail::{
-    Action, Event, FileId, Glance, Identity, Opened, Position, Recalled, Seen, Settings, Source,
-    Step, Tail, Ticket, recall,
+    Action, Event, FileId, Glance, Identity, Opened, Paused, Position, Recalled, Seen, Settings,
+    Source, Step, Tail, Ticket, recall,
 };
 
 const DEVICE: u64 = 7;
@@ -182,9 +182,21 @@ impl Collector {
     }
 
     pub(crate) fn look(&mut self, disk: &Disk) {
+        self.tail.pause(Paused::default());
         for action in self.tail.look(&disk.seen(self.inside), true) {
             self.act(disk, action);
         }
+        self.events.extend(self.tail.take_events());
+    }
+
+    /// A look while none of the files is read.
+    pub(crate) fn look_paused(&mut self, disk: &Disk) {
+        for (file, open) in self.open.drain() {
+            self.tail.closed(file, Position::at((open.at - open.rest.len()) as u64));
+        }
+        let files = disk.names.values().map(|inode| (DEVICE, *inode)).collect();
+        self.tail.pause(Paused { files, ..Paused::default() });
+        assert_eq!(self.tail.look(&[], true), []);
         self.events.extend(self.tail.take_events());
     }
 

@@ -16,9 +16,10 @@ use super::gate::{self, Gate, Kept};
 use crate::cluster::{Applicable, ApplyError, Change, Children};
 use crate::context::Context;
 use crate::error::{Category, StepError};
+use crate::pool::access::{self, Right};
 use crate::pool::names::PoolNames;
 use crate::pool::status::Outcome;
-use crate::pool::{observe, pod_access, scale, workload as figures};
+use crate::pool::{observe, scale, workload as figures};
 
 /// What was found after writing.
 #[derive(Clone, Debug)]
@@ -89,8 +90,10 @@ async fn write(
     follow_share_access(pool, &children, &names, share_access).await?;
     // A new pod finds the right there. Only pools on nodes may have had it.
     if matches!(workload, Workload::DaemonSet(_)) {
-        let wanted = pool.spec.settings.receivers.watches_pods();
-        pod_access::follow(context, &names, wanted).await?;
+        let receivers = &pool.spec.settings.receivers;
+        access::follow(context, Right::Pods, &names, receivers.watches_pods()).await?;
+        let selects = receivers.selects_namespaces();
+        access::follow(context, Right::Namespaces, &names, selects).await?;
     }
     let gate = Gate { context, pool, names: &names, asked: &asked, children: &children };
     let Kept { mut seen, change, pending, mut pods } = match workload {

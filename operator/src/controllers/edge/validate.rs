@@ -3,8 +3,9 @@
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
     Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, Encoding,
-    FilesReceiver, KernelReceiver, Multiline, NamespaceWeight, Parse, ParseFormat, PartitionBy,
-    Receivers, StartAt, TimeFormat, Timestamp, Traces,
+    FilesReceiver, KernelReceiver, LabelOperator, LabelRequirement, LabelSelector, Multiline,
+    NamespaceWeight, Parse, ParseFormat, PartitionBy, Receivers, StartAt, TimeFormat, Timestamp,
+    Traces,
 };
 
 use super::build::PORTS;
@@ -146,6 +147,7 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
     let ContainersReceiver {
         start_at: from,
         namespaces,
+        namespace_selector,
         exclude_namespaces,
         watch_pods,
         labels,
@@ -160,6 +162,7 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
     config::ContainersReceiver {
         start_at: start_at(*from),
         namespaces: namespaces.clone(),
+        namespace_selector: namespace_selector.as_ref().map(label_selector),
         exclude_namespaces: exclude_namespaces.clone(),
         watch_pods: *watch_pods,
         labels: labels.clone().unwrap_or(usual.labels),
@@ -168,6 +171,23 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
         weights: weights.collect(),
         parse: parse(fields.as_ref()),
         ..usual
+    }
+}
+
+fn label_selector(selector: &LabelSelector) -> config::LabelSelector {
+    let LabelSelector { match_labels, match_expressions } = selector;
+    let requirement = |LabelRequirement { key, operator, values }: &LabelRequirement| {
+        let operator = match operator {
+            LabelOperator::In => config::LabelOperator::In,
+            LabelOperator::NotIn => config::LabelOperator::NotIn,
+            LabelOperator::Exists => config::LabelOperator::Exists,
+            LabelOperator::DoesNotExist => config::LabelOperator::DoesNotExist,
+        };
+        config::LabelRequirement { key: key.clone(), operator, values: values.clone() }
+    };
+    config::LabelSelector {
+        match_labels: match_labels.clone(),
+        match_expressions: match_expressions.iter().map(requirement).collect(),
     }
 }
 

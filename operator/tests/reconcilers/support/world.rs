@@ -9,10 +9,10 @@ use kube::Client;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use millrace_crds::Reason;
+use millrace_operator::cache::access::Access;
 use millrace_operator::cache::by_pool::ByPool;
 use millrace_operator::cache::failures::Failures;
 use millrace_operator::cache::objects::Stores;
-use millrace_operator::cache::pod_access::PodAccess;
 use millrace_operator::clickhouse::Outside;
 use millrace_operator::clickhouse::migrations::Migrations;
 use millrace_operator::context::{Clock, Context, Images};
@@ -167,7 +167,8 @@ fn context(
         claims: millrace_operator::cache::claims::Claims::default(),
         holders: millrace_operator::cache::holders::Holders::default(),
         metered: MetricsApi::default(),
-        pod_access: PodAccess::new(Some("pod-access".into())),
+        pod_access: Access::new(Some("pod-access".into())),
+        namespace_access: Access::new(Some("namespace-access".into())),
         shares: pods.clone(),
         scraping: ByPool::default(),
         share_role: Some("share-access".into()),

@@ -1,5 +1,5 @@
-//! Which accounts are known to be in the ClusterRoleBinding of those that may watch pods, so that
-//! it isn't read at each reconcile. Losing it costs one read.
+//! Which accounts are known to be in the ClusterRoleBindings of those that may watch pods, or
+//! namespaces, so that none is read at each reconcile. Losing it costs one read of each.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use tokio::sync::{Mutex, MutexGuard};
 /// An account: its namespace and name.
 pub type Account = (String, String);
 
-/// What is known of the binding.
+/// What is known of a binding.
 #[derive(Debug, Default)]
-pub struct PodAccess {
+pub struct Access {
     binding: Option<String>,
     known: Mutex<Known>,
 }
@@ -24,7 +24,7 @@ pub struct Known {
     pub is_named: bool,
 }
 
-impl PodAccess {
+impl Access {
     /// Of the binding with this name; none if rights are given by others.
     #[must_use]
     pub fn new(binding: Option<String>) -> Self {

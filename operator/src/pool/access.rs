@@ -1,9 +1,11 @@
-//! The right of pools that read containers' files to watch pods: their accounts are subjects of one
-//! ClusterRoleBinding, which the chart makes and which this operator may change, and no other.
+//! The rights of pools that read containers' files to watch pods, and namespaces if they choose them
+//! by labels: their accounts are subjects of one ClusterRoleBinding for each right, which the chart
+//! makes and which this operator may change, and no other.
 //!
 //! Pods of a node are of all namespaces, so a Role would not do; a binding for each pool would need
-//! the right to change every binding. Without the right a pool works, and its records go without
-//! labels: a binding that isn't there is named in the log, and stops nothing.
+//! the right to change every binding. Without the right to pods a pool works, and its records go
+//! without labels; without that to namespaces it reads no containers' files. A binding that isn't
+//! there is named in the log, and stops nothing.
 
 use std::collections::BTreeSet;
 
@@ -13,22 +15,53 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use super::names::PoolNames;
-use crate::cache::pod_access::Account;
+use crate::cache::access::{Access, Account};
 use crate::cluster::api;
 use crate::context::Context;
 use crate::error::{Step, StepError};
+
+/// A right, and what a pool lacks without it.
+#[derive(Clone, Copy, Debug)]
+pub enum Right {
+    /// To list and watch pods.
+    Pods,
+    /// To list and watch namespaces.
+    Namespaces,
+}
+
+impl Right {
+    fn access(self, context: &Context) -> &Access {
+        match self {
+            Self::Pods => &context.pod_access,
+            Self::Namespaces => &context.namespace_access,
+        }
+    }
+
+    fn lack(self) -> &'static str {
+        match self {
+            Self::Pods => "pods that read containers' files get no labels",
+            Self::Namespaces => "pools with namespaceSelector read no containers' files",
+        }
+    }
+}
 
 /// Owns the subjects.
 const MANAGER: &str = "millrace-operator/pod-access";
 const ACCOUNT: &str = "ServiceAccount";
 
-/// Puts a pool's account into the binding or takes it out, if it isn't as wanted.
+/// Puts a pool's account into a right's binding or takes it out, if it isn't as wanted.
 ///
 /// # Errors
 /// When the API server can't be reached, or refuses the change.
-pub async fn follow(context: &Context, names: &PoolNames, wanted: bool) -> Result<(), StepError> {
-    let Some(binding) = context.pod_access.binding() else { return Ok(()) };
-    let mut known = context.pod_access.known().await;
+pub async fn follow(
+    context: &Context,
+    right: Right,
+    names: &PoolNames,
+    wanted: bool,
+) -> Result<(), StepError> {
+    let access = right.access(context);
+    let Some(binding) = access.binding() else { return Ok(()) };
+    let mut known = access.known().await;
     let account = (names.namespace.clone(), names.base.clone());
     if known.accounts.as_ref().is_some_and(|known| known.contains(&account) == wanted) {
         return Ok(());
@@ -48,9 +81,9 @@ pub async fn follow(context: &Context, names: &PoolNames, wanted: bool) -> Resul
         if wanted && !std::mem::replace(&mut known.is_named, true) {
             tracing::warn!(
                 binding,
-                "the ClusterRoleBinding isn't there or can't be read: pods that read containers' \
-                 files get no labels; upgrade the chart, or set its podAccess.grant to false and \
-                 give the right yourself"
+                lack = right.lack(),
+                "the ClusterRoleBinding isn't there or can't be read: upgrade the chart, or set its \
+                 podAccess.grant to false and give the right yourself"
             );
         }
         return Ok(());
