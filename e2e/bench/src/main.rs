@@ -82,15 +82,14 @@ fn measure(args: &Args) -> Result<()> {
         say::progress("bytes of log files to OTLP");
         lines::run(args.size())?.iter().try_for_each(|line| tell(line))?;
     }
-    if cases.iter().any(|case| case.side == Side::Scrape) && args.peer()?.is_none() {
-        say::progress("targets' bodies to OTLP");
-        scrape::run(args.size())?.iter().try_for_each(|line| tell(line))?;
-    }
     let mut entries = entries(args, &cases)?;
     if !entries.is_empty() {
         run_all(args, &mut entries)?;
     }
     files::run(args, &cases, &mut tell)?;
+    if args.peer()?.is_none() {
+        scrape::run(args, &cases, &mut tell)?;
+    }
     if bill::is_meant(&cases) && args.peer()?.is_none() {
         bill::run(args, &cases, &mut tell)?;
     }
@@ -122,7 +121,7 @@ fn entries(args: &Args, cases: &[Case]) -> Result<Vec<Entry>> {
     for case in cases {
         let is_alone = matches!(
             case.side,
-            Side::Stages | Side::Lines | Side::Scrape | Side::Files(_) | Side::Bill(_)
+            Side::Stages | Side::Lines | Side::Scrape(_) | Side::Files(_) | Side::Bill(_)
         );
         if is_alone || (peer.is_some() && !case.is_for_peers) {
             continue;
