@@ -268,14 +268,14 @@ impl Converter {
         line: &[u8],
         parser: &Parser,
         (time_unix_nano, _): (u64, bool),
-        (_, pass, target, writer): Place<'_>,
+        (memory, pass, target, writer): Place<'_>,
     ) {
         let mut hash = Hash::of_name(&[]);
         let labels = self.put_labels(line, parser, target, (NUMBER_ATTRIBUTE, None), &mut hash);
         let created =
             created_time(line, &parser.sample).filter(|created| *created <= time_unix_nano);
         if let (Some(created), true) = (created, self.counter == Some(labels)) {
-            pass.created(created);
+            pass.created(memory, created);
             writer.restart(created);
         }
     }
