@@ -7,7 +7,7 @@
 use hashbrown::HashTable;
 
 use crate::memory::{Known, Memory, Seen, Series};
-use crate::names::{self, Form, Named, Walk};
+use crate::names::{Form, Named, Names, Walk};
 
 /// Most bytes of a list that are kept for the next scrape, of whichever target: 16,384 series.
 const KEPT_BYTES: usize = 16 * 1024 * size_of::<Series>();
@@ -23,8 +23,7 @@ pub(crate) struct Pass {
     /// Bytes of the memory's texts that are those of the first series.
     kept: usize,
     /// Texts of those behind them.
-    names: Vec<u8>,
-    last: Vec<u8>,
+    names: Names,
     /// Whether all series so far were where they had been.
     is_kept: bool,
     /// Where the next series is expected in the memory.
@@ -49,8 +48,7 @@ impl Pass {
         self.begun.clear();
         self.series.clear();
         self.kept = 0;
-        self.names.clear();
-        self.last.clear();
+        self.names.begin();
         self.is_kept = true;
         self.expected = 0;
         self.walk.restart();
@@ -69,7 +67,7 @@ impl Pass {
             + self.values.capacity() * size_of::<f64>()
             + self.begun.capacity() * size_of::<(u32, u64)>();
         let tables = places + self.fresh.allocation_size() + self.seen.capacity() * 8;
-        (series + self.names.capacity() + tables) as u64
+        (series + self.names.held_bytes() + tables) as u64
     }
 
     /// Gives back what most scrapes don't need.
@@ -84,9 +82,7 @@ impl Pass {
         if self.begun.capacity() * size_of::<(u32, u64)>() > KEPT_BYTES {
             self.begun = Vec::new();
         }
-        if self.names.capacity() > KEPT_BYTES {
-            self.names = Vec::new();
-        }
+        self.names.trim(KEPT_BYTES);
         if self.seen.capacity() * 8 > KEPT_BYTES {
             self.seen = Vec::new();
         }
@@ -97,7 +93,7 @@ impl Pass {
 
     /// The texts of all series so far, one part behind the other.
     pub(crate) fn names<'a>(&'a self, memory: &'a Memory) -> [&'a [u8]; 2] {
-        [&memory.names[..self.kept], &self.names]
+        [&memory.names[..self.kept], &self.names.bytes]
     }
 
     /// What is known of the series that is expected, if a line begins with its text and a blank,
@@ -128,7 +124,7 @@ impl Pass {
             self.keep(old, start_unix_nano, value);
         } else {
             self.is_kept = false;
-            names::put(&mut self.names, &mut self.last, self.walk.text(), form);
+            self.names.put(self.walk.text(), form);
             self.series.push(Series { hash: old.hash, start_unix_nano, value });
         }
         self.next = self.walk.next([&memory.names, &[]]);
@@ -155,7 +151,7 @@ impl Pass {
         match old.filter(|_| self.is_kept) {
             Some(old) => self.keep(old, start_unix_nano, value),
             None => {
-                names::put(&mut self.names, &mut self.last, seen.text, form);
+                self.names.put(seen.text, form);
                 self.series.push(Series { hash: seen.hash, start_unix_nano, value });
             }
         }
@@ -261,7 +257,7 @@ impl Pass {
             memory.series[*place as usize].start_unix_nano = *start_unix_nano;
         }
         replace_behind(&mut memory.series, self.values.len(), &mut self.series);
-        replace_behind(&mut memory.names, self.kept, &mut self.names);
+        replace_behind(&mut memory.names, self.kept, &mut self.names.bytes);
         memory.target_info = target_info;
         memory.is_marked = false;
     }
@@ -270,8 +266,11 @@ impl Pass {
 /// Puts a list behind the first so many of another. One too long to be kept for the next scrape is
 /// not copied where it can be moved.
 fn replace_behind<T: Copy>(whole: &mut Vec<T>, kept: usize, rest: &mut Vec<T>) {
-    if kept == 0 && rest.capacity() * size_of::<T>() > KEPT_BYTES {
-        *whole = std::mem::take(rest);
+    if kept <= rest.len() && rest.capacity() * size_of::<T>() > KEPT_BYTES {
+        let mut longer = std::mem::take(rest);
+        whole.truncate(kept);
+        longer.splice(0..0, whole.drain(..));
+        *whole = longer;
     } else {
         whole.truncate(kept);
         whole.shrink_to(kept + rest.len());
