@@ -51,7 +51,7 @@ fuzz: prerequisites ## Fuzz targets: all, or TARGET=name; RUNS=100000 executions
 chaos: prerequisites ## Faults under load, one JSON line each: BUDGET=pr|nightly|release FAULT= RUNS= SEED= LANES=
 	@$(XTASK) chaos
 
-bench: prerequisites ## What the collector costs, as JSON lines: CASE= (files: with peers) RUNS= QUICK=1 PROFILE=1 PEER= (docs/performance.md)
+bench: prerequisites ## What the collector costs, as JSON lines: CASE= (files, scrape: with peers; PEERS=0: alone) RUNS= QUICK=1 PROFILE=1 PEER= (docs/performance.md)
 	@$(XTASK) bench
 
 bench-peers: prerequisites ## The same, side by side with the OpenTelemetry Collector

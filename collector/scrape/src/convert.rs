@@ -53,6 +53,8 @@ pub(crate) struct Converter {
     exemplar: Vec<u8>,
     name: Vec<u8>,
     buffers: [Vec<u8>; 2],
+    /// When the series of the next samples was created, where the format says it beside them.
+    pub(crate) told_created: Option<u64>,
     /// The labels of the counter that was written last.
     pub(crate) counter: Option<u64>,
     /// What the last sample was, and its name's hash if it was needed, as long as its family lasts.
@@ -71,6 +73,7 @@ impl Converter {
         self.family.begin(&[]);
         self.target_info = None;
         self.groups.clear();
+        self.told_created = None;
         self.counter = None;
         self.last = None;
     }
@@ -213,7 +216,7 @@ impl Converter {
             is_plain: self.is_plain && is_plain(sample, &parser.labels, line),
             time_unix_nano,
             value: (kind == Kind::Counter).then_some(sample.value),
-            created_unix_nano: None,
+            created_unix_nano: self.told_created,
         };
         let Some(known) = pass.note(memory, &seen) else {
             self.counts.dropped += 1;
@@ -265,14 +268,14 @@ impl Converter {
         line: &[u8],
         parser: &Parser,
         (time_unix_nano, _): (u64, bool),
-        (_, pass, target, writer): Place<'_>,
+        (memory, pass, target, writer): Place<'_>,
     ) {
         let mut hash = Hash::of_name(&[]);
         let labels = self.put_labels(line, parser, target, (NUMBER_ATTRIBUTE, None), &mut hash);
         let created =
             created_time(line, &parser.sample).filter(|created| *created <= time_unix_nano);
         if let (Some(created), true) = (created, self.counter == Some(labels)) {
-            pass.created(created);
+            pass.created(memory, created);
             writer.restart(created);
         }
     }
@@ -314,7 +317,10 @@ impl Converter {
         group.is_timed = is_timed;
         match role {
             Role::Sum => group.sum = Some(sample.value),
-            Role::Count => group.count = Some(sample.value),
+            Role::Count => {
+                group.count = Some(sample.value);
+                group.created_unix_nano = self.told_created.or(group.created_unix_nano);
+            }
             Role::Created => group.created_unix_nano = created_time(line, sample),
             _ => {
                 let label = parser.labels.iter().find(|label| label.name.span.of(line) == own);

@@ -157,11 +157,6 @@ pub enum FaultKind {
     /// Rules left no name.
     #[error("the job's metric rules leave no `__name__`, or make a label without a name")]
     RelabeledName,
-    /// A body of the protobuf format, which rules for metrics don't read.
-    #[error(
-        "it is in the protobuf format, which the job's metric rules (metricRelabel) can't read"
-    )]
-    RulesOfProtobuf,
     /// More open histograms and summaries than there is room for.
     #[error(
         "more than {GROUPS_MAX} histograms or summaries of one name, or {GROUPS_BYTES_MAX} bytes of \

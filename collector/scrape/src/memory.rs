@@ -129,7 +129,7 @@ impl Hash {
 }
 
 #[inline]
-fn hash_of(text: &[u8], seed: u64) -> u64 {
+pub(crate) fn hash_of(text: &[u8], seed: u64) -> u64 {
     use std::hash::{BuildHasher, Hasher};
     let mut hasher = foldhash::fast::FixedState::with_seed(seed).build_hasher();
     hasher.write(text);

@@ -1,7 +1,10 @@
 //! Texts of series behind each other: of each only what it doesn't share with the one before, so
-//! that `{cpu="0",mode="` is kept once.
+//! that `{cpu="0",mode="` is kept once. What then is long and was written before is copied from
+//! there: a pod's labels, which each of its families has, are kept once.
 
-use crate::memory::Kind;
+use hashbrown::HashTable;
+
+use crate::memory::{Kind, hash_of};
 
 /// Lengths of at most 127 take a byte.
 const VARINT_BITS: u32 = 7;
@@ -10,6 +13,13 @@ const VARINT_BITS: u32 = 7;
 const TIMED: u8 = 0x80;
 /// Said of a text in the plainest form: see [`crate::expected`].
 const PLAIN: u8 = 0x40;
+/// Said of a text whose next part stands further ahead.
+const COPIED: u8 = 0x20;
+
+/// By how many bytes the part is found that is copied.
+const KEY_BYTES: usize = 16;
+/// The shortest part that is copied: to say where it stands takes up to six bytes.
+const COPIED_BYTES_MIN: usize = 24;
 
 /// What is kept of a series beside its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,13 +59,20 @@ impl Walk {
         let shared = take_length(names, &mut self.at)?;
         let length = take_length(names, &mut self.at)?;
         let flags = *names.get(self.at)?;
-        let rest = names.get(self.at + 1..self.at + 1 + length)?;
-        self.at += 1 + length;
+        self.at += 1;
         self.text.truncate(shared);
-        self.text.extend_from_slice(rest);
+        if flags & COPIED != 0 {
+            let here = self.at;
+            let distance = take_length(names, &mut self.at)?;
+            let copied = take_length(names, &mut self.at)?;
+            let from = here.checked_sub(distance)?;
+            self.text.extend_from_slice(names.get(from..from + copied)?);
+        }
+        self.text.extend_from_slice(names.get(self.at..self.at + length)?);
+        self.at += length;
         let place = self.place;
         self.place += 1;
-        let kind = *Kind::ALL.get(usize::from(flags & !(TIMED | PLAIN)))?;
+        let kind = *Kind::ALL.get(usize::from(flags & !(TIMED | PLAIN | COPIED)))?;
         let (is_timed, is_plain) = (flags & TIMED != 0, flags & PLAIN != 0);
         Some(Named { place, form: Form { kind, is_timed, is_plain } })
     }
@@ -77,19 +94,88 @@ impl Walk {
     }
 }
 
-/// Appends a text behind another one, which becomes this one.
-#[inline]
-pub(crate) fn put(names: &mut Vec<u8>, last: &mut Vec<u8>, text: &[u8], form: Form) {
-    let shared = shared_prefix(last, text);
-    let rest = &text[shared..];
-    put_length(names, shared);
-    put_length(names, rest.len());
-    let timed = if form.is_timed { TIMED } else { 0 };
-    let plain = if form.is_plain { PLAIN } else { 0 };
-    names.push(form.kind as u8 | timed | plain);
-    names.extend_from_slice(rest);
-    last.truncate(shared);
-    last.extend_from_slice(rest);
+/// Writes texts.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    pub(crate) bytes: Vec<u8>,
+    last: Vec<u8>,
+    /// Where long parts stand, by the hash of their first bytes.
+    parts: HashTable<u32>,
+}
+
+impl Names {
+    /// Begins anew, with nothing written.
+    pub(crate) fn begin(&mut self) {
+        self.bytes.clear();
+        self.last.clear();
+        self.parts.clear();
+    }
+
+    /// What it takes, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.parts.allocation_size()
+    }
+
+    /// Gives back what is longer than so many bytes.
+    pub(crate) fn trim(&mut self, kept_bytes: usize) {
+        if self.bytes.capacity() > kept_bytes {
+            self.bytes = Vec::new();
+        }
+        if self.parts.allocation_size() > kept_bytes {
+            self.parts = HashTable::new();
+        }
+    }
+
+    /// Appends a text.
+    #[inline]
+    pub(crate) fn put(&mut self, text: &[u8], form: Form) {
+        let shared = shared_prefix(&self.last, text);
+        let rest = &text[shared..];
+        let copied = if rest.len() < COPIED_BYTES_MIN { None } else { self.find(rest) };
+        let length = copied.map_or(0, |(_, length)| length);
+        put_length(&mut self.bytes, shared);
+        put_length(&mut self.bytes, rest.len() - length);
+        let timed = if form.is_timed { TIMED } else { 0 };
+        let plain = if form.is_plain { PLAIN } else { 0 };
+        let flags = form.kind as u8 | timed | plain;
+        match copied {
+            None => {
+                self.bytes.push(flags);
+                self.note(rest);
+            }
+            Some((from, length)) => {
+                self.bytes.push(flags | COPIED);
+                let distance = self.bytes.len() - from;
+                put_length(&mut self.bytes, distance);
+                put_length(&mut self.bytes, length);
+            }
+        }
+        self.bytes.extend_from_slice(&rest[length..]);
+        self.last.truncate(shared);
+        self.last.extend_from_slice(rest);
+    }
+
+    /// Where the beginning of a text was written before, and how much of it.
+    fn find(&self, rest: &[u8]) -> Option<(usize, usize)> {
+        let key = &rest[..KEY_BYTES];
+        let is_it = |from: &u32| self.bytes[*from as usize..].starts_with(key);
+        let from = *self.parts.find(hash_of(key, 0), is_it)? as usize;
+        let length = shared_prefix(&self.bytes[from..], rest);
+        (length >= COPIED_BYTES_MIN).then_some((from, length))
+    }
+
+    /// Notes where a text is written next, to be copied from there.
+    fn note(&mut self, rest: &[u8]) {
+        let (Some(key), Ok(from)) = (rest.get(..KEY_BYTES), u32::try_from(self.bytes.len())) else {
+            return;
+        };
+        let Self { bytes, parts, .. } = self;
+        // Those that are there are written already, all of their first bytes.
+        let hash_at = |from: &u32| hash_of(&bytes[*from as usize..][..KEY_BYTES], 0);
+        if rest.len() >= COPIED_BYTES_MIN {
+            parts.insert_unique(hash_of(key, 0), from, hash_at);
+        }
+    }
 }
 
 #[inline]

@@ -51,7 +51,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) sum: Option<f64>,
     /// Bounds and counts up to them; or quantiles and values.
     pub(crate) pairs: Vec<(f64, f64)>,
-    pub(crate) exemplars: Vec<&'a [u8]>,
+    /// Exemplars, each with the place of its bucket; a native histogram's own are behind the last.
+    pub(crate) exemplars: Vec<(usize, &'a [u8])>,
     pub(crate) created_unix_nano: Option<u64>,
     /// There if it is a native one; nothing in it if it can't be written.
     pub(crate) native: Option<Option<Native>>,
@@ -129,7 +130,7 @@ impl<'a> Parts<'a> {
                 (15, LENGTH) => {
                     parts.created_unix_nano = u64::try_from(time(cursor.bytes()?)?).ok();
                 }
-                (16, LENGTH) => parts.exemplars.push(cursor.bytes()?),
+                (16, LENGTH) => parts.exemplars.push((usize::MAX, cursor.bytes()?)),
                 _ => cursor.skip(one)?,
             }
         }
@@ -138,6 +139,9 @@ impl<'a> Parts<'a> {
         if has_spans || threshold > 0.0 || zero > 0.0 {
             let sides = [positive, negative];
             parts.native = Some(native(parts.count, schema, (threshold, zero), &sides));
+        } else if parts.pairs.last().is_none_or(|(bound, _)| *bound != f64::INFINITY) {
+            // Clients leave the last bucket out; in the text format it is there.
+            parts.pairs.push((f64::INFINITY, parts.count));
         }
         Ok(parts)
     }
@@ -149,7 +153,7 @@ impl<'a> Parts<'a> {
             match (one >> 3, one & 7) {
                 (1, VARINT) => count = cursor.varint()? as f64,
                 (2, FIXED64) => bound = cursor.double()?,
-                (3, LENGTH) => self.exemplars.push(cursor.bytes()?),
+                (3, LENGTH) => self.exemplars.push((self.pairs.len(), cursor.bytes()?)),
                 (4, FIXED64) => {
                     count = Some(cursor.double()?).filter(|it| *it > 0.0).unwrap_or(count)
                 }

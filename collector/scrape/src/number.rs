@@ -12,6 +12,36 @@ const EXACT_DIGITS: usize = 15;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANO_DIGITS: usize = 9;
 
+/// From this power of ten on, and below the other one, bounds are written with an exponent.
+const EXPONENT_FROM: i32 = 6;
+const EXPONENT_BELOW: i32 = -4;
+
+/// Writes a bucket's bound or a quantile as Prometheus does, where it makes a label of a number: as
+/// few digits as tell it apart, a point or an exponent among them (`1.0`, `2.5`, `1e+06`, `+Inf`).
+pub(crate) fn put_bound(out: &mut Vec<u8>, bound: f64) {
+    if !bound.is_finite() {
+        let text: &[u8] = match (bound.is_nan(), bound > 0.0) {
+            (true, _) => b"NaN",
+            (false, true) => b"+Inf",
+            (false, false) => b"-Inf",
+        };
+        out.extend_from_slice(text);
+        return;
+    }
+    let text = format!("{bound:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (EXPONENT_BELOW..EXPONENT_FROM).contains(&exponent) {
+        let text = format!("{bound}");
+        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(if text.contains('.') { b"" } else { b".0" });
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        let text = format!("{digits}e{sign}{:02}", exponent.unsigned_abs());
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
 /// A value: decimal digits, `Inf`, `NaN`; none if it is something else.
 #[inline]
 pub(crate) fn float(text: &[u8]) -> Option<f64> {

@@ -25,22 +25,24 @@ const UNIT: u32 = tag(5, LENGTH);
 const LABEL_VALUE: u32 = tag(2, LENGTH);
 // Metric, and LabelPair's name.
 pub(crate) const LABEL: u32 = tag(1, LENGTH);
-const GAUGE: u32 = tag(2, LENGTH);
-const COUNTER: u32 = tag(3, LENGTH);
-const SUMMARY: u32 = tag(4, LENGTH);
-const UNTYPED: u32 = tag(5, LENGTH);
+pub(crate) const GAUGE: u32 = tag(2, LENGTH);
+pub(crate) const COUNTER: u32 = tag(3, LENGTH);
+pub(crate) const SUMMARY: u32 = tag(4, LENGTH);
+pub(crate) const UNTYPED: u32 = tag(5, LENGTH);
 const TIME_MILLIS: u32 = tag(6, VARINT);
-const HISTOGRAM: u32 = tag(7, LENGTH);
+pub(crate) const HISTOGRAM: u32 = tag(7, LENGTH);
 
 /// How far a body is read.
 #[derive(Debug, Default)]
 pub(crate) struct Families {
     /// What is left of the family; none between families.
     left: Option<u64>,
+    /// Whether the last piece was its length.
+    is_new: bool,
     /// Its name, description and type until the first metric.
-    name: Vec<u8>,
+    pub(crate) name: Vec<u8>,
     help: Vec<u8>,
-    type_: Type,
+    pub(crate) type_: Type,
     has_metrics: bool,
     /// Its number, from 1.
     pub(crate) number: u64,
@@ -58,14 +60,15 @@ pub(crate) enum Piece {
 
 /// One metric's parts.
 #[derive(Debug, Default)]
-struct Metric<'a> {
-    value: Option<(u32, &'a [u8])>,
-    time_unix_nano: Option<i64>,
+pub(crate) struct Metric<'a> {
+    pub(crate) value: Option<(u32, &'a [u8])>,
+    pub(crate) time_unix_nano: Option<i64>,
 }
 
 impl Families {
     pub(crate) fn begin(&mut self) {
         self.left = None;
+        self.is_new = false;
         self.number = 0;
     }
 
@@ -111,17 +114,35 @@ impl Families {
         (now_unix_nano, limits): (u64, &Limits),
         (memory, pass, target, writer): Place<'_>,
     ) -> Result<(), FaultKind> {
+        let place = (memory, &mut *pass, target, &mut *writer);
+        if let Some(message) = self.field(bytes, converter, place)? {
+            let place = (memory, &mut *pass, target, &mut *writer);
+            let both = (&mut *converter, parser);
+            self.metric(message, both, (now_unix_nano, limits), place)?;
+        }
+        self.advance(bytes.len(), converter, (memory, pass, target, writer));
+        Ok(())
+    }
+
+    /// Reads a whole piece. A metric is the caller's to take; [`Families::advance`] follows.
+    pub(crate) fn field<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        converter: &mut Converter,
+        (memory, pass, target, writer): Place<'_>,
+    ) -> Result<Option<&'a [u8]>, FaultKind> {
         let mut cursor = Cursor::new(bytes);
-        let Some(left) = self.left else {
+        if self.left.is_none() {
             let length = cursor.varint().map_err(|_| FaultKind::Protobuf)?;
             self.left = (length > 0).then_some(length);
+            self.is_new = self.left.is_some();
             self.number += 1;
             self.name.clear();
             self.help.clear();
             self.type_ = Type::Counter;
             self.has_metrics = false;
-            return Ok(());
-        };
+            return Ok(None);
+        }
         let tag = cursor.tag()?.unwrap_or_default();
         match tag {
             NAME | HELP | TYPE if self.has_metrics => return Err(FaultKind::Order),
@@ -138,17 +159,29 @@ impl Families {
             METRIC => {
                 let message = cursor.bytes()?;
                 self.begin_family(converter, (memory, pass, target, writer))?;
-                let place = (memory, &mut *pass, target, &mut *writer);
-                let both = (&mut *converter, parser);
-                self.metric(message, both, (now_unix_nano, limits), place)?;
+                return Ok(Some(message));
             }
             _ => {}
         }
-        self.left = Some(left - bytes.len() as u64).filter(|left| *left > 0);
+        Ok(None)
+    }
+
+    /// Goes on behind a piece.
+    pub(crate) fn advance(
+        &mut self,
+        bytes: usize,
+        converter: &mut Converter,
+        (memory, pass, target, writer): Place<'_>,
+    ) {
+        // The length itself is none of the family.
+        if std::mem::take(&mut self.is_new) {
+            return;
+        }
+        let Some(left) = self.left else { return };
+        self.left = left.checked_sub(bytes as u64).filter(|left| *left > 0);
         if self.left.is_none() {
             converter.end_family(memory, pass, target, writer);
         }
-        Ok(())
     }
 
     /// Begins the family, unless that was done.
@@ -225,7 +258,7 @@ impl Families {
 }
 
 impl<'a> Metric<'a> {
-    fn read(message: &'a [u8]) -> Result<Self, FaultKind> {
+    pub(crate) fn read(message: &'a [u8]) -> Result<Self, FaultKind> {
         let mut metric = Self::default();
         let mut cursor = Cursor::new(message);
         while let Some(tag) = cursor.tag()? {
@@ -274,7 +307,7 @@ fn type_of(number: u64) -> Result<Type, FaultKind> {
 }
 
 /// A gauge's or untyped metric's value.
-fn number(message: &[u8]) -> Result<f64, FaultKind> {
+pub(crate) fn number(message: &[u8]) -> Result<f64, FaultKind> {
     let (mut cursor, mut value) = (Cursor::new(message), 0.0);
     while let Some(tag) = cursor.tag()? {
         match tag {
@@ -286,7 +319,11 @@ fn number(message: &[u8]) -> Result<f64, FaultKind> {
 }
 
 /// Writes a name and the labels of a message as the text format has them.
-fn put_identity(out: &mut Vec<u8>, name: &[u8], message: &[u8]) -> Result<(), FaultKind> {
+pub(crate) fn put_identity(
+    out: &mut Vec<u8>,
+    name: &[u8],
+    message: &[u8],
+) -> Result<(), FaultKind> {
     let is_bare = Parser::is_bare_name(name);
     if is_bare {
         out.extend_from_slice(name);
@@ -298,7 +335,7 @@ fn put_identity(out: &mut Vec<u8>, name: &[u8], message: &[u8]) -> Result<(), Fa
 }
 
 /// Writes labels in braces: without an opening one if that is there.
-fn put_labels(out: &mut Vec<u8>, message: &[u8], opens: bool) -> Result<(), FaultKind> {
+pub(crate) fn put_labels(out: &mut Vec<u8>, message: &[u8], opens: bool) -> Result<(), FaultKind> {
     out.extend_from_slice(if opens { b"{" } else { b"" });
     let (mut cursor, mut is_first) = (Cursor::new(message), opens);
     while let Some(tag) = cursor.tag()? {

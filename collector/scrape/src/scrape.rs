@@ -5,6 +5,7 @@
 //! [`Scrape::is_full`], the caller takes what is there with [`Scrape::take`].
 
 mod relabeled;
+mod ruled;
 
 use memchr::memchr;
 
@@ -197,9 +198,6 @@ impl<'a> Scrape<'a> {
 
     /// Reads a piece of a body of the protobuf format.
     fn feed_families(&mut self, piece: &[u8]) -> Result<usize, FaultKind> {
-        if !self.target.metric_rules().is_empty() {
-            return Err(FaultKind::RulesOfProtobuf);
-        }
         let mut at = 0;
         while at < piece.len() && !self.is_full() {
             let rest = &piece[at..];
@@ -240,6 +238,9 @@ impl<'a> Scrape<'a> {
     }
 
     fn take_piece(&mut self, bytes: &[u8]) -> Result<(), FaultKind> {
+        if !self.target.metric_rules().is_empty() {
+            return self.take_ruled_piece(bytes);
+        }
         let Self { memory, target, limits, buffers, .. } = self;
         let Buffers { parser, families, converter, pass, writer, .. } = &mut **buffers;
         let place = (&**memory, pass, *target, writer);

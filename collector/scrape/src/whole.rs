@@ -17,20 +17,13 @@ impl Converter {
         parser: &mut Parser,
         (value, created_unix_nano): (f64, Option<u64>),
         now_unix_nano: u64,
-        (memory, pass, target, writer): Place<'_>,
+        place: Place<'_>,
     ) -> Result<(), FaultKind> {
-        self.counter = None;
         parser.sample.value = value;
-        let place = (memory, &mut *pass, target, &mut *writer);
-        self.sample(line, parser, (Format::Protobuf, now_unix_nano), place)?;
-        let when = self.when(parser.sample.time, now_unix_nano, target);
-        let latest = when.map_or(0, |when| when.time_unix_nano);
-        let created = created_unix_nano.filter(|created| (1..=latest).contains(created));
-        if let (Some(created), Some(_)) = (created, self.counter) {
-            pass.created(created);
-            writer.restart(created);
-        }
-        Ok(())
+        self.told_created = created_unix_nano.filter(|created| *created > 0);
+        let taken = self.sample(line, parser, (Format::Protobuf, now_unix_nano), place);
+        self.told_created = None;
+        taken
     }
 
     /// Takes a histogram or summary. The parser has its name and labels.
@@ -68,7 +61,7 @@ impl Converter {
         group.count = Some(parts.count);
         group.sum = parts.sum;
         group.lines = parts.samples();
-        for message in &parts.exemplars {
+        for (_, message) in &parts.exemplars {
             put_measured(&mut group.exemplars, message, time_unix_nano)?;
         }
         match &parts.native {

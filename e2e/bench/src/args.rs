@@ -14,7 +14,7 @@ use crate::peer::Peer;
 #[command(name = "millrace-bench", version)]
 pub(crate) struct Args {
     /// Cases by name, or by the word before a dash (`gateway`, `edge`, `engine`, `allocator`,
-    /// `files`, `bill`); several parted by commas; `all` for every one but the bill.
+    /// `files`, `scrape`, `bill`); several parted by commas; `all` for every one but the bill.
     #[arg(long, env = "CASE", default_value = "all")]
     pub(crate) case: String,
     /// Runs of each case; figures are medians. 5, or 3 when quick or with a peer.
@@ -46,6 +46,15 @@ pub(crate) struct Args {
     /// vlagent, likewise.
     #[arg(long, env = "VLAGENT", value_name = "PROGRAM")]
     pub(crate) vlagent: Option<PathBuf>,
+    /// vmagent, to run beside ours on targets.
+    #[arg(long, env = "VMAGENT", value_name = "PROGRAM")]
+    pub(crate) vmagent: Option<PathBuf>,
+    /// Prometheus, likewise, as an agent.
+    #[arg(long, env = "PROMETHEUS", value_name = "PROGRAM")]
+    pub(crate) prometheus: Option<PathBuf>,
+    /// The OpenTelemetry Collector with the Prometheus receiver, likewise.
+    #[arg(long, env = "OTELCOL_SCRAPE", value_name = "PROGRAM")]
+    pub(crate) otelcol_scrape: Option<PathBuf>,
     /// Where results, settings, logs and flame graphs go.
     #[arg(long, default_value = "target/bench", value_name = "DIR")]
     pub(crate) out: PathBuf,

@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::dataset::Dataset;
 use crate::files::FilesCase;
+use crate::scrape::ScrapeCase;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +57,8 @@ pub(crate) enum Side {
     Stages,
     /// No collector: bytes of log files to OTLP.
     Lines,
-    /// No collector: targets' bodies to OTLP.
-    Scrape,
+    /// Targets' bodies to OTLP, or targets to Kafka.
+    Scrape(ScrapeCase),
     /// Log files to Kafka.
     Files(FilesCase),
     /// From OTLP to merged parts, by each way of storing.
@@ -172,7 +173,10 @@ pub(crate) const ALL: &[Case] = &[
     shared("edge-everyday", EVERYDAY),
     ours("stages", Side::Stages),
     ours("lines", Side::Lines),
-    ours("scrape", Side::Scrape),
+    ours("scrape-parse", Side::Scrape(ScrapeCase::Parse)),
+    ours("scrape-targets", Side::Scrape(ScrapeCase::Targets)),
+    ours("scrape-body", Side::Scrape(ScrapeCase::Body)),
+    ours("scrape-series", Side::Scrape(ScrapeCase::Series)),
     ours("bill-lean", Side::Bill(Dataset::Lean)),
     ours("bill-rich", Side::Bill(Dataset::Rich)),
     ours("bill-logs", Side::Bill(Dataset::Logs)),
@@ -224,7 +228,7 @@ impl Case {
             Side::Edge(Way { rate: Some(rate), .. }) => rate * 20,
             Side::Edge(_) => 4_000_000,
             Side::Bill(_) => BILL_RECORDS,
-            Side::Stages | Side::Lines | Side::Scrape | Side::Files(_) => 0,
+            Side::Stages | Side::Lines | Side::Scrape(_) | Side::Files(_) => 0,
         };
         match (size, self.side) {
             (Size::Full, _) => full,

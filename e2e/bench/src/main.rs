@@ -50,7 +50,6 @@ type Alone = (Side, &'static str, fn(Size) -> Result<Vec<String>>);
 const ALONE: &[Alone] = &[
     (Side::Stages, "stages, each by itself", stages::run),
     (Side::Lines, "bytes of log files to OTLP", lines::run),
-    (Side::Scrape, "targets' bodies to OTLP", scrape::run),
 ];
 
 /// A case by one collector, and what its runs came to.
@@ -92,6 +91,9 @@ fn measure(args: &Args) -> Result<()> {
     }
     side_by_side(args, &cases, &mut results)?;
     files::run(args, &cases, &mut results)?;
+    if !has_peer {
+        scrape::run(args, &cases, &mut results)?;
+    }
     if bill::is_meant(&cases) && !has_peer {
         bill::run(args, &cases, &mut results)?;
     }
@@ -132,7 +134,7 @@ fn entries(args: &Args, cases: &[Case]) -> Result<Vec<Entry>> {
     for case in cases {
         let is_alone = matches!(
             case.side,
-            Side::Stages | Side::Lines | Side::Scrape | Side::Files(_) | Side::Bill(_)
+            Side::Stages | Side::Lines | Side::Scrape(_) | Side::Files(_) | Side::Bill(_)
         );
         if is_alone || (peer.is_some() && !case.is_for_peers) {
             continue;

@@ -115,6 +115,13 @@ impl Subject {
         usage(self.pid())
     }
 
+    /// Lets its highest memory begin anew, from what it has now.
+    pub(crate) fn forget_peak(&self) -> Result<()> {
+        let path = format!("/proc/{}/clear_refs", self.pid());
+        // What stands for that in the kernel's manual.
+        fs::write(&path, "5").with_context(|| format!("cannot write {path}"))
+    }
+
     /// Whether it has ended, well or not.
     pub(crate) fn has_ended(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_some())

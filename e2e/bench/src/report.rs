@@ -166,9 +166,28 @@ pub(crate) fn rounded(value: f64, digits: i32) -> f64 {
     (value * scale).round() / scale
 }
 
+/// How long each of many took, in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(crate) struct Latency {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+}
+
+impl Latency {
+    /// Of microseconds in any order; none of none.
+    pub(crate) fn of(mut micros: Vec<u64>) -> Option<Self> {
+        micros.sort_unstable();
+        let last = micros.len().checked_sub(1)?;
+        let at = |share: f64| micros[(last as f64 * share).round() as usize] as f64 / 1000.0;
+        let at = |share| rounded(at(share), 1);
+        Some(Self { p50: at(0.5), p99: at(0.99), max: at(1.0) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{median, rounded, thinned};
+    use super::{Latency, median, rounded, thinned};
 
     /// Scenario: odd, even and no values, in no order. Guarantee: the middle.
     #[test]
@@ -186,5 +205,13 @@ mod tests {
         let thin = thinned(&series);
         assert_eq!((thin.len(), thin[0]), (super::SERIES_POINTS, 0.0));
         assert_eq!(thinned(&[1 << 20]), [1.0]);
+    }
+
+    /// Scenario: a hundred and one latencies, backwards. Guarantee: middle, near the end, longest.
+    #[test]
+    fn latencies_are_summed_up() {
+        let micros = (0..=100).rev().map(|millis| millis * 1000).collect();
+        assert_eq!(Latency::of(micros), Some(Latency { p50: 50.0, p99: 99.0, max: 100.0 }));
+        assert_eq!(Latency::of(Vec::new()), None);
     }
 }

@@ -8,6 +8,10 @@
 #[path = "../../../collector/wire/tests/requests/mod.rs"]
 mod requests;
 
+#[allow(dead_code)]
+#[path = "../../../collector/scrape/tests/families/mod.rs"]
+mod families;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -30,6 +34,7 @@ fn main() -> Result<()> {
     seeds.extend(compressed()?);
     seeds.extend(texts());
     seeds.insert("lines", lines());
+    seeds.extend(scraped());
     seeds.extend(announced(&seeds));
     seeds.extend(tables());
     for target in TARGETS {
@@ -266,6 +271,126 @@ fn lines() -> Vec<Vec<u8>> {
         [&[0, 3, 9][..], "ä€\u{1d11e}".repeat(40).as_bytes(), b"\xff\xe2\x82\n\0\0"].concat(),
     );
     inputs
+}
+
+/// Bodies of the parsers' own tests in Prometheus; families as its clients write them; names.
+fn scraped() -> Seeds {
+    let upstream = include_str!("../../../collector/scrape/tests/data/upstream.txt");
+    let mut seeds = Seeds::new();
+    for (control, line) in (0_u8..).zip(upstream.lines().filter(|line| !line.starts_with("# "))) {
+        let mut words = line.splitn(3, ' ');
+        let target = match words.next() {
+            Some("open") => "scrape_openmetrics",
+            _ => "scrape_text",
+        };
+        let body = unescaped(words.nth(1).unwrap_or_default());
+        // The first two bytes choose pieces, rules and limits.
+        let input = [&[control.wrapping_mul(37), 240 + control % 15][..], &body].concat();
+        seeds.entry(target).or_default().extend((input.len() <= 800).then_some(input));
+    }
+    for (control, body) in (0_u8..).zip(family_bodies()) {
+        for rules in [0, 128] {
+            let input = [&[(control * 5) | rules, 240 + control % 15][..], &body].concat();
+            seeds.entry("scrape_protobuf").or_default().push(input);
+        }
+    }
+    let names = [
+        "go_threads\u{1}cpu\u{1}0",
+        "name.with.dots\u{1}label.name\u{1}va\\lue \"in\" quotes\n, and more",
+        "Heizöl 10€\u{1}strange©\n'quoted' \"name\"\u{1}",
+        "a\\n\u{1}\u{0}\u{1}\\",
+    ];
+    seeds.insert("scrape_escaping", names.map(|it| it.as_bytes().to_vec()).to_vec());
+    seeds
+}
+
+/// A text with `\\n`, `\\\\` and `\\xHH` in it.
+fn unescaped(text: &str) -> Vec<u8> {
+    let (mut out, mut bytes) = (Vec::new(), text.bytes());
+    while let Some(byte) = bytes.next() {
+        let escaped = if byte == b'\\' { bytes.next() } else { None };
+        match escaped {
+            None => out.push(byte),
+            Some(b'n') => out.push(b'\n'),
+            Some(b'x') => {
+                let digit = |it: Option<u8>| it.and_then(|it| char::from(it).to_digit(16));
+                let (high, low) = (digit(bytes.next()), digit(bytes.next()));
+                out.push((high.unwrap_or(0) << 4 | low.unwrap_or(0)) as u8);
+            }
+            Some(other) => out.push(other),
+        }
+    }
+    out
+}
+
+fn family_bodies() -> Vec<Vec<u8>> {
+    use families::{
+        Bucket, Counter, Exemplar, Family, Gauge, Histogram, Metric, Quantile, Span, Summary, Time,
+        body, labels,
+    };
+    let exemplar = || Exemplar {
+        label: labels(&[("trace_id", "0123456789abcdef0123456789abcdef"), ("k", "v")]),
+        value: Some(1.5),
+        timestamp: Some(Time { seconds: 9, nanos: 0 }),
+    };
+    let native = Histogram {
+        sample_count: Some(12),
+        sample_sum: Some(18.4),
+        schema: Some(1),
+        zero_threshold: Some(1e-128),
+        zero_count: Some(2),
+        positive_span: vec![
+            Span { offset: Some(0), length: Some(2) },
+            Span { offset: Some(1), length: Some(2) },
+        ],
+        positive_delta: vec![1, 1, -1, 0],
+        negative_span: vec![Span { offset: Some(-2), length: Some(1) }],
+        negative_delta: vec![5],
+        created_timestamp: Some(Time { seconds: 3, nanos: 500_000_000 }),
+        exemplars: vec![exemplar()],
+        ..Histogram::default()
+    };
+    let bucket = |bound: f64, count| Bucket {
+        cumulative_count: Some(count),
+        upper_bound: Some(bound),
+        ..Bucket::default()
+    };
+    let classic = Histogram {
+        sample_count: Some(7),
+        sample_sum: Some(4.5),
+        bucket: vec![bucket(0.5, 3), bucket(1.0, 5)],
+        ..Histogram::default()
+    };
+    let quantile = |quantile| Quantile { quantile: Some(quantile), value: Some(1.5) };
+    let summary = Summary {
+        sample_count: Some(3),
+        sample_sum: Some(4.5),
+        quantile: vec![quantile(0.5), quantile(0.99)],
+        ..Summary::default()
+    };
+    let label = labels(&[("path", "/a"), ("d.1", "x\n\"y\"")]);
+    let counter = Counter { value: Some(7.0), exemplar: Some(exemplar()), ..Counter::default() };
+    let metrics = [
+        (0, Metric { label: label.clone(), counter: Some(counter), ..Metric::default() }),
+        (1, Metric { gauge: Some(Gauge { value: Some(1.5) }), ..Metric::default() }),
+        (2, Metric { label: label.clone(), summary: Some(summary), ..Metric::default() }),
+        (3, Metric { untyped: Some(Gauge { value: Some(-1.0) }), ..Metric::default() }),
+        (4, Metric { label: label.clone(), histogram: Some(classic.clone()), ..Metric::default() }),
+        (4, Metric { label, histogram: Some(native), ..Metric::default() }),
+        (5, Metric { histogram: Some(classic), ..Metric::default() }),
+    ];
+    let families = metrics.into_iter().map(|(kind, metric)| Family {
+        name: Some("requests_seconds".to_owned()),
+        help: Some("A \"text\".".to_owned()),
+        r#type: Some(kind),
+        metric: vec![metric],
+        unit: Some("seconds".to_owned()),
+    });
+    let families = Vec::from_iter(families);
+    let mut bodies =
+        Vec::from_iter(families.iter().map(|family| body(std::slice::from_ref(family))));
+    bodies.push(body(&families[..3]));
+    bodies
 }
 
 /// OTLP in JSON: ids, enums by name and by number, numbers as strings, every kind of value, keys in

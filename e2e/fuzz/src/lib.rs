@@ -28,6 +28,7 @@ mod reference;
 pub mod request;
 pub mod resource;
 mod reuse;
+pub mod scrape;
 mod sql;
 pub mod walk;
 
@@ -50,6 +51,10 @@ pub const TARGETS: &[Target] = &[
     target("walk_metrics", walk::metrics, 1024),
     target("json", json::text, 1024),
     target("lines", lines::file, 600),
+    target("scrape_text", scrape::text, 800),
+    target("scrape_openmetrics", scrape::open_metrics, 800),
+    target("scrape_protobuf", scrape::protobuf, 800),
+    target("scrape_escaping", scrape::escaping, 120),
     target("columns_traces", columns::traces, 768),
     target("columns_logs", columns::logs, 768),
     target("columns_metrics", columns::metrics, 768),

@@ -25,6 +25,7 @@ pub mod service;
 pub mod stack;
 pub mod versions;
 pub mod vlagent;
+pub mod vmagent;
 
 pub use component::Component;
 pub use error::{Result, StackError};

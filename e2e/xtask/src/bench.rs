@@ -3,20 +3,31 @@
 
 use anyhow::Result;
 use millrace_stack::paths::Paths;
-use millrace_stack::{otelcol, vlagent};
+use millrace_stack::prometheus::{self, Program};
+use millrace_stack::{otelcol, vlagent, vmagent};
 
 use crate::build::{self, Binaries};
 use crate::{say, shell};
 
-/// Measures; with the OpenTelemetry Collector beside ours when `peers`. Cases of log files that are
-/// asked for by name always have their peers beside them.
+/// Measures; with the OpenTelemetry Collector beside ours when `peers`. Cases of log files and
+/// of targets that are asked for by name always have their peers beside them, unless `PEERS=0`.
 pub(crate) fn run(peers: bool, from: Binaries) -> Result<()> {
     if from == Binaries::Built {
         build::benchmarks()?;
     }
     let mut command = shell::command(&build::release("millrace-bench").to_string_lossy(), &[]);
     command.env("MILLRACE_BIN_DIR", build::release(""));
-    let names_files = std::env::var("CASE").is_ok_and(|case| case.contains("files"));
+    let is_alone = std::env::var("PEERS").is_ok_and(|peers| peers == "0");
+    let names = |word| std::env::var("CASE").is_ok_and(|case| !is_alone && case.contains(word));
+    let names_files = names("files");
+    // Parsing alone has no peers.
+    if names("scrape") && std::env::var("CASE").is_ok_and(|case| case != "scrape-parse") {
+        let (paths, progress) = (Paths::from_env()?, say::progress());
+        command.env("VMAGENT", vmagent::build(&paths, &progress)?);
+        let program = prometheus::find_or_fetch(Program::Prometheus, &paths, &progress)?;
+        command.env("PROMETHEUS", program);
+        command.env("OTELCOL_SCRAPE", otelcol::build_scraper(&paths, &progress)?);
+    }
     if peers || names_files {
         let paths = Paths::from_env()?;
         let program = otelcol::build(&paths, &say::progress())?;

@@ -366,7 +366,12 @@ impl Worker {
     fn choose(&mut self) {
         let chosen = self.namespaces.as_ref().and_then(|namespaces| namespaces.chosen());
         let Some(chosen) = chosen else { return };
-        if !self.sources.iter_mut().fold(false, |matters, one| one.tell(&chosen) || matters) {
+        // Every source is told, also behind one to which it matters.
+        let mut matters = false;
+        for source in &mut self.sources {
+            matters |= source.tell(&chosen);
+        }
+        if !matters {
             return;
         }
         let is_left = |open: &Open| {

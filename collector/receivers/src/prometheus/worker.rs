@@ -151,13 +151,15 @@ impl Worker {
             tokio::select! {
                 () = sleep(Duration::from_nanos(due.saturating_sub(now))) => {}
                 () = drain.begun() => break true,
-                () = end.is_told() => break self.leave(end).await,
+                () = end.is_told() => break Box::pin(self.leave(end)).await,
             }
+            // Boxed, as all that follows: what a scrape waits in is much longer than what waits for
+            // one, and of 10,000 tasks few scrape at the same moment.
             let scraped = tokio::select! {
-                scraped = self.scrape(due) => scraped,
+                scraped = Box::pin(self.scrape(due)) => scraped,
                 () = end.is_over() => {
                     self.asker.shared.metrics.skipped.inc();
-                    break self.leave(end).await;
+                    break Box::pin(self.leave(end)).await;
                 }
             };
             match scraped {

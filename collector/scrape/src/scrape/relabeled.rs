@@ -32,14 +32,16 @@ pub(super) struct Relabeled {
     buffers: [Vec<u8>; 2],
     text: String,
     /// The line as it would have been written.
-    line: Vec<u8>,
-    parser: Parser,
+    pub(super) line: Vec<u8>,
+    pub(super) parser: Parser,
     /// For lines with another name: the body's family stays open beside theirs.
-    renamed: Converter,
+    pub(super) renamed: Converter,
+    /// A series of the protobuf format, as a line.
+    pub(super) series: Vec<u8>,
 }
 
 /// What becomes of a line.
-enum Fate {
+pub(super) enum Fate {
     Dropped,
     AsItIs,
     /// It is in [`Relabeled::line`]; whether its name is another one.
@@ -50,11 +52,17 @@ enum Fate {
 
 impl Relabeled {
     pub(super) fn held_bytes(&self) -> usize {
-        self.labels.bytes() + self.line.capacity() + self.renamed.held_bytes()
+        let lines = self.line.capacity() + self.series.capacity();
+        self.labels.bytes() + lines + self.renamed.held_bytes()
     }
 
     /// Applies the rules to a sample.
-    fn apply(&mut self, line: &[u8], parser: &Parser, target: &Target) -> Result<Fate, FaultKind> {
+    pub(super) fn apply(
+        &mut self,
+        line: &[u8],
+        parser: &Parser,
+        target: &Target,
+    ) -> Result<Fate, FaultKind> {
         let Self { labels, scratch, buffers: [one, other], .. } = self;
         let rules = target.metric_rules();
         let sample = &parser.sample;
@@ -130,17 +138,16 @@ impl Relabeled {
         Ok(())
     }
 
-    /// Takes the line under its new name. The type of the line's own family holds for it, if it
-    /// keeps what the type puts behind the name.
-    fn take_renamed(
+    /// Begins the family of a line with a new name. The type of the line's own family holds for it,
+    /// if it keeps what the type puts behind the name; a native histogram has nothing there.
+    pub(super) fn begin_renamed(
         &mut self,
-        (before, line): (&[u8], &[u8]),
-        parser: &Parser,
-        (own, at): (&Family, (Format, u64)),
+        (before, is_native): (&[u8], bool),
+        (own, format): (&Family, Format),
         (memory, pass, target, writer): Place<'_>,
-    ) -> Result<(), FaultKind> {
+    ) -> &mut Converter {
         let (renamed, name) = (&mut self.renamed, self.labels.get(NAME).as_bytes());
-        let is_own = own.role(before, at.0 == Format::OpenMetrics) != Role::Foreign;
+        let is_own = is_native || own.role(before, format == Format::OpenMetrics) != Role::Foreign;
         let ending = before.strip_prefix(&own.name[..]).filter(|_| is_own);
         let base = ending.and_then(|ending| name.strip_suffix(ending));
         let (base, type_) = match base.filter(|base| !base.is_empty()) {
@@ -154,7 +161,7 @@ impl Relabeled {
                 renamed.family.take_metadata(own);
             }
         }
-        renamed.sample(line, parser, at, (memory, pass, target, writer))
+        renamed
     }
 }
 
@@ -208,7 +215,11 @@ impl Scrape<'_> {
             }
             converter.interrupt();
             let name = own_parser.sample.name.span.of(before);
-            relabeled.take_renamed((name, &line), &parser, (&converter.family, at), place)
+            let (memory, pass, target, writer) = place;
+            let own = (&converter.family, at.0);
+            let place = (memory, &mut *pass, target, &mut *writer);
+            let renamed = relabeled.begin_renamed((name, false), own, place);
+            renamed.sample(&line, &parser, at, (memory, pass, target, writer))
         });
         converter.take_counts(&mut relabeled.renamed);
         (relabeled.line, relabeled.parser) = (line, parser);

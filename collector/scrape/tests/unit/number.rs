@@ -1,6 +1,6 @@
 //! Numbers in text, against the standard library.
 
-use super::{float, leading, millis, seconds};
+use super::{float, leading, millis, put_bound, seconds};
 
 /// Scenario: numbers as exporters write them, short and long, with all signs and exponents.
 /// Guarantee: each is the nearest double, as the standard library reads it.
@@ -81,4 +81,32 @@ fn times_are_exact() {
     assert_eq!(seconds(b"99999999999"), Some(i64::MAX));
     assert_eq!(seconds(b"NaN"), None);
     assert_eq!(seconds(b"x"), None);
+}
+
+/// Scenario: bounds of buckets, short and long, near where an exponent begins. Guarantee: as
+/// Prometheus writes them, and read as the same number.
+#[test]
+fn bounds_are_written_as_prometheus_does() {
+    for (bound, expected) in [
+        (0.0, "0.0"),
+        (1.0, "1.0"),
+        (-1.0, "-1.0"),
+        (0.005, "0.005"),
+        (2.5, "2.5"),
+        (0.0001, "0.0001"),
+        (0.000_025, "2.5e-05"),
+        (100_000.0, "100000.0"),
+        (999_999.5, "999999.5"),
+        (1e6, "1e+06"),
+        (1_234_567.0, "1.234567e+06"),
+        (1e300, "1e+300"),
+        (f64::INFINITY, "+Inf"),
+        (f64::NEG_INFINITY, "-Inf"),
+        (f64::NAN, "NaN"),
+    ] {
+        let mut out = Vec::new();
+        put_bound(&mut out, bound);
+        assert_eq!(String::from_utf8(out.clone()).unwrap(), expected);
+        assert_eq!(float(&out).unwrap().to_bits(), bound.to_bits(), "{expected}");
+    }
 }

@@ -5,28 +5,9 @@
 use serde::Serialize;
 
 use super::agent::Agent;
-use crate::report::{median, rounded};
+use crate::report::{Latency, median, rounded};
 
 const MIB: f64 = 1024.0 * 1024.0;
-
-/// How long records took, in milliseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub(super) struct Latency {
-    p50: f64,
-    p99: f64,
-    max: f64,
-}
-
-impl Latency {
-    /// Of microseconds in any order; none of none.
-    pub(super) fn of(mut micros: Vec<u64>) -> Option<Self> {
-        micros.sort_unstable();
-        let last = micros.len().checked_sub(1)?;
-        let at = |share: f64| micros[(last as f64 * share).round() as usize] as f64 / 1000.0;
-        let at = |share| rounded(at(share), 1);
-        Some(Self { p50: at(0.5), p99: at(0.99), max: at(1.0) })
-    }
-}
 
 /// What a run came to.
 #[derive(Debug, Clone, Default)]
@@ -201,17 +182,4 @@ pub(super) fn brief(run: &Outcome) -> String {
         text += &format!(", {p50} {p99} {max} ms");
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Latency;
-
-    /// Scenario: a hundred and one latencies, backwards. Guarantee: middle, near the end, longest.
-    #[test]
-    fn latencies_are_summed_up() {
-        let micros = (0..=100).rev().map(|millis| millis * 1000).collect();
-        assert_eq!(Latency::of(micros), Some(Latency { p50: 50.0, p99: 99.0, max: 100.0 }));
-        assert_eq!(Latency::of(Vec::new()), None);
-    }
 }

@@ -14,12 +14,13 @@ use tempfile::TempDir;
 use super::agent::{Agent, Form, Setting};
 use super::corpus::{self, Pod, Text, Words};
 use super::http::StandIn;
-use super::outcome::{Latency, Outcome};
+use super::outcome::Outcome;
 use super::seen::Seen;
 use crate::broker::Follower;
 use crate::case::Size;
 use crate::process::{Subject, Usage, busiest_thread};
 use crate::profile::Profile;
+use crate::report::Latency;
 use crate::world::World;
 
 /// Between two looks at a run.

@@ -1,0 +1,4 @@
+//! Fuzz target: `millrace_fuzz::scrape::text`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| millrace_fuzz::scrape::text(data));
