@@ -56,6 +56,9 @@ fn of_table(declared: &DeclaredTable) -> Vec<Reason> {
     let order = render::canonical_list(&table.order_by);
     let why = "what is asked for together lies together, and compresses";
     all.push(reason("key", format!("order by {order}"), why.to_owned()));
+    let (setting, value) = render::MERGED_BY_COLUMN;
+    let why = "merges go column by column: the first ones cost half as much";
+    all.push(reason("engine", format!("{setting} = {value}"), why.to_owned()));
     for (setting, value) in render::deduplication_settings(options) {
         let why = "an insert sent again under its token is dropped while it is remembered";
         all.push(reason("engine", format!("{setting} = {value}"), why.to_owned()));

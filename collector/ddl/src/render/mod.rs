@@ -28,7 +28,7 @@ pub(crate) use alter::{
 };
 pub(crate) use companion::{create_distributed, create_rollup, create_rollup_view};
 pub(crate) use create::{create_database, create_table, create_view};
-pub(crate) use engine::deduplication_settings;
+pub(crate) use engine::{MERGED_BY_COLUMN, deduplication_settings};
 pub(crate) use expression::{canonical_codec, canonical_index, canonical_list, canonical_ttl};
 pub(crate) use grant::{CREATE_DATABASE, CREATE_TABLE, check_grant, grant, readonly_mode};
 pub(crate) use journal::{create_journal, read_holders, read_journal, record};

@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_traces`
 ENGINE = MergeTree
 PARTITION BY toDate(`Timestamp`)
 ORDER BY (`ServiceName`, `SpanName`, toDateTime(`Timestamp`))
-SETTINGS index_granularity = 8192, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts`
 (
@@ -50,7 +50,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts`
 ENGINE = MergeTree
 PARTITION BY toDate(`Start`)
 ORDER BY (`TraceId`, `Start`)
-SETTINGS index_granularity = 8192, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_logs`
 (
@@ -92,7 +92,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimestampTime`)
 PRIMARY KEY (`ServiceName`, `TimestampTime`)
 ORDER BY (`ServiceName`, `TimestampTime`, `Timestamp`)
-SETTINGS index_granularity = 8192, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_gauge`
 (
@@ -128,7 +128,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_gauge`
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toStartOfHour(`TimeUnix`), cityHash64(`Attributes`), `TimeUnix`)
-SETTINGS index_granularity = 8192, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_sum`
 (
@@ -166,7 +166,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_sum`
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toStartOfHour(`TimeUnix`), cityHash64(`Attributes`), `TimeUnix`)
-SETTINGS index_granularity = 8192, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_histogram`
 (
@@ -208,7 +208,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_histogram`
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toStartOfHour(`TimeUnix`), cityHash64(`Attributes`), `TimeUnix`)
-SETTINGS index_granularity = 8192, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_exponential_histogram`
 (
@@ -254,7 +254,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_exponential_histogram`
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toStartOfHour(`TimeUnix`), cityHash64(`Attributes`), `TimeUnix`)
-SETTINGS index_granularity = 8192, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_summary`
 (
@@ -288,7 +288,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_summary`
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toStartOfHour(`TimeUnix`), cityHash64(`Attributes`), `TimeUnix`)
-SETTINGS index_granularity = 8192, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts_mv` TO `telemetry`.`acme_traces_trace_id_ts`
 AS SELECT

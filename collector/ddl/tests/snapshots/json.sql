@@ -31,7 +31,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`Timestamp`)
 ORDER BY (`ServiceName`, `SpanName`, toDateTime(`Timestamp`))
 TTL toDateTime(`Timestamp`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts`
 (
@@ -44,7 +44,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`Start`)
 ORDER BY (`TraceId`, `Start`)
 TTL `Start` + toIntervalDay(30)
-SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_logs`
 (
@@ -72,7 +72,7 @@ PARTITION BY toDate(`Timestamp`)
 PRIMARY KEY (`ServiceName`, toDateTime(`Timestamp`))
 ORDER BY (`ServiceName`, toDateTime(`Timestamp`), `Timestamp`)
 TTL toDateTime(`Timestamp`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_gauge`
 (
@@ -102,7 +102,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 TTL toDateTime(`TimeUnix`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_sum`
 (
@@ -134,7 +134,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 TTL toDateTime(`TimeUnix`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_histogram`
 (
@@ -170,7 +170,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 TTL toDateTime(`TimeUnix`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_exponential_histogram`
 (
@@ -210,7 +210,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 TTL toDateTime(`TimeUnix`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_summary`
 (
@@ -238,7 +238,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 TTL toDateTime(`TimeUnix`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts_mv` TO `telemetry`.`acme_traces_trace_id_ts`
 AS SELECT
