@@ -384,13 +384,16 @@ impl Judge<'_> {
             }
         }
         self.range(&format!("{field}.maxLineBytes"), *max_line_bytes, RECORD_BYTES);
+        self.multiline(&format!("{field}.multiline"), multiline.as_ref());
+    }
+
+    fn multiline(&mut self, field: &str, multiline: Option<&Multiline>) {
         let Some(Multiline { start, indented, traces, timeout_millis }) = multiline else { return };
         let rules = [start.is_some(), *indented, traces.is_some()];
         if rules.iter().filter(|is_given| **is_given).count() != 1 {
-            let rules = "write one of `start`, `indented: true` and `traces`";
-            self.say(&format!("{field}.multiline"), rules);
+            self.say(field, "write one of `start`, `indented: true` and `traces`");
         }
-        self.range(&format!("{field}.multiline.timeoutMillis"), *timeout_millis, 100..=60_000);
+        self.range(&format!("{field}.timeoutMillis"), *timeout_millis, 100..=60_000);
     }
 
     fn parse(&mut self, field: &str, parse: &Parse) {

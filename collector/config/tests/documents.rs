@@ -359,6 +359,12 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
             "",
             "receivers.containers.namespaceSelector: `namespaces` names them already",
         ),
+        ("containers: {multiline: {}}", "", "receivers.containers.multiline: write one of `start`"),
+        (
+            "containers: {multiline: {traces: java, timeoutMillis: 1}}",
+            "",
+            "receivers.containers.multiline.timeoutMillis: 1 is out of range",
+        ),
         ("containers: {labels: ['a*b']}", "", "receivers.containers.labels: a name is whole"),
     ] {
         let said_all = problems(&edge(receivers, exporter)).join("\n");

@@ -223,13 +223,26 @@ fn label_selector() -> impl Strategy<Value = LabelSelector> {
     )
 }
 
+fn multiline() -> impl Strategy<Value = Multiline> {
+    let runtimes = [Traces::Java, Traces::Python, Traces::Go, Traces::NodeJs, Traces::Rust];
+    let traces = option::of(proptest::sample::select(runtimes.to_vec()));
+    (option::of("[ -~]{0,20}"), any::<bool>(), traces, any::<u32>()).prop_map(
+        |(start, indented, traces, timeout_millis)| Multiline {
+            start,
+            indented,
+            traces,
+            timeout_millis,
+        },
+    )
+}
+
 fn containers() -> impl Strategy<Value = ContainersReceiver> {
     let names = || proptest::collection::vec("[ -~]{0,20}", 0..3);
     let named = (any::<bool>(), names(), names(), names(), names());
     let weight = ("[ -~]{0,20}", any::<u8>())
         .prop_map(|(namespace, weight)| NamespaceWeight { namespace, weight });
-    let weights =
-        (any::<bool>(), proptest::collection::vec(weight, 0..3), option::of(label_selector()));
+    let weights = proptest::collection::vec(weight, 0..3);
+    let weights = (any::<bool>(), weights, option::of(label_selector()), option::of(multiline()));
     ("/[ -~]{0,30}", start_at(), named, weights, parse(), size()).prop_map(
         |(directory, start_at, named, weights, parse, max_line_bytes)| ContainersReceiver {
             directory: directory.into(),
@@ -242,6 +255,7 @@ fn containers() -> impl Strategy<Value = ContainersReceiver> {
             follow_annotations: weights.0,
             weights: weights.1,
             namespace_selector: weights.2,
+            multiline: weights.3,
             parse,
             max_line_bytes,
         },
@@ -275,19 +289,9 @@ fn parse() -> impl Strategy<Value = Parse> {
 
 fn files() -> impl Strategy<Value = FilesReceiver> {
     let patterns = || proptest::collection::vec("[ -~]{0,20}", 0..3);
-    let runtimes = [Traces::Java, Traces::Python, Traces::Go, Traces::NodeJs, Traces::Rust];
-    let traces = option::of(proptest::sample::select(runtimes.to_vec()));
-    let multiline = (option::of("[ -~]{0,20}"), any::<bool>(), traces, any::<u32>()).prop_map(
-        |(start, indented, traces, timeout_millis)| Multiline {
-            start,
-            indented,
-            traces,
-            timeout_millis,
-        },
-    );
     let encodings = [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be, Encoding::Latin1];
     let begin = (start_at(), proptest::sample::select(encodings.to_vec()));
-    (patterns(), patterns(), begin, option::of(multiline), parse(), size()).prop_map(
+    (patterns(), patterns(), begin, option::of(multiline()), parse(), size()).prop_map(
         |(include, exclude, (start_at, encoding), multiline, parse, max_line_bytes)| {
             FilesReceiver { include, exclude, start_at, encoding, multiline, parse, max_line_bytes }
         },

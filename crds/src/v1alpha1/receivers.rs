@@ -105,6 +105,10 @@ pub struct ContainersReceiver {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace"])
     )]
     pub weights: Vec<NamespaceWeight>,
+    /// Lines that are one record together, of pods whose annotations say nothing of it. Default: each
+    /// line is a record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multiline: Option<Multiline>,
     /// Which parts of a line become fields of its record. Default: none; the line is the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parse: Option<Parse>,
@@ -122,6 +126,7 @@ impl Default for ContainersReceiver {
             annotations: Vec::new(),
             follow_annotations: yes(),
             weights: Vec::new(),
+            multiline: None,
             parse: None,
         }
     }

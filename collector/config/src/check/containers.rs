@@ -16,6 +16,7 @@ impl Judge<'_> {
             annotations,
             follow_annotations: _,
             weights: _,
+            multiline,
             parse,
             max_line_bytes,
         } = containers;
@@ -29,6 +30,7 @@ impl Judge<'_> {
                 "the API server isn't asked about pods: write `watchPods: true`",
             );
         }
+        self.multiline("receivers.containers.multiline", multiline.as_ref());
         self.parse("receivers.containers.parse", parse);
         self.absolute("receivers.containers.directory", directory);
         self.range("receivers.containers.maxLineBytes", *max_line_bytes, RECORD_BYTES);

@@ -18,8 +18,9 @@ use super::forms::Forms;
 use super::parse::{parse, roles};
 use super::{SourceSettings, StartError};
 
-/// How long an unfinished record of a container (a line in parts) waits for its next part.
-const CONTAINER_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long an unfinished record waits where settings don't say: a container's line in parts for its
+/// next part, lines of a pod that chose which are one record.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Endings that mark a container's rotated file that isn't whole text.
 const NOT_TEXT: [&str; 2] = ["gz", "tmp"];
@@ -69,11 +70,12 @@ impl Source {
 
     fn containers(settings: &ContainersReceiver) -> Result<Self, StartError> {
         let folder = settings.directory.clone();
+        let (multiline, timeout) = multiline(settings.multiline.as_ref())?;
         let name = format!("containers {}", folder.display());
         let form = Form {
             container: Container::Detect,
             encoding: Encoding::Utf8,
-            multiline: None,
+            multiline,
             parse: parse(&settings.parse, &name)?,
             max_record_bytes: settings.max_line_bytes.as_usize(),
         };
@@ -91,25 +93,13 @@ impl Source {
             name,
             from_end: settings.start_at == StartAt::End,
             roots: vec![Root { folder: folder.clone(), levels: 2 }],
-            timeout: CONTAINER_TIMEOUT,
+            timeout,
             kind: Kind::Containers { folder, namespaces: Choice::of(settings) },
         })
     }
 
     fn files(settings: &FilesReceiver) -> Result<Self, StartError> {
-        let (multiline, timeout) = match &settings.multiline {
-            None => (None, CONTAINER_TIMEOUT),
-            Some(lines) => {
-                let multiline = match (&lines.start, lines.traces) {
-                    (Some(pattern), _) => Multiline::start(pattern).map_err(|error| {
-                        StartError::Pattern { pattern: pattern.clone(), why: error.to_string() }
-                    })?,
-                    (None, Some(of)) => Multiline::Traces(traces(of)),
-                    (None, None) => Multiline::Indented,
-                };
-                (Some(multiline), Duration::from_millis(u64::from(lines.timeout_millis)))
-            }
-        };
+        let (multiline, timeout) = multiline(settings.multiline.as_ref())?;
         let mut roots: Vec<Root> = settings.include.iter().map(|one| root(one)).collect();
         roots.sort();
         roots.dedup();
@@ -277,6 +267,25 @@ fn container_of<'a>(folder: &Path, path: &'a Path) -> Option<Of<'a>> {
         container,
         restarts,
     })
+}
+
+/// Which lines are one record, and how long an open one waits.
+fn multiline(
+    settings: Option<&millrace_config::Multiline>,
+) -> Result<(Option<Multiline>, Duration), StartError> {
+    let Some(lines) = settings else { return Ok((None, USUAL_TIMEOUT)) };
+    let multiline = match (&lines.start, lines.traces) {
+        (Some(pattern), _) => {
+            let fault = |error: millrace_lines::PatternError| StartError::Pattern {
+                pattern: pattern.clone(),
+                why: error.to_string(),
+            };
+            Multiline::start(pattern).map_err(fault)?
+        }
+        (None, Some(of)) => Multiline::Traces(traces(of)),
+        (None, None) => Multiline::Indented,
+    };
+    Ok((Some(multiline), Duration::from_millis(u64::from(lines.timeout_millis))))
 }
 
 /// A runtime's traces, as lines know them.

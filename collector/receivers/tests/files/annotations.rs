@@ -70,6 +70,30 @@ fn a_pod_says_its_parser() {
     rig.stop();
 }
 
+/// Scenario: the settings say that a Java trace is one record, and a pod says nothing, then that each
+/// line is one, then something of its parser alone. Guarantee: the settings hold where the pod is
+/// silent, and only there.
+#[test]
+fn settings_say_which_lines_are_one_record_where_pods_are_silent() {
+    let java = millrace_config::Multiline { traces: Some(Traces::Java), ..Default::default() };
+    let (mut rig, told) = a_pod(|receiver| receiver.multiline = Some(java));
+    let fails = |rig: &Rig| {
+        ["failed", "java.lang.Error: x", "\tat a.B.c(D.java:1)"].map(|line| write(rig, line));
+    };
+    told.tell_pod("1", "a", all(Reading::default()));
+    fails(&rig);
+    rig.start();
+    let whole = "failed\njava.lang.Error: x\n\tat a.B.c(D.java:1)";
+    assert_eq!(until(&rig, 1)[0].text, whole);
+    told.tell_pod("1", "a", all(by(None, Some(Multiline::None))));
+    fails(&rig);
+    assert_eq!(until(&rig, 4)[1].text, "failed");
+    told.tell_pod("1", "a", all(by(Some(Parser::Json), None)));
+    fails(&rig);
+    assert_eq!(until(&rig, 5)[4].text, whole);
+    rig.stop();
+}
+
 /// Scenario: one of a pod's two containers has annotations of its own: a parser, and logs that are
 /// off for the others. Guarantee: they hold for it alone.
 #[test]

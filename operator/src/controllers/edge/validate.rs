@@ -154,6 +154,7 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
         annotations,
         follow_annotations,
         weights,
+        multiline: lines,
         parse: fields,
     } = containers;
     let weights = weights.iter().map(|NamespaceWeight { namespace, weight }| {
@@ -169,6 +170,7 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
         annotations: annotations.clone(),
         follow_annotations: *follow_annotations,
         weights: weights.collect(),
+        multiline: lines.as_ref().map(multiline),
         parse: parse(fields.as_ref()),
         ..usual
     }
@@ -192,23 +194,31 @@ fn label_selector(selector: &LabelSelector) -> config::LabelSelector {
 }
 
 fn files_receiver(files: &FilesReceiver) -> config::FilesReceiver {
-    let FilesReceiver { include, exclude, start_at: from, encoding: of, multiline, parse: fields } =
-        files;
+    let FilesReceiver {
+        include,
+        exclude,
+        start_at: from,
+        encoding: of,
+        multiline: lines,
+        parse: fields,
+    } = files;
     config::FilesReceiver {
         include: include.clone(),
         exclude: exclude.clone(),
         start_at: start_at(*from),
         encoding: encoding(*of),
         parse: parse(fields.as_ref()),
-        multiline: multiline.as_ref().map(|Multiline { start, indented, traces: of }| {
-            config::Multiline {
-                start: start.clone(),
-                indented: *indented,
-                traces: of.map(traces),
-                ..config::Multiline::default()
-            }
-        }),
+        multiline: lines.as_ref().map(multiline),
         ..config::FilesReceiver::default()
+    }
+}
+
+fn multiline(Multiline { start, indented, traces: of }: &Multiline) -> config::Multiline {
+    config::Multiline {
+        start: start.clone(),
+        indented: *indented,
+        traces: of.map(traces),
+        ..config::Multiline::default()
     }
 }
 
