@@ -431,7 +431,7 @@ impl Converter {
     }
 
     /// Writes a sample's labels as attributes, but for one, and adds them to a hash. Labels without
-    /// a value are none. The hash of the labels alone.
+    /// a value are none, but may take one of the target's away. The hash of the labels alone.
     #[inline]
     pub(crate) fn put_labels(
         &mut self,
@@ -450,6 +450,9 @@ impl Converter {
             let value = label.value.span.of(line);
             if value.is_empty() || but == Some(name) {
                 self.is_plain = false;
+                if value.is_empty() && target.clears(name) {
+                    self.take_away(name, tag, hash);
+                }
                 continue;
             }
             hash.label(name, value);
@@ -461,14 +464,21 @@ impl Converter {
             }
         }
         if !self.takes_target {
-            let taken = |name: &[u8]| {
-                parser.labels.iter().any(|label| {
-                    label.name.span.of(line) == name && !label.value.span.of(line).is_empty()
-                })
-            };
+            let taken =
+                |name: &[u8]| parser.labels.iter().any(|label| label.name.span.of(line) == name);
             target.put_others(&mut self.attributes, tag, taken);
         }
         hash.since(of_name)
+    }
+
+    /// A label without a value, where those of the target's name are honored.
+    #[inline(never)]
+    fn take_away(&mut self, name: &[u8], tag: u8, hash: &mut Hash) {
+        hash.label(name, b"");
+        self.takes_target = false;
+        if Target::is_of_resource(name) {
+            put_attribute(&mut self.attributes, tag, name, b"");
+        }
     }
 
     /// A label with escapes, or with the name of one of the target's.

@@ -114,6 +114,10 @@ pub struct Scrape<'a> {
     /// Whether a request was taken before the body's end.
     is_partly_taken: bool,
     line: u64,
+    /// The first line with a sample over the limit. Those behind it are only counted.
+    line_over: Option<u64>,
+    /// Whether the body has a fault: what was counted before it is told then.
+    has_fault: bool,
     body_bytes: u64,
     has_ended: bool,
     buffers: Box<Buffers>,
@@ -147,6 +151,8 @@ impl<'a> Scrape<'a> {
             is_left: false,
             is_partly_taken: false,
             line: 0,
+            line_over: None,
+            has_fault: false,
             body_bytes: 0,
             has_ended: false,
             buffers,
@@ -273,6 +279,10 @@ impl<'a> Scrape<'a> {
         if self.format == Format::OpenMetrics && !self.has_ended {
             return Err(self.fault(FaultKind::NoEnd));
         }
+        if let Some(line) = self.line_over {
+            self.line = line;
+            return Err(self.fault(FaultKind::Samples(self.limits.samples)));
+        }
         let Buffers { converter, pass, writer, .. } = &mut *self.buffers;
         converter.end_family(self.memory, pass, self.target, writer);
         self.end_renamed();
@@ -374,7 +384,9 @@ impl<'a> Scrape<'a> {
         self.buffers.bytes() + self.relabeled.held_bytes() as u64
     }
 
-    fn fault(&self, kind: FaultKind) -> Fault {
+    fn fault(&mut self, kind: FaultKind) -> Fault {
+        // Prometheus has read a body before it looks at it: of one that is too long it knows nothing.
+        self.has_fault = !matches!(kind, FaultKind::LongBody(_));
         let (part, number) = match self.format {
             Format::Protobuf => (Part::Family, self.buffers.families.number.max(1)),
             Format::Prometheus | Format::OpenMetrics => (Part::Line, self.line),
@@ -404,7 +416,7 @@ impl<'a> Scrape<'a> {
         if !self.target.metric_rules().is_empty() {
             return self.take_relabeled(line);
         }
-        let Self { memory, target, limits, format, buffers, .. } = self;
+        let Self { memory, target, limits, format, buffers, line_over, .. } = self;
         let Buffers { parser, converter, pass, writer, .. } = &mut **buffers;
         let all = (*format, self.time_unix_nano, &*limits);
         if converter.take_expected(line, parser, all, (memory, pass, target, writer)) {
@@ -416,7 +428,9 @@ impl<'a> Scrape<'a> {
                     return Err(FaultKind::Labels(limits.labels));
                 }
                 if converter.counts.samples >= limits.samples {
-                    return Err(FaultKind::Samples(limits.samples));
+                    converter.counts.samples += 1;
+                    line_over.get_or_insert(self.line);
+                    return Ok(());
                 }
                 let at = (*format, self.time_unix_nano);
                 converter.sample(line, parser, at, (memory, pass, target, writer))
@@ -500,7 +514,9 @@ impl<'a> Scrape<'a> {
 
     /// Writes the scrape's own series, as Prometheus does.
     fn about(&mut self, report: &Report) {
-        let Counts { samples, added, dropped: _, removed } = self.buffers.converter.counts;
+        // Of a body that didn't come whole nothing counts.
+        let counts = (!self.is_failed || self.has_fault).then_some(self.buffers.converter.counts);
+        let Counts { samples, added, dropped: _, removed } = counts.unwrap_or_default();
         let family = Family { type_: Type::Gauge, ..Family::default() };
         let up = if self.is_failed { 0.0 } else { 1.0 };
         let kept = (samples - removed) as f64;

@@ -169,8 +169,17 @@ impl Target {
 
     #[inline(never)]
     fn has_name(&self, name: &[u8]) -> bool {
-        let is_ours = name == JOB.as_bytes() || name == INSTANCE.as_bytes();
-        is_ours || self.labels.iter().any(|(known, _)| known.as_bytes() == name)
+        Self::is_of_resource(name) || self.labels.iter().any(|(known, _)| known.as_bytes() == name)
+    }
+
+    /// Whether a scraped label without a value takes the target's label of that name away.
+    pub(crate) fn clears(&self, name: &[u8]) -> bool {
+        self.honors_labels && self.has(name)
+    }
+
+    /// Whether the resource has a label of that name, so that a point without it must say so.
+    pub(crate) fn is_of_resource(name: &[u8]) -> bool {
+        name == JOB.as_bytes() || name == INSTANCE.as_bytes()
     }
 
     /// Appends the target's labels but for those that `is_taken`.

@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{S, decode, scrape, scrape_open, target};
-use millrace_scrape::{Memory, Target};
+use common::{LIMITS, S, decode, points, scrape, scrape_open, target};
+use millrace_scrape::{Limits, Memory, Report, Scrape, Target};
 
 const NOW: u64 = 1000 * S;
 
@@ -214,6 +214,53 @@ fn labels_meet_as_the_settings_say() {
     );
     let kept = "a gauge{env=x,exported_env=y,job=z,zone=a} [..1000] 1";
     assert_eq!(points(true), [kept, other]);
+}
+
+/// Scenario: a body says of a sample that it has none of the target's labels, as a Pushgateway does,
+/// beside one that says nothing. Guarantee: where labels are honored it has none, and says so of what
+/// the resource has; both are series of their own, and each ends by itself. Otherwise it has them.
+#[test]
+fn an_empty_label_takes_the_targets_away_where_labels_are_honored() {
+    let labels = vec![("env".to_owned(), "prod".to_owned()), ("zone".to_owned(), "a".to_owned())];
+    let body = "a{instance=\"\",env=\"\",x=\"1\"} 1\na{x=\"1\"} 2\n";
+    let target = |honors| Target::new("j", ("http", "h", 1), labels.clone(), honors, true);
+    let honored = target(true);
+    let mut memory = Memory::default();
+    let points = scrape(&honored, &mut memory, NOW, body).points();
+    let bare = "a gauge{instance=,x=1,zone=a}";
+    let whole = "a gauge{x=1,env=prod,zone=a}";
+    assert_eq!(points, [format!("{bare} [..1000] 1"), format!("{whole} [..1000] 2")]);
+    let points = scrape(&honored, &mut memory, NOW + S, "a{x=\"1\"} 2\n").points();
+    assert_eq!(points, [format!("{whole} [..1001] 2"), format!("{bare} [..1001] gone")]);
+    let points = scrape(&target(false), &mut Memory::default(), NOW, body).points();
+    assert_eq!(points, [format!("{whole} [..1000] 1")]);
+}
+
+/// Scenario: an answer that ends in the middle; a body with a fault in its third line; one with two
+/// samples more than its limit; one that is too long. Guarantee: what is told of the scrape is what
+/// Prometheus tells: samples before a fault, all samples where there are too many, and none of a
+/// body that it never saw whole.
+#[test]
+fn a_failed_scrape_tells_what_prometheus_tells_of_it() {
+    let told = |limits, body: &str, comes_to_its_end: bool| {
+        let (target, mut memory) = (target(), Memory::default());
+        let mut scrape = Scrape::new(&target, &mut memory, limits, NOW, Box::default());
+        let fed = scrape.feed(body.as_bytes());
+        if comes_to_its_end {
+            fed.and_then(|_| scrape.end()).unwrap_err();
+        }
+        scrape.fail();
+        assert!(scrape.settle(&Report { duration_seconds: 0.5 }));
+        let points = points(&scrape.take().unwrap().bytes);
+        let last = |line: &String| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+        points.iter().map(last).collect::<Vec<_>>()
+    };
+    // up, duration, scraped, after rules, added.
+    let body = "a 1\nb 1\nc 1\nd 1\n";
+    assert_eq!(told(LIMITS, body, false), [0.0, 0.5, 0.0, 0.0, 0.0]);
+    assert_eq!(told(LIMITS, "a 1\nb 1\n}\nd 1\n", true), [0.0, 0.5, 2.0, 2.0, 2.0]);
+    assert_eq!(told(Limits { samples: 2, ..LIMITS }, body, true), [0.0, 0.5, 4.0, 4.0, 2.0]);
+    assert_eq!(told(Limits { body_bytes: 9, ..LIMITS }, body, true), [0.0, 0.5, 0.0, 0.0, 0.0]);
 }
 
 /// Scenario: times in a body that aren't to be honored. Guarantee: the scrape's time.

@@ -8,6 +8,7 @@
     missing_docs
 )]
 
+mod chaos;
 mod cost;
 mod discovery;
 mod rig;

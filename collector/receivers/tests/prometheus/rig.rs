@@ -36,6 +36,12 @@ pub(crate) enum Answer {
     Hang(Vec<u8>),
     /// A head and lines without end.
     Endless,
+    /// The same bytes again and again, without end, behind others.
+    Repeated(Vec<u8>, Vec<u8>),
+    /// The second part of an answer a byte a second.
+    Drip(Vec<u8>, Vec<u8>),
+    /// Another whole answer each time, in turn.
+    Turns(Vec<Vec<u8>>),
 }
 
 impl Answer {
@@ -266,6 +272,25 @@ async fn reply(
             Ok(())
         }
         Answer::Endless => endless(stream).await,
+        Answer::Repeated(head, bytes) => {
+            stream.write_all(&head).await?;
+            let bytes = bytes.repeat(16_384 / bytes.len());
+            loop {
+                stream.write_all(&bytes).await?;
+            }
+        }
+        Answer::Drip(head, rest) => {
+            stream.write_all(&head).await?;
+            for byte in rest {
+                stream.write_all(&[byte]).await?;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            Ok(())
+        }
+        Answer::Turns(answers) => {
+            let turn = seen.lock().unwrap().began.len() % answers.len();
+            stream.write_all(&answers[turn]).await
+        }
     }
 }
 

@@ -181,7 +181,9 @@ impl Scrape<'_> {
             return Ok(());
         }
         if counts.samples - counts.removed >= self.limits.samples {
-            return Err(FaultKind::Samples(self.limits.samples));
+            counts.samples += 1;
+            self.line_over.get_or_insert(self.line);
+            return Ok(());
         }
         if let Fate::Written { is_renamed } = fate {
             return self.take_written(line, is_renamed);
