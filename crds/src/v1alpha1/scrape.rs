@@ -87,7 +87,8 @@ pub struct ScrapeJob {
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
     /// The targets, at most 250, as host:port without a scheme or path, IPv6 in brackets. Loopback
-    /// and link-local addresses are refused unless allowLocalAddresses. Default: none; http lists then name them.
+    /// and link-local addresses are refused unless allowLocalAddresses. Default: none; http lists
+    /// then name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 250),

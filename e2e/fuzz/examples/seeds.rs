@@ -290,7 +290,7 @@ fn scraped() -> Seeds {
     }
     for (control, body) in (0_u8..).zip(family_bodies()) {
         for rules in [0, 128] {
-            let input = [&[control * 5 | rules, 240 + control % 15][..], &body].concat();
+            let input = [&[(control * 5) | rules, 240 + control % 15][..], &body].concat();
             seeds.entry("scrape_protobuf").or_default().push(input);
         }
     }

@@ -100,11 +100,16 @@ const RUNTIMES: &[&str] = &[
 ];
 
 /// Raw decompressors, and who may link them: `wire` decodes under caps; `receivers` reads compressed
-/// log files as streams, a buffer at a time (`files/unpack.rs`); `loadgen` and `stack` only
+/// log files as streams, a buffer at a time (`files/unpack.rs`); `loadgen`, `stack` and `bench` only
 /// compress.
 const DECODERS: &[&str] = &["flate2", "zstd", "lz4_flex", "brotli", "snap"];
-const MAY_LINK_DECODERS: &[&str] =
-    &["millrace-wire", "millrace-receivers", "millrace-loadgen", "millrace-stack"];
+const MAY_LINK_DECODERS: &[&str] = &[
+    "millrace-wire",
+    "millrace-receivers",
+    "millrace-loadgen",
+    "millrace-stack",
+    "millrace-bench",
+];
 
 /// The feature that compiles tests' points of failure in.
 const POINTS: &str = "failpoints";
