@@ -16,6 +16,9 @@ const PLAIN: u8 = 0x40;
 /// Said of a text whose next part stands further ahead.
 const COPIED: u8 = 0x20;
 
+/// A list that is longer than this grows slowly.
+const LONG_BYTES: usize = 1 << 20;
+
 /// By how many bytes the part is found that is copied.
 const KEY_BYTES: usize = 16;
 /// The shortest part that is copied: to say where it stands takes up to six bytes.
@@ -150,6 +153,7 @@ impl Names {
                 put_length(&mut self.bytes, length);
             }
         }
+        grow(&mut self.bytes, rest.len());
         self.bytes.extend_from_slice(&rest[length..]);
         self.last.truncate(shared);
         self.last.extend_from_slice(rest);
@@ -175,6 +179,16 @@ impl Names {
         if rest.len() >= COPIED_BYTES_MIN {
             parts.insert_unique(hash_of(key, 0), from, hash_at);
         }
+    }
+}
+
+/// Makes room in a list, if it is full: a long one grows by an eighth, since what it might hold is
+/// reserved.
+#[inline]
+pub(crate) fn grow<T>(list: &mut Vec<T>, more: usize) {
+    let (length, capacity) = (list.len(), list.capacity());
+    if capacity - length < more && capacity * size_of::<T>() > LONG_BYTES {
+        list.reserve_exact(more.max(capacity / 8));
     }
 }
 

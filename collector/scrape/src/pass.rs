@@ -7,7 +7,7 @@
 use hashbrown::HashTable;
 
 use crate::memory::{Known, Memory, Seen, Series};
-use crate::names::{Form, Named, Names, Walk};
+use crate::names::{Form, Named, Names, Walk, grow};
 
 /// Most bytes of a list that are kept for the next scrape, of whichever target: 16,384 series.
 const KEPT_BYTES: usize = 16 * 1024 * size_of::<Series>();
@@ -125,7 +125,7 @@ impl Pass {
         } else {
             self.is_kept = false;
             self.names.put(self.walk.text(), form);
-            self.series.push(Series { hash: old.hash, start_unix_nano, value });
+            self.push(Series { hash: old.hash, start_unix_nano, value });
         }
         self.next = self.walk.next([&memory.names, &[]]);
         Known { start_unix_nano, is_new: false }
@@ -152,13 +152,20 @@ impl Pass {
             Some(old) => self.keep(old, start_unix_nano, value),
             None => {
                 self.names.put(seen.text, form);
-                self.series.push(Series { hash: seen.hash, start_unix_nano, value });
+                self.push(Series { hash: seen.hash, start_unix_nano, value });
             }
         }
         while self.next.is_some_and(|next| next.place < self.expected) {
             self.next = self.walk.next([&memory.names, &[]]);
         }
         Some(Known { start_unix_nano, is_new: old.is_none() })
+    }
+
+    /// Notes a series that isn't where it was.
+    #[inline]
+    fn push(&mut self, series: Series) {
+        grow(&mut self.series, 1);
+        self.series.push(series);
     }
 
     /// Notes that a series is where it was.

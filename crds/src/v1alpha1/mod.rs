@@ -64,7 +64,7 @@ pub use rollout::{
 pub use schema::{
     ChangePolicy, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
 };
-pub use scrape::{AtCap, PrometheusReceiver, ScrapeJob, SharingSettings};
+pub use scrape::{AtCap, PrometheusReceiver, ScrapeJob, ScrapeLimits, SharingSettings};
 pub use scrape_access::{
     ClientRef, ScrapeAuthorization, ScrapeBasicAuth, ScrapeOAuth2, ScrapeProxy, ScrapeScheme,
     ScrapeTls, TokenRef,

@@ -13,6 +13,7 @@ use super::scrape_access::{
     login_rules, params,
 };
 use super::scrape_rules::{RelabelRule, ScrapeHttpList};
+use crate::amounts::MemoryQuantity;
 
 /// Targets that are scraped over HTTP, in Prometheus' formats.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +36,11 @@ pub struct PrometheusReceiver {
     /// annotations. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<KubernetesDiscovery>,
+    /// Let targets, token servers, proxies and what redirects point to have loopback and link-local
+    /// addresses. Whoever may write a list of targets then reaches a pod's own ports, and the
+    /// cloud's metadata service of its node. If false, such a target is down.
+    #[serde(default)]
+    pub allow_local_addresses: bool,
     /// How targets are shared out among the pool's pods. Default: by their samples, without a cap.
     #[serde(default, skip_serializing_if = "SharingSettings::is_usual")]
     pub sharing: SharingSettings,
@@ -81,7 +87,8 @@ pub struct ScrapeJob {
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
     /// The targets, at most 250, as host:port without a scheme or path, IPv6 in brackets. Loopback
-    /// and link-local addresses are refused by the pods. Default: none; http lists then name them.
+    /// and link-local addresses are refused unless allowLocalAddresses. Default: none; http lists
+    /// then name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 250),
@@ -147,8 +154,7 @@ pub struct ScrapeJob {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub metric_relabel: Vec<RelabelRule>,
-    /// Ask targets for the protobuf format, which alone has native histograms. Not together with
-    /// metricRelabel.
+    /// Ask targets for the protobuf format, which alone has native histograms.
     #[serde(default)]
     pub native_histograms: bool,
     /// Labels of all points, at most 16. Not job, instance, or names that begin with two
@@ -163,6 +169,34 @@ pub struct ScrapeJob {
     /// Keep times in a target's answer. If false, its points have the scrape's time.
     #[serde(default = "yes")]
     pub honor_timestamps: bool,
+    /// What a target may send. A scrape over a limit fails.
+    #[serde(default, skip_serializing_if = "ScrapeLimits::is_usual")]
+    pub limits: ScrapeLimits,
+}
+
+/// What a target may send in a scrape.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = limit_rules)]
+pub struct ScrapeLimits {
+    /// The longest body, after decompression, 1Ki to 4Gi. It is never held whole. Default: 256Mi.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_bytes: Option<MemoryQuantity>,
+    /// Most samples, 1 to 10,000,000. Default: 1,000,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub samples: Option<u32>,
+    /// Most labels of a sample, 1 to 128. Default: 64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 128))]
+    pub labels: Option<u32>,
+}
+
+impl ScrapeLimits {
+    /// Whether nothing is asked for.
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Default for ScrapeJob {
@@ -188,6 +222,7 @@ impl Default for ScrapeJob {
             labels: BTreeMap::new(),
             honor_labels: false,
             honor_timestamps: yes(),
+            limits: ScrapeLimits::default(),
         }
     }
 }
@@ -200,6 +235,16 @@ fn default_interval_seconds() -> u32 {
 /// Likewise.
 fn default_timeout_seconds() -> u32 {
     10
+}
+
+fn limit_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "!has(self.bodyBytes) || !isQuantity(self.bodyBytes) \
+         || (quantity(self.bodyBytes).compareTo(quantity('1Ki')) >= 0 \
+         && quantity(self.bodyBytes).compareTo(quantity('4Gi')) <= 0)",
+        "bodyBytes is from 1Ki to 4Gi: write such an amount, for example 512Mi",
+    );
 }
 
 fn receiver_rules(schema: &mut Schema) {
@@ -217,13 +262,6 @@ fn job_rules(schema: &mut Schema) {
         schema,
         "(has(self.targets) && size(self.targets) > 0) || (has(self.http) && size(self.http) > 0)",
         "no target is given: write targets, or http with a server that lists them",
-    );
-    rules::rule(
-        schema,
-        "!has(self.nativeHistograms) || !self.nativeHistograms || !has(self.metricRelabel) \
-         || size(self.metricRelabel) == 0",
-        "rules for samples don't read the protobuf format: leave metricRelabel or nativeHistograms \
-         out",
     );
     rules::rule(
         schema,

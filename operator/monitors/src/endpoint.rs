@@ -150,7 +150,7 @@ pub(crate) fn scheme(reader: &mut Reader<'_>, at: &str, value: &serde_json::Valu
 pub(crate) struct Limits {
     scrape: ScrapeLimits,
     pub(crate) targets: Option<u64>,
-    native_histograms: Option<String>,
+    native_histograms: bool,
 }
 
 /// Gives a draft's limits.
@@ -180,9 +180,7 @@ pub(crate) const fn limits<T: HasLimits>() -> [Field<T>; 16] {
             }
         }),
         read("scrapeNativeHistograms", |r, to, at, it| {
-            if r.flag(at, it) {
-                to.limits().native_histograms = Some(at.to_owned());
-            }
+            to.limits().native_histograms = r.flag(at, it);
         }),
         no_effect("scrapeProtocols", "the target chooses among the formats that are read"),
         no_effect("fallbackScrapeProtocol", "an answer without a type is taken for text"),
@@ -258,12 +256,7 @@ pub(crate) fn finish(
         reader.refuse(&at, error.fault.to_string());
     }
     job.metric_relabel = metric_rules.iter().map(written).collect();
-    if let Some(at) = &limits.native_histograms {
-        job.native_histograms = job.metric_relabel.is_empty();
-        if !job.native_histograms {
-            reader.ignore(at, "it is ignored: metricRelabelings don't read their format");
-        }
-    }
+    job.native_histograms = limits.native_histograms;
     let firsts = first.len();
     let rules: Vec<Rule> = first.into_iter().chain(own).collect();
     let sees = Sees::of(&rules);

@@ -13,7 +13,7 @@ use super::connection::file;
 use super::secrets::SecretUses;
 use crate::error::Invalid;
 
-/// All jobs, those that are pasted among them. Their limits are the collector's own.
+/// All jobs, those that are pasted among them.
 ///
 /// # Errors
 /// When a value is outside what the collector accepts; the message names job and field.
@@ -21,7 +21,13 @@ pub fn jobs(
     spec: &crds::PrometheusReceiver,
     uses: &mut SecretUses,
 ) -> Result<Vec<config::ScrapeJob>, Invalid> {
-    let crds::PrometheusReceiver { jobs, scrape_configs, sharing: _, kubernetes } = spec;
+    let crds::PrometheusReceiver {
+        jobs,
+        scrape_configs,
+        sharing: _,
+        kubernetes,
+        allow_local_addresses: _,
+    } = spec;
     if jobs.is_empty() && scrape_configs.is_empty() && kubernetes.is_some() {
         return Ok(Vec::new());
     }
@@ -83,8 +89,11 @@ pub fn receiver(
     uses: &mut SecretUses,
 ) -> Result<config::PrometheusReceiver, Invalid> {
     jobs(spec, uses)?;
-    let share = Some(config::ScrapeShare::default());
-    Ok(config::PrometheusReceiver { share, ..config::PrometheusReceiver::default() })
+    Ok(config::PrometheusReceiver {
+        share: Some(config::ScrapeShare::default()),
+        allow_local_addresses: spec.allow_local_addresses,
+        ..config::PrometheusReceiver::default()
+    })
 }
 
 fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJob, Invalid> {
@@ -110,6 +119,7 @@ fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJo
         labels,
         honor_labels,
         honor_timestamps,
+        limits,
     } = spec;
     let targets = targets.iter().map(|target| checked(name, "targets", target));
     Ok(config::ScrapeJob {
@@ -142,8 +152,19 @@ fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJo
         relabel: relabel.iter().map(rule).collect(),
         metric_relabel: metric_relabel.iter().map(rule).collect(),
         native_histograms: *native_histograms,
-        limits: usual.limits,
+        limits: bounds(limits, usual.limits),
     })
+}
+
+/// What a target may send; the collector's own where nothing is said.
+fn bounds(spec: &crds::ScrapeLimits, usual: config::ScrapeLimits) -> config::ScrapeLimits {
+    let crds::ScrapeLimits { body_bytes, samples, labels } = spec;
+    let body_bytes = body_bytes.as_ref().map(|it| config::ByteSize::bytes(it.bytes()));
+    config::ScrapeLimits {
+        body_bytes: body_bytes.unwrap_or(usual.body_bytes),
+        samples: samples.unwrap_or(usual.samples),
+        labels: labels.unwrap_or(usual.labels),
+    }
 }
 
 fn list(spec: &crds::ScrapeHttpList) -> config::HttpTargets {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millrace_config::{HttpTargets, RelabelAction, RelabelRule, ScrapeJob};
+use millrace_config::{ByteSize, HttpTargets, RelabelAction, RelabelRule, ScrapeJob, ScrapeLimits};
 use millrace_operator::controllers::edge::EdgePools;
 use millrace_operator::pods::ShareReport;
 use millrace_operator::sharing::{self, Memory};
@@ -51,7 +51,7 @@ async fn a_pool_that_scrapes_reads_its_jobs_from_shares() {
     let world = world();
     let job = json!({
         "name": "node", "targets": ["node:9100"], "intervalSeconds": 15, "labels": {"env": "prod"},
-        "honorLabels": true
+        "honorLabels": true, "limits": {"bodyBytes": "512Mi", "labels": 100}
     });
     let mut wanted = scraping(&json!({"jobs": [job]}));
     world.server.put(POOL, wanted.clone());
@@ -66,6 +66,11 @@ async fn a_pool_that_scrapes_reads_its_jobs_from_shares() {
         interval_seconds: 15,
         labels: [("env".to_owned(), "prod".to_owned())].into(),
         honor_labels: true,
+        limits: ScrapeLimits {
+            body_bytes: ByteSize::mib(512),
+            labels: 100,
+            ..ScrapeLimits::default()
+        },
         ..ScrapeJob::default()
     };
     assert_eq!(shared_jobs(&world).await, [("node".to_owned(), expected)].into());
@@ -86,6 +91,18 @@ async fn a_pool_that_scrapes_reads_its_jobs_from_shares() {
     let status = world.server.get(POOL).unwrap()["status"].to_string();
     let said = format!("{refused:?} {status}");
     assert!(said.contains("receivers.prometheus.jobs[0].timeoutSeconds"), "{said}");
+}
+
+/// Scenario: a pool whose targets may have local addresses. Guarantee: pods are told so.
+#[tokio::test]
+async fn local_addresses_are_allowed_where_the_pool_says_so() {
+    let world = world();
+    let job = json!({"name": "node", "targets": ["127.0.0.1:9100"]});
+    world.server.put(POOL, scraping(&json!({"jobs": [job], "allowLocalAddresses": true})));
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let settings = world.collector_settings();
+    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
+    assert!(sources.prometheus.unwrap().allow_local_addresses);
 }
 
 /// Scenario: a pool scrapes, then no more; one that never did. Guarantee: the right to read shares

@@ -197,12 +197,6 @@ impl Judge<'_> {
                 self.say(&format!("{field}.{list}"), message);
             }
         }
-        if job.native_histograms && !metric_relabel.is_empty() {
-            self.say(
-                &format!("{field}.metricRelabel"),
-                "rules for metrics don't read the protobuf format: leave them or nativeHistograms out",
-            );
-        }
     }
 
     fn path(&mut self, field: &str, job: &ScrapeJob) {

@@ -2,9 +2,9 @@
 //! text format has it, goes through the rules, and is converted under what comes out.
 //!
 //! Series are Prometheus' own: a classic histogram has its buckets (the last one `+Inf`, also where
-//! the target doesn't write it), `_sum` and `_count`, a summary its quantiles and these two; a native
-//! histogram is one series. Bounds are written as Prometheus writes them (`le="1.0"`), since rules
-//! may match them.
+//! the target doesn't write it), `_sum` and `_count`, a summary its quantiles and these two; a
+//! native histogram is one series. Bounds are written as Prometheus writes them (`le="1.0"`), since
+//! rules may match them.
 
 use crate::convert::{Converter, Place};
 use crate::family::Type;

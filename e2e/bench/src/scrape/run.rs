@@ -29,6 +29,8 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// From a program's start, or a change of the bodies, until all targets were asked, besides the
 /// intervals.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Less than the shortest time-out of a scrape: one that fails has points of its own.
+const QUIET_LIMIT: Duration = Duration::from_secs(10);
 /// Collectors' shutdown deadlines are 25 s.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
 
@@ -89,7 +91,9 @@ impl Bench<'_> {
         if before.is_some() {
             let limit = PATIENCE + interval * u32::try_from(*rounds)?;
             session.asked(usize::try_from(*rounds)?, limit)?;
-            session.quiet(interval)?;
+            // What is under way is answered; nothing more is.
+            session.stand_in.fall_silent();
+            session.quiet()?;
         } else {
             thread::sleep(interval * u32::try_from(*rounds)?);
         }
@@ -158,11 +162,11 @@ impl Session {
     }
 
     /// Waits until what was asked last is answered and done with: until no processor time goes by,
-    /// or the interval, where there is always something to do.
-    fn quiet(&mut self, interval: Duration) -> Result<()> {
+    /// or for a while, where there is always something to do.
+    fn quiet(&mut self) -> Result<()> {
         let began = Instant::now();
         let mut last = f64::NEG_INFINITY;
-        while began.elapsed() < interval {
+        while began.elapsed() < QUIET_LIMIT {
             thread::sleep(SETTLE);
             let used = self.subject.usage()?.cpu_seconds;
             // One percent of a core is what an idle one takes at most.
@@ -187,13 +191,13 @@ impl Session {
     }
 
     /// Ends it. Of ours each point of each answer must be in Kafka, once.
-    fn end(self, world: &World, agent: &Agent, outcome: Outcome) -> Result<Outcome> {
+    fn end(mut self, world: &World, agent: &Agent, outcome: Outcome) -> Result<Outcome> {
+        self.stand_in.fall_silent();
+        self.quiet()?;
         let Self { subject, stand_in, topic, profile, .. } = self;
         if let Some(profile) = profile {
             profile.finish()?;
         }
-        stand_in.fall_silent();
-        thread::sleep(SETTLE);
         subject.stop(STOP_LIMIT)?;
         let (mut stored, mut broken) = (0, None);
         world.topics.read_all(&topic, |payload| {

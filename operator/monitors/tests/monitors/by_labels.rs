@@ -240,6 +240,7 @@ fn settings_of_an_endpoint_become_the_jobs() {
         endpoints:
           - port: http
             scheme: HTTPS
+            metricRelabelings: [{action: drop, sourceLabels: [__name__], regex: go_.*}]
             honorLabels: true
             honorTimestamps: false
             followRedirects: true
@@ -252,6 +253,7 @@ fn settings_of_an_endpoint_become_the_jobs() {
     let job = &scraped.jobs["serviceMonitor/shop/m/0"];
     assert_eq!((job.limits.samples, job.limits.labels), (500, 20));
     assert_eq!(job.limits.body_bytes.get(), 10 << 20);
+    assert_eq!(job.metric_relabel.len(), 1);
     assert!(job.native_histograms && job.honor_labels && !job.honor_timestamps);
     assert!(job.follow_redirects && job.scheme.as_str() == "https");
     assert_eq!(job.proxy.as_ref().map(|proxy| proxy.no_proxy.len()), Some(2));
