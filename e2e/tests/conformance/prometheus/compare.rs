@@ -138,11 +138,11 @@ pub(crate) fn arranged(
                 }
             };
             let before = taken.values.insert((labels.clone(), when), value.clone());
-            if let Some(before) = before {
-                if !is_theirs || before != value {
-                    let fault = format!("{labels:?} {when:?}: {before:?} {value:?}");
-                    verdict.fault(format!("{target}: twice"), fault);
-                }
+            if let Some(before) = before
+                && (!is_theirs || before != value)
+            {
+                let fault = format!("{labels:?} {when:?}: {before:?} {value:?}");
+                verdict.fault(format!("{target}: twice"), fault);
             }
         }
         arranged.insert(target, taken);
