@@ -206,7 +206,13 @@ impl<'a> Scrape<'a> {
     fn feed_families(&mut self, piece: &[u8]) -> Result<usize, FaultKind> {
         let mut at = 0;
         while at < piece.len() && !self.is_full() {
-            let rest = &piece[at..];
+            // Nothing behind the limit is looked at, wherever the body is cut.
+            let left = self.limits.body_bytes.saturating_sub(self.body_bytes);
+            if left == 0 {
+                return Err(FaultKind::LongBody(self.limits.body_bytes));
+            }
+            let left = usize::try_from(left).unwrap_or(usize::MAX);
+            let rest = &piece[at..][..left.min(piece.len() - at)];
             let Buffers { cut, families, .. } = &mut *self.buffers;
             let taken = match (
                 cut.is_empty(),
@@ -236,9 +242,6 @@ impl<'a> Scrape<'a> {
             };
             at += taken;
             self.body_bytes += taken as u64;
-            if self.body_bytes > self.limits.body_bytes {
-                return Err(FaultKind::LongBody(self.limits.body_bytes));
-            }
         }
         Ok(at)
     }
