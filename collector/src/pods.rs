@@ -1,5 +1,6 @@
 //! The watches of this node's pods and of namespaces: started where settings ask for them, by what
-//! Kubernetes gives each pod. It knows what both sides need, so that the reader of files knows no Kubernetes.
+//! Kubernetes gives each pod. It knows what both sides need, so that the reader of files knows no
+//! Kubernetes.
 
 use std::env;
 use std::sync::Arc;

@@ -34,8 +34,8 @@ section! {
         pub follow_annotations: bool = true,
         /// Shares of namespaces where more is written than can be sent; 1 for all others.
         pub weights: Vec<NamespaceWeight> = Vec::new(),
-        /// Lines that are one record together, of pods whose annotations say nothing of it; each line is
-        /// one when absent.
+        /// Lines that are one record together, of pods whose annotations say nothing of it; each
+        /// line is one when absent.
         pub multiline: Option<Multiline> = None,
         /// What of a line becomes fields of its record.
         pub parse: Parse = Parse::default(),

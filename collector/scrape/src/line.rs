@@ -269,10 +269,13 @@ impl Parser {
     /// Reads a line without its end.
     #[inline]
     pub(crate) fn read(&mut self, line: &[u8], format: Format) -> Result<Line, FaultKind> {
-        if std::str::from_utf8(line).is_err() {
-            return Err(FaultKind::NotText);
-        }
         let start = skip_blanks(line, 0);
+        if std::str::from_utf8(line).is_err() {
+            // Nobody reads a comment: it may be in another encoding.
+            let is_comment =
+                line.get(start) == Some(&b'#') && comment(line, start, format) == Ok(Line::Nothing);
+            return if is_comment { Ok(Line::Nothing) } else { Err(FaultKind::NotText) };
+        }
         match line.get(start) {
             Some(b'#') => comment(line, start, format),
             None if format == Format::OpenMetrics => Err(FaultKind::NoSample),

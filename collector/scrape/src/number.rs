@@ -161,7 +161,10 @@ fn power(text: &[u8]) -> Option<i32> {
 
 #[inline(never)]
 fn any_float(text: &[u8]) -> Option<f64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    // A number too large for a double is none; infinity has no digits.
+    let is_one = value.is_finite() || !text.iter().any(u8::is_ascii_digit);
+    is_one.then_some(value)
 }
 
 /// Whole milliseconds as nanoseconds; those that don't fit are the least or the greatest. None if

@@ -388,7 +388,7 @@ impl<'a> Scrape<'a> {
     }
 
     fn fault(&mut self, kind: FaultKind) -> Fault {
-        // Prometheus has read a body before it looks at it: of one that is too long it knows nothing.
+        // Prometheus reads a body before it looks at it: it knows nothing of one that is too long.
         self.has_fault = !matches!(kind, FaultKind::LongBody(_));
         let (part, number) = match self.format {
             Format::Protobuf => (Part::Family, self.buffers.families.number.max(1)),

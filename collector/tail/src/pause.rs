@@ -1,5 +1,5 @@
-//! What isn't read for now although it is there: files of namespaces that aren't chosen, and sources
-//! of which nobody knows yet what they read.
+//! What isn't read for now although it is there: files of namespaces that aren't chosen, and
+//! sources of which nobody knows yet what they read.
 //!
 //! A paused file is as one of a process that is off: its text stays on record without a file, with
 //! its position and no bytes behind it, as long as the file is there. When it is read again, its

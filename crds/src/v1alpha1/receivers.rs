@@ -58,9 +58,9 @@ pub struct ContainersReceiver {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     pub namespaces: Vec<String>,
-    /// Labels of the namespaces whose pods are read. A namespace that gets the labels is read within
-    /// seconds; one that loses them is left where it is, and read on from there if they return. The
-    /// pool's account gets the right to list and watch namespaces. Default: all.
+    /// Labels of the namespaces whose pods are read. A namespace that gets the labels is read
+    /// within seconds; one that loses them is left where it is, and read on from there if they
+    /// return. The pool's account gets the right to list and watch namespaces. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
     /// Namespaces whose pods are not read, at most 64. Default: none.
@@ -105,8 +105,8 @@ pub struct ContainersReceiver {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace"])
     )]
     pub weights: Vec<NamespaceWeight>,
-    /// Lines that are one record together, of pods whose annotations say nothing of it. Default: each
-    /// line is a record.
+    /// Lines that are one record together, of pods whose annotations say nothing of it. Default:
+    /// each line is a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multiline: Option<Multiline>,
     /// Which parts of a line become fields of its record. Default: none; the line is the body.

@@ -1,7 +1,7 @@
-//! `xtask conformance`: ours and Prometheus' on the same rules for labels and the same targets; ours
-//! and the OpenTelemetry Collector's on the same topics and tables; tables for readers beside the
-//! exporter's; Rotel's topics read. Apart from `xtask test`, since the Collector is built from its Go
-//! modules. Rotel is left out, and it is said why, where its package has no build that runs.
+//! `xtask conformance`: ours and Prometheus' on the same rules, bodies and targets; ours and the
+//! OpenTelemetry Collector's on the same topics and tables; tables for readers beside the exporter's;
+//! Rotel's topics read. Apart from `xtask test`, since the Collector is built from its Go modules.
+//! Rotel is left out, and it is said why, where its package has no build that runs.
 
 use anyhow::Result;
 use millrace_stack::paths::Paths;
@@ -14,7 +14,9 @@ const SCRAPE_SECONDS: (&str, &str) = ("MILLRACE_SCRAPE_SECONDS", "600");
 
 /// Builds all sides and compares.
 pub(crate) fn run() -> Result<()> {
-    relabel::run(&relabel::Options::default())?;
+    for subject in [relabel::RULES, relabel::BODIES] {
+        relabel::run(&subject, &relabel::Options::default())?;
+    }
     build::binaries(build::Collectors::Default)?;
     suite("conformance_prometheus")?;
     otelcol::build(&Paths::from_env()?, &say::progress())?;

@@ -109,6 +109,8 @@ enum Task {
     Conformance,
     /// Random relabeling, ours and Prometheus' own package's, case by case.
     Relabel(relabel::Options),
+    /// Bodies changed at random, read by ours and by Prometheus' own parsers, case by case.
+    Parse(relabel::Options),
     /// The chart's alerts, tried with Prometheus' own evaluator.
     Alerts,
     /// Fuzz targets: build, run, and keep the corpus small.
@@ -140,7 +142,8 @@ fn main() -> ExitCode {
         Task::ClusterNightly => test::nightly_cluster(),
         Task::Nightly(options) => nightly::run(&options),
         Task::Conformance => conformance::run(),
-        Task::Relabel(options) => relabel::run(&options),
+        Task::Relabel(options) => relabel::run(&relabel::RULES, &options),
+        Task::Parse(options) => relabel::run(&relabel::BODIES, &options),
         Task::Alerts => alerts::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
         Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),

@@ -1,5 +1,6 @@
-//! `xtask relabel`: random rules on random labels, applied by Prometheus' own package (a small Go
-//! program in `e2e/relabel`, built from Go modules) and by ours, compared case by case.
+//! `xtask relabel` and `xtask parse`: random rules on random labels, and bodies of the text formats
+//! changed at random, read by Prometheus' own packages (small Go programs in `e2e/relabel`, built
+//! from Go modules) and by ours, compared case by case.
 
 use std::fs::{self, File};
 
@@ -24,18 +25,37 @@ impl Default for Options {
     }
 }
 
+/// What is compared.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    /// Its Go program, in `e2e/relabel`.
+    program: &'static str,
+    /// Its test, in `collector/scrape/tests`.
+    test: &'static str,
+    /// Names the cases' file for the test.
+    variable: &'static str,
+}
+
+/// Rules for labels.
+pub(crate) const RULES: Subject =
+    Subject { program: ".", test: "relabel", variable: "MILLRACE_RELABEL_CASES" };
+
+/// Bodies of the text formats.
+pub(crate) const BODIES: Subject =
+    Subject { program: "./parse", test: "parse", variable: "MILLRACE_PARSE_CASES" };
+
 /// Makes cases with Prometheus' answers, and compares.
-pub(crate) fn run(options: &Options) -> Result<()> {
-    let folder = shell::root().join("target/relabel");
+pub(crate) fn run(subject: &Subject, options: &Options) -> Result<()> {
+    let folder = shell::root().join("target").join(subject.test);
     fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
     let path = folder.join("cases.jsonl");
     let file = File::create(&path).with_context(|| format!("{} can't be made", path.display()))?;
     let (count, seed) = (options.count.to_string(), options.seed.to_string());
     say::line(&format!("{count} cases of seed {seed}"));
-    let mut program = shell::command("go", &["run", ".", &count, &seed]);
+    let mut program = shell::command("go", &["run", subject.program, &count, &seed]);
     program.current_dir(shell::root().join("e2e/relabel")).stdout(file);
     shell::run_command(&mut program)?;
-    let args = ["test", "--locked", "--package", "millrace-scrape", "--test", "relabel", "--"];
+    let args = ["test", "--locked", "--package", "millrace-scrape", "--test", subject.test, "--"];
     let mut test = shell::command("cargo", &[&args[..], &["--nocapture"]].concat());
-    shell::run_command(test.env("MILLRACE_RELABEL_CASES", &path))
+    shell::run_command(test.env(subject.variable, &path))
 }

@@ -11,7 +11,7 @@
 //! | [`scraping`] | what sharing out found of a pool's targets, for its status | one round |
 //! | [`failures`]: failures in a row | an object's | it succeeds | - |
 //! | [`queue_time`]: since when it waits | an object's | its reconcile | - |
-//! | [`access`]: who may watch pods, and namespaces | two bindings' | the process ends | an edit by hand |
+//! | [`access`]: who may watch what | two bindings' | the process ends | an edit by hand |
 //! | [`inserts`]: what pools insert into tables | a pool's | 10 min unseen | one sample |
 //! | [`sizing`], [`baseline`], by pool ([`by_pool`]) | a pool's | 10 min unseen | one sample |
 //!

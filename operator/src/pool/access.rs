@@ -1,6 +1,6 @@
-//! The rights of pools that read containers' files to watch pods, and namespaces if they choose them
-//! by labels: their accounts are subjects of one ClusterRoleBinding for each right, which the chart
-//! makes and which this operator may change, and no other.
+//! The rights of pools that read containers' files to watch pods, and namespaces if they choose
+//! them by labels: their accounts are subjects of one ClusterRoleBinding for each right, which the
+//! chart makes and which this operator may change, and no other.
 //!
 //! Pods of a node are of all namespaces, so a Role would not do; a binding for each pool would need
 //! the right to change every binding. Without the right to pods a pool works, and its records go

@@ -18,8 +18,8 @@ use super::forms::Forms;
 use super::parse::{parse, roles};
 use super::{SourceSettings, StartError};
 
-/// How long an unfinished record waits where settings don't say: a container's line in parts for its
-/// next part, lines of a pod that chose which are one record.
+/// How long an unfinished record waits where settings don't say: a container's line in parts for
+/// its next part, lines of a pod that chose which are one record.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Endings that mark a container's rotated file that isn't whole text.

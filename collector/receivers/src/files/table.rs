@@ -1,5 +1,5 @@
-//! The files that are open: whose turn it is, which hold an unfinished record, and what they take of
-//! the byte budget. It neither opens nor reads.
+//! The files that are open: whose turn it is, which hold an unfinished record, and what they take
+//! of the byte budget. It neither opens nor reads.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};

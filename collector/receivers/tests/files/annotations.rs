@@ -78,7 +78,9 @@ fn settings_say_which_lines_are_one_record_where_pods_are_silent() {
     let java = millrace_config::Multiline { traces: Some(Traces::Java), ..Default::default() };
     let (mut rig, told) = a_pod(|receiver| receiver.multiline = Some(java));
     let fails = |rig: &Rig| {
-        ["failed", "java.lang.Error: x", "\tat a.B.c(D.java:1)"].map(|line| write(rig, line));
+        for line in ["failed", "java.lang.Error: x", "\tat a.B.c(D.java:1)"] {
+            write(rig, line);
+        }
     };
     told.tell_pod("1", "a", all(Reading::default()));
     fails(&rig);

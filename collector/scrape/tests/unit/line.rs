@@ -100,3 +100,14 @@ fn formats_are_told_by_their_type() {
     assert_eq!(of("text/html"), None);
     assert_eq!(of("application/vnd.google.protobuf; proto=x"), None);
 }
+
+/// Scenario: bytes that aren't UTF-8, in a comment, a description and a sample. Guarantee: only the
+/// comment is taken, as by Prometheus: nobody reads it.
+#[test]
+fn a_comment_may_be_in_another_encoding() {
+    let read = |line: &[u8], format| Parser::default().read(line, format);
+    assert_eq!(read(b"# f\xfcr uns", Format::Prometheus), Ok(Line::Nothing));
+    assert_eq!(read(b"# HELP a f\xfcr", Format::Prometheus), Err(FaultKind::NotText));
+    assert_eq!(read(b"a{b=\"\xfc\"} 1", Format::Prometheus), Err(FaultKind::NotText));
+    assert_eq!(read(b"# f\xfcr uns", Format::OpenMetrics), Err(FaultKind::NotText));
+}

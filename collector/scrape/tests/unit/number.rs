@@ -24,7 +24,6 @@ fn a_value_is_the_nearest_double() {
         "0.30000000000000004",
         "4.9e-324",
         "1.7976931348623157e+308",
-        "1e999",
         "9007199254740993",
         "0.000000000000000000000001",
         "Inf",
@@ -48,7 +47,10 @@ fn a_value_is_the_nearest_double() {
 /// Scenario: texts that are no numbers. Guarantee: none is read.
 #[test]
 fn what_is_no_number_is_not_read() {
-    for text in ["", "-", ".", "e5", "1e", "1e+", "0x10", "1_000", "1 ", "one", "1.2.3", "--1"] {
+    for text in [
+        "", "1e999", "-1e400", "-", ".", "e5", "1e", "1e+", "0x10", "1_000", "1 ", "one", "1.2.3",
+        "--1",
+    ] {
         assert_eq!(float(text.as_bytes()), None, "{text}");
     }
 }

@@ -106,8 +106,10 @@ impl Target {
             0 => Answer::Refused,
             1 => Answer::Cut(content_type, body),
             2 => {
-                // After lines that are well.
-                body.truncate(body.len() / 2);
+                // Behind whole lines: half of one might be another sample.
+                let half = &body[..body.len() / 2];
+                let end = half.iter().rposition(|byte| *byte == b'\n').unwrap_or(half.len());
+                body.truncate(end);
                 body.extend_from_slice(b"\n}{ no line at all\n");
                 Answer::Faulty(content_type, body)
             }

@@ -261,7 +261,9 @@ impl Pair<'_> {
             ups.map(|(_, value)| value).eq([&Value::of(1.0)])
         };
         let before = (0..at).rev().find(is_up);
-        if (before.unwrap_or(0)..=at).any(|scrape| self.faulty.contains(&scrape)) {
+        // They keep them in mind beyond the next good scrape.
+        let earlier = (0..before.unwrap_or(0)).rev().find(is_up).unwrap_or(0);
+        if (earlier..=at).any(|scrape| self.faulty.contains(&scrape)) {
             return Some(Rule::BeforeFault);
         }
         let is_new = |labels: &Labels| {

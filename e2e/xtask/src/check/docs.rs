@@ -20,6 +20,8 @@ const KERNEL_METRICS: &str = "collector/pipeline/src/kernel_metrics.rs";
 const SCRAPE_METRICS: &str = "collector/pipeline/src/scrape_metrics.rs";
 /// Likewise those of a watch of pods.
 const POD_METRICS: &str = "collector/pods/src/watch.rs";
+/// Likewise those of a watch of namespaces.
+const NAMESPACE_METRICS: &str = "collector/pods/src/namespaces.rs";
 /// Likewise those of a watch of a pod's share.
 const SHARE_METRICS: &str = "collector/pods/src/share.rs";
 /// Where the operator's are, without `OPERATOR_PREFIX`.
@@ -108,7 +110,7 @@ impl Tree {
             }
             match path.as_str() {
                 COLLECTOR_METRICS | FILE_METRICS | KERNEL_METRICS | SCRAPE_METRICS
-                | POD_METRICS | SHARE_METRICS => {
+                | POD_METRICS | NAMESPACE_METRICS | SHARE_METRICS => {
                     tree.metrics.extend(quoted(text).map(str::to_owned));
                 }
                 OPERATOR_METRICS => {
