@@ -21,14 +21,18 @@ const NOW: u64 = 777_777 * S;
 
 /// By labels, in order: the bits of the value, and the time if it isn't the scrape's. Of several
 /// samples of a series the first counts, as docs/prometheus.md says.
-type Samples = BTreeMap<Vec<(String, String)>, (String, Option<u64>)>;
+type Samples = BTreeMap<Vec<(String, String)>, Sample>;
+/// The bits of a value, and its time in nanoseconds.
+type Sample = (String, Option<u64>);
+/// A fault, and whether a body has what it is found in.
+type Theirs = (FaultKind, fn(&str) -> bool);
 
 /// Of so many bodies one may be refused by them and taken by ours.
 const LENIENT: usize = 40;
 
 /// Bodies that their lexers take, against the formats' own descriptions, and ours refuses: by the
 /// fault, and by what such a body has. One with a zero byte ends there for them, and isn't compared.
-const THEIRS: [(FaultKind, fn(&str) -> bool); 4] = [
+const THEIRS: [Theirs; 4] = [
     // A line end within quotes.
     (FaultKind::Quote, |body| body.lines().any(|line| line.matches('"').count() % 2 == 1)),
     // No blank between a name and what follows it: `a+1`, `# HELP a-b`.
@@ -52,7 +56,7 @@ fn label(name: String, value: String) -> (String, String) {
 
 /// Whether both have the same; theirs has times in milliseconds, of seconds as a double.
 fn are_equal(ours: &Samples, theirs: &Samples) -> bool {
-    let is_same = |(ours, theirs): (&(String, Option<u64>), &(String, Option<u64>))| {
+    let is_same = |(ours, theirs): (&Sample, &Sample)| {
         let millis = |time: Option<u64>| time.map(|nanos| nanos / 1_000_000);
         let is_time = match (millis(ours.1), millis(theirs.1)) {
             (Some(ours), Some(theirs)) => ours.abs_diff(theirs) <= 1,
