@@ -60,11 +60,14 @@ impl Targets {
         Ok(targets)
     }
 
-    /// Which pods asked each target since then.
-    fn asked_by(&self, since: Instant) -> Vec<BTreeSet<IpAddr>> {
+    /// Which pods asked each target since then, one after the other.
+    fn asked_by(&self, since: Instant) -> Vec<Vec<IpAddr>> {
         let by = |asked: &Asked| {
             let asked = asked.lock().unwrap();
-            asked.iter().filter(|(at, _)| *at >= since).map(|(_, by)| *by).collect()
+            let by = asked.iter().filter(|(at, _)| *at >= since).map(|(_, by)| *by);
+            let mut by: Vec<IpAddr> = by.collect();
+            by.dedup();
+            by
         };
         self.asked.iter().map(by).collect()
     }
@@ -175,7 +178,11 @@ fn a_pool_that_scrapes_is_scaled_from_one_pod_to_three_and_back() {
         let since = Instant::now();
         thread::sleep(STAYS);
         let by = targets.asked_by(since);
-        assert!(by.iter().all(|pods| pods.len() == 1), "one pod asks each: {by:?}");
+        // The last targets may still move for balance: to another pod, and not back.
+        let is_one_by_one = |pods: &Vec<IpAddr>| {
+            !pods.is_empty() && pods.iter().collect::<BTreeSet<_>>().len() == pods.len()
+        };
+        assert!(by.iter().all(is_one_by_one), "one pod at a time asks each: {by:?}");
         let asking: BTreeSet<&IpAddr> = by.iter().flatten().collect();
         assert_eq!(asking.len(), pods as usize, "all pods ask some: {by:?}");
     }
