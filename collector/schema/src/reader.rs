@@ -10,6 +10,7 @@
 use crate::kind::TableKind;
 use crate::layout::{AttributeColumn, OwnType};
 use crate::table::{Expr, Index, IndexKind, Table};
+use crate::tables::parts::{bloom, words};
 use crate::types::Attributes;
 
 /// Whose tables these are.
@@ -61,7 +62,7 @@ impl Reader {
                 shape.computed.extend([SESSION_ID, SAMPLE_RATE]);
                 let session = Expr::Column(SESSION_ID.name);
                 shape.indexes.push(bloom("idx_rum_session_id", session, 1));
-                shape.indexes.push(words("idx_lower_span_name", "SpanName"));
+                shape.indexes.push(words("idx_lower_span_name", Expr::Lower("SpanName")));
             }
             (
                 Self::Otel151 | Self::ClickStack,
@@ -125,7 +126,7 @@ fn logs_by_five_minutes(shape: &mut Table) {
 /// The index of bodies is over their small letters: a search in any case can use it.
 fn find_words_in_any_case(shape: &mut Table) {
     shape.indexes.retain(|index| index.expr != Expr::Column("Body"));
-    shape.indexes.push(words("idx_lower_body", "Body"));
+    shape.indexes.push(words("idx_lower_body", Expr::Lower("Body")));
 }
 
 /// A series' points lie together within the hour, found by a hash of its attributes instead of the
@@ -144,13 +145,4 @@ fn metrics_by_the_hour(shape: &mut Table) {
     let kind = IndexKind::MinMax;
     let expr = Expr::Column("TimeUnix");
     shape.indexes.push(Index { name: "idx_time_minmax", expr, kind, granularity: 1 });
-}
-
-const fn words(name: &'static str, column: &'static str) -> Index {
-    let kind = IndexKind::TokenBloomFilter { bytes: 32_768, hashes: 3, seed: 0 };
-    Index { name, expr: Expr::Lower(column), kind, granularity: 8 }
-}
-
-const fn bloom(name: &'static str, expr: Expr, false_positives_per_mille: u16) -> Index {
-    Index { name, expr, kind: IndexKind::BloomFilter { false_positives_per_mille }, granularity: 1 }
 }

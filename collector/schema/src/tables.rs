@@ -9,7 +9,7 @@
 
 mod logs;
 mod metrics;
-mod parts;
+pub(crate) mod parts;
 mod traces;
 
 use crate::kind::TableKind;

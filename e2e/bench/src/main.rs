@@ -43,6 +43,7 @@ use collector::Collector;
 use report::{Figures, Ratio};
 use results::Results;
 use run::{Bench, Outcome};
+use scrape::ScrapeCase;
 use world::World;
 
 /// What runs on one thread of the harness, without a collector: its words, and its lines.
@@ -50,6 +51,7 @@ type Alone = (Side, &'static str, fn(Size) -> Result<Vec<String>>);
 const ALONE: &[Alone] = &[
     (Side::Stages, "stages, each by itself", stages::run),
     (Side::Lines, "bytes of log files to OTLP", lines::run),
+    (Side::Scrape(ScrapeCase::Parse), "targets' bodies to OTLP", scrape::parse::run),
 ];
 
 /// A case by one collector, and what its runs came to.

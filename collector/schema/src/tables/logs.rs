@@ -1,8 +1,8 @@
 //! The logs table.
 
-use super::parts::{TEXT, bloom, column, delta, map_indexes, plain};
+use super::parts::{TEXT, bloom, column, delta, map_indexes, plain, words};
 use crate::kind::TableKind;
-use crate::table::{Codec, Column, Expr, Index, IndexKind, Origin, Table};
+use crate::table::{Codec, Column, Expr, Index, Origin, Table};
 use crate::types::Attributes;
 use crate::types::ColumnType::{DateTime, DateTime64, LowCardinalityString, UInt8};
 
@@ -66,11 +66,6 @@ fn log_indexes(attributes: Attributes) -> Vec<Index> {
             ("LogAttributes", "idx_log_attr_key", "idx_log_attr_value"),
         ],
     ));
-    indexes.push(Index {
-        name: "idx_body",
-        expr: Expr::Column("Body"),
-        kind: IndexKind::TokenBloomFilter { bytes: 32_768, hashes: 3, seed: 0 },
-        granularity: 8,
-    });
+    indexes.push(words("idx_body", Expr::Column("Body")));
     indexes
 }

@@ -24,8 +24,14 @@ pub(super) const fn array_of(attributes: Attributes) -> ColumnType {
     }
 }
 
-pub(super) const fn bloom(name: &'static str, expr: Expr, false_positives_per_mille: u16) -> Index {
+pub(crate) const fn bloom(name: &'static str, expr: Expr, false_positives_per_mille: u16) -> Index {
     Index { name, expr, kind: IndexKind::BloomFilter { false_positives_per_mille }, granularity: 1 }
+}
+
+/// A bloom filter of the words of a text: 32 KiB for eight granules.
+pub(crate) const fn words(name: &'static str, expr: Expr) -> Index {
+    let kind = IndexKind::TokenBloomFilter { bytes: 32_768, hashes: 3, seed: 0 };
+    Index { name, expr, kind, granularity: 8 }
 }
 
 pub(super) fn map_indexes(

@@ -8,7 +8,7 @@ mod agent;
 mod arrivals;
 mod bodies;
 mod outcome;
-mod parse;
+pub(crate) mod parse;
 mod run;
 mod stand_in;
 
@@ -60,13 +60,6 @@ struct Entry {
 
 /// Measures the cases of targets among `cases`; lines of JSON go to `results`.
 pub(crate) fn run(args: &Args, cases: &[Case], results: &mut Results) -> Result<()> {
-    if cases.iter().any(|case| case.side == Side::Scrape(ScrapeCase::Parse)) {
-        say::progress("targets' bodies to OTLP");
-        results.measure_machine()?;
-        let lines = parse::run(args.size())?;
-        results.measure_machine()?;
-        lines.iter().try_for_each(|line| results.line(line))?;
-    }
     let mut entries = entries(args, cases)?;
     if entries.is_empty() {
         return Ok(());
