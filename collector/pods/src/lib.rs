@@ -23,6 +23,7 @@
 mod again;
 mod api;
 mod board;
+mod listed;
 mod metadata;
 mod namespaces;
 mod owner;

@@ -22,10 +22,9 @@ use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use prometheus::{IntCounter, IntGauge};
 use serde::{Deserialize, Serialize};
 
-use crate::again::{self, Watched, within};
-use crate::api::{
-    Answer, ApiError, EVENT_BYTES_MAX, Endpoint, Event, Listing, METADATA, Object, Question,
-};
+use crate::again::{self, Watched};
+use crate::api::{ApiError, EVENT_BYTES_MAX, Endpoint, Listing, METADATA, Object, Question};
+use crate::listed::{Known, Listed};
 
 /// Most namespaces that are known: Kubernetes is tested with 10,000. Of 100 bytes each they are
 /// 1.6 MB, and as much again while they are recorded.
@@ -55,15 +54,16 @@ struct Metrics {
 }
 
 struct Watch {
-    endpoint: Endpoint,
-    question: Question,
+    listed: Listed,
+    choice: Choice,
+}
+
+/// What is known of the namespaces.
+struct Choice {
     record: Record,
     metrics: Metrics,
     told: Arc<Namespaces>,
     names: HashSet<String>,
-    /// From where the next watch continues; none: a list comes first.
-    version: Option<String>,
-    has_told: bool,
     /// The fault that was named last.
     named: Option<String>,
     has_named_room: bool,
@@ -107,47 +107,79 @@ pub fn start_namespaces(
         right: "a ClusterRole that allows to list and watch namespaces",
     };
     let told = Arc::new(Namespaces::default());
-    let watch = Watch {
-        endpoint,
-        question,
+    let choice = Choice {
         record: Record { path: record, selector: text, has_failed: false },
         metrics,
         told: Arc::clone(&told),
         names: HashSet::new(),
-        version: None,
-        has_told: false,
         named: None,
         has_named_room: false,
     };
+    let watch = Watch { listed: Listed::new(endpoint, question, LISTING), choice };
     tokio::spawn(again::watch(watch, BACKOFF));
     Ok(told)
 }
 
 impl Watched for Watch {
-    /// A list if there was none, then one watch to its end.
     async fn once(&mut self, duration: Duration) -> Result<(), ApiError> {
-        let version = match self.version.clone() {
-            Some(version) => version,
-            None => self.list().await?,
-        };
-        let mut answer = self.endpoint.watch(&self.question, &version, duration).await?;
-        if self.named.take().is_some() {
-            tracing::info!("the API server tells about namespaces again");
-        }
-        within(duration, self.follow(&mut answer)).await
+        self.listed.once(&mut self.choice, duration).await
     }
 
     fn take_told(&mut self) -> bool {
-        std::mem::take(&mut self.has_told)
+        self.listed.take_told()
     }
 
+    fn fail(&mut self, error: &ApiError) {
+        self.choice.metrics.failed.inc();
+        if !self.listed.begins_anew(error) {
+            self.choice.fail(error);
+        }
+    }
+}
+
+impl Known for Choice {
+    type All = HashSet<String>;
+
+    fn add(&mut self, all: &mut Self::All, object: Object) {
+        self.insert(all, object);
+    }
+
+    fn replace(&mut self, all: Self::All) {
+        let is_new = self.told.chosen().is_none_or(|known| *known != all);
+        self.names = all;
+        if is_new {
+            self.tell();
+            self.record();
+        }
+    }
+
+    fn put(&mut self, object: Object) {
+        let mut names = std::mem::take(&mut self.names);
+        let has_changed = self.insert(&mut names, object);
+        self.names = names;
+        if has_changed {
+            self.tell();
+            self.record();
+        }
+    }
+
+    fn gone(&mut self, name: &str) {
+        if self.names.remove(name) {
+            self.tell();
+            self.record();
+        }
+    }
+
+    fn is_answered(&mut self) {
+        if self.named.take().is_some() {
+            tracing::info!("the API server tells about namespaces again");
+        }
+    }
+}
+
+impl Choice {
     /// Logs a fault once, until it is another one. At a start the record is gone by.
     fn fail(&mut self, error: &ApiError) {
-        self.metrics.failed.inc();
-        if matches!(error, ApiError::Expired) {
-            self.version = None;
-            return;
-        }
         if self.told.chosen().is_none()
             && let Some(namespaces) = self.record.read()
         {
@@ -168,65 +200,9 @@ impl Watched for Watch {
             self.named = Some(text);
         }
     }
-}
-
-impl Watch {
-    /// Reads all of them anew. The version from which a watch continues.
-    async fn list(&mut self) -> Result<String, ApiError> {
-        let (mut names, mut next) = (HashSet::new(), String::new());
-        loop {
-            let page = self.endpoint.page(&self.question, &LISTING, &next).await?;
-            for item in page.items {
-                self.add(&mut names, item);
-            }
-            next = page.metadata.next;
-            if next.is_empty() {
-                let is_new = self.told.chosen().is_none_or(|known| *known != names);
-                self.names = names;
-                if is_new {
-                    self.tell();
-                    self.record();
-                }
-                self.version = Some(page.metadata.resource_version.clone());
-                return Ok(page.metadata.resource_version);
-            }
-        }
-    }
-
-    async fn follow(&mut self, answer: &mut Answer) -> Result<(), ApiError> {
-        while let Some(event) = answer.next().await? {
-            self.has_told = true;
-            let (has_changed, version) = match event {
-                Event::Unreadable => {
-                    // It may be of any namespace: all are read again.
-                    self.version = None;
-                    return Err(ApiError::List("an event is too long or unknown".to_owned()));
-                }
-                Event::Mark(object) => (false, object.metadata.resource_version),
-                Event::Gone(object) => {
-                    (self.names.remove(&object.metadata.name), object.metadata.resource_version)
-                }
-                Event::Is(object) => {
-                    let version = object.metadata.resource_version.clone();
-                    let mut names = std::mem::take(&mut self.names);
-                    let has_changed = self.add(&mut names, object);
-                    self.names = names;
-                    (has_changed, version)
-                }
-            };
-            if has_changed {
-                self.tell();
-                self.record();
-            }
-            if !version.is_empty() {
-                self.version = Some(version);
-            }
-        }
-        Ok(())
-    }
 
     /// Whether it is another one.
-    fn add(&mut self, names: &mut HashSet<String>, object: Object) -> bool {
+    fn insert(&mut self, names: &mut HashSet<String>, object: Object) -> bool {
         let name = object.metadata.name;
         if names.len() < NAMESPACES_MAX || names.contains(&name) {
             return names.insert(name);

@@ -16,8 +16,9 @@ use millrace_shares::{DocumentFault, PARTS_MAX, join};
 use prometheus::{IntCounter, IntGauge};
 use tokio::sync::watch::Sender;
 
-use crate::again::{self, Watched, within};
-use crate::api::{Answer, ApiError, Endpoint, Event, Listing, Object, Question, WHOLE};
+use crate::again::{self, Watched};
+use crate::api::{ApiError, Endpoint, Listing, Object, Question, WHOLE};
+use crate::listed::{Known, Listed};
 
 /// The label of the objects: its value is the pod's uid.
 pub const SHARE_LABEL: &str = "millrace.dev/scrape-share";
@@ -58,15 +59,16 @@ struct Metrics {
 }
 
 struct Watch {
-    endpoint: Endpoint,
-    question: Question,
+    listed: Listed,
+    share: Share,
+}
+
+/// What is known of the share.
+struct Share {
     metrics: Metrics,
     told: Sender<Told>,
     /// By their objects' names.
     parts: BTreeMap<String, String>,
-    /// From where the next watch continues; none: a list comes first.
-    version: Option<String>,
-    has_told: bool,
     /// What is wrong with the documents.
     fault: String,
 }
@@ -91,101 +93,71 @@ pub fn start_share(
         right: "a Role that allows to get, list and watch configmaps in its namespace",
     };
     let (told, shares) = tokio::sync::watch::channel(Told::default());
-    let watch = Watch {
-        endpoint,
-        question,
-        metrics,
-        told,
-        parts: BTreeMap::new(),
-        version: None,
-        has_told: false,
-        fault: String::new(),
-    };
+    let listed = Listed::new(endpoint, question, LISTING);
+    let share = Share { metrics, told, parts: BTreeMap::new(), fault: String::new() };
+    let watch = Watch { listed, share };
     tokio::spawn(again::watch(watch, BACKOFF));
     Ok(shares)
 }
 
 impl Watched for Watch {
-    /// A list if there was none, then one watch to its end.
     async fn once(&mut self, duration: Duration) -> Result<(), ApiError> {
-        let version = match self.version.clone() {
-            Some(version) => version,
-            None => self.list().await?,
-        };
-        let mut answer = self.endpoint.watch(&self.question, &version, duration).await?;
-        // The API server answers again.
-        self.tell(self.fault.clone());
-        within(duration, self.follow(&mut answer)).await
+        self.listed.once(&mut self.share, duration).await
     }
 
     fn take_told(&mut self) -> bool {
-        std::mem::take(&mut self.has_told)
+        self.listed.take_told()
     }
 
     fn fail(&mut self, error: &ApiError) {
-        self.metrics.failed.inc();
-        if matches!(error, ApiError::Expired) {
-            self.version = None;
+        self.share.metrics.failed.inc();
+        if self.listed.begins_anew(error) {
             return;
         }
         let fault = error.to_string();
-        if self.told.borrow().fault != fault {
+        if self.share.told.borrow().fault != fault {
             tracing::warn!(%error, "this pod's share can't be watched; the last version stands");
         }
-        self.tell(fault);
+        self.share.tell(fault);
     }
 }
 
-impl Watch {
-    /// Reads all objects anew, each page an object. The version from which a watch continues.
-    async fn list(&mut self) -> Result<String, ApiError> {
-        let mut parts = BTreeMap::new();
-        let mut next = String::new();
-        loop {
-            let page = self.endpoint.page(&self.question, &LISTING, &next).await?;
-            parts.extend(page.items.into_iter().map(part));
-            next = page.metadata.next;
-            if next.is_empty() || parts.len() >= OBJECTS_MAX {
-                self.parts = parts;
-                self.take_up();
-                self.version = Some(page.metadata.resource_version.clone());
-                return Ok(page.metadata.resource_version);
-            }
-        }
+impl Known for Share {
+    type All = BTreeMap<String, String>;
+
+    fn add(&mut self, all: &mut Self::All, object: Object) {
+        all.extend([part(object)]);
     }
 
-    async fn follow(&mut self, answer: &mut Answer) -> Result<(), ApiError> {
-        while let Some(event) = answer.next().await? {
-            self.has_told = true;
-            let version = match event {
-                Event::Unreadable => {
-                    // It may be a part: all are read again.
-                    self.version = None;
-                    return Err(ApiError::List("an event is too long or unknown".to_owned()));
-                }
-                Event::Mark(object) => object.metadata.resource_version,
-                Event::Gone(object) => {
-                    self.parts.remove(&object.metadata.name);
-                    self.take_up();
-                    object.metadata.resource_version
-                }
-                Event::Is(object) => {
-                    let version = object.metadata.resource_version.clone();
-                    let (name, text) = part(object);
-                    if self.parts.contains_key(&name) || self.parts.len() < OBJECTS_MAX {
-                        self.parts.insert(name, text);
-                    }
-                    self.take_up();
-                    version
-                }
-            };
-            if !version.is_empty() {
-                self.version = Some(version);
-            }
-        }
-        Ok(())
+    fn is_full(&self, all: &Self::All) -> bool {
+        all.len() >= OBJECTS_MAX
     }
 
+    fn replace(&mut self, all: Self::All) {
+        self.parts = all;
+        self.take_up();
+    }
+
+    fn put(&mut self, object: Object) {
+        let (name, text) = part(object);
+        if self.parts.contains_key(&name) || self.parts.len() < OBJECTS_MAX {
+            self.parts.insert(name, text);
+        }
+        self.take_up();
+    }
+
+    fn gone(&mut self, name: &str) {
+        self.parts.remove(name);
+        self.take_up();
+    }
+
+    /// What was wrong with the watch is over.
+    fn is_answered(&mut self) {
+        self.tell(self.fault.clone());
+    }
+}
+
+impl Share {
     /// Makes a share of the parts that there are, and tells it if it is whole and newer.
     fn take_up(&mut self) {
         let known = self.told.borrow().share.as_ref().map(|share| share.version);
