@@ -48,7 +48,11 @@ type Key = (String, String);
 
 /// Builds, runs, and says what was seen.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    ensure!(options.pairs >= PAIRS_LEAST, "fewer than {PAIRS_LEAST} pairs show no difference");
+    let pairs = options.pairs;
+    ensure!(
+        pairs >= PAIRS_LEAST,
+        "PAIRS is {pairs}: write {PAIRS_LEAST} or more, since fewer show no difference"
+    );
     let folder = std::path::absolute(build::target().join("compare"))?;
     let [a, b] = [&options.a, &options.b].map(|name| built(&folder, name));
     let (a, b) = (a?, b?);
