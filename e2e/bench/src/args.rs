@@ -17,9 +17,13 @@ pub(crate) struct Args {
     /// `files`, `scrape`, `bill`); several parted by commas; `all` for every one but the bill.
     #[arg(long, env = "CASE", default_value = "all")]
     pub(crate) case: String,
-    /// Runs of each case; figures are medians. 5, or 3 when quick or with a peer.
+    /// Runs of each case; figures are medians. 5, or 3 when quick or with a peer; 1 of the bill.
     #[arg(long, env = "RUNS")]
     runs: Option<usize>,
+    /// Ways of storing that the bill is of, parted by semicolons, such as `map; json`; all of them
+    /// when absent.
+    #[arg(long, env = "WAYS", value_delimiter = ';', value_name = "WAY")]
+    ways: Vec<String>,
     /// A third of the records.
     #[arg(long, env = "QUICK", value_parser = yes_or_no, default_value = "0")]
     quick: bool,
@@ -78,6 +82,17 @@ impl Args {
     pub(crate) fn runs(&self) -> usize {
         let usual = if self.quick || self.peer.is_some() { 3 } else { 5 };
         if self.profile { 1 } else { self.runs.unwrap_or(usual).max(1) }
+    }
+
+    /// The ways of the bill that are asked for; empty for all.
+    pub(crate) fn ways(&self) -> Vec<&str> {
+        let named = self.ways.iter().map(|way| way.trim());
+        named.filter(|way| !way.is_empty()).collect()
+    }
+
+    /// How often each way of the bill is measured: it takes hours once.
+    pub(crate) fn rounds(&self) -> usize {
+        self.runs.unwrap_or(1).max(1)
     }
 
     /// The other collector, if one is given.

@@ -50,15 +50,18 @@ struct Line {
     records_of: &'static str,
     way: &'static str,
     records: u64,
+    rounds: usize,
     edge_ns: f64,
     /// While the edge wrote and while the gateway read.
     broker_ns: [f64; 2],
     gateway_ns: f64,
     /// The engine's process, its HTTP front in Python included.
     insert_ns: f64,
+    insert_ns_range: [f64; 2],
     /// Its queries by its own counters, the front not included.
     insert_query_ns: f64,
     merge_ns: f64,
+    merge_ns_range: [f64; 2],
     bytes_per_record: f64,
     parts_inserted: u64,
     parts_left: u64,
@@ -88,27 +91,70 @@ pub(crate) fn run(args: &Args, cases: &[Case], results: &mut Results) -> Result<
     for case in cases {
         let Side::Bill(dataset) = case.side else { continue };
         let filled = fill(&mut world, &collector, case, args.size(), dataset)?;
-        for way in way::of(dataset) {
-            results.measure_machine()?;
-            let began = Instant::now();
-            let line = store(&mut world, &collector, case, &filled, dataset, way)
-                .with_context(|| format!("{} stored as {}", dataset.name(), way.name))?;
-            let seconds = began.elapsed().as_secs_f64();
-            say::progress(&format!(
-                "{} {}: gateway {:.0}, inserts {:.0}, merges {:.0} ns a record, {:.1} bytes; {seconds:.0} s",
-                dataset.name(),
-                way.name,
-                line.gateway_ns,
-                line.insert_ns,
-                line.merge_ns,
-                line.bytes_per_record,
-            ));
-            results.measure_machine()?;
-            results.line(&serde_json::to_string(&line)?)?;
+        let ways = way::of(dataset, &args.ways())?.into_iter();
+        let mut ways: Vec<(&Way, Vec<Line>)> = ways.map(|way| (way, Vec::new())).collect();
+        for _ in 0..args.rounds() {
+            for (way, lines) in &mut ways {
+                results.measure_machine()?;
+                let began = Instant::now();
+                let line = store(&mut world, &collector, case, &filled, dataset, way)
+                    .with_context(|| format!("{} stored as {}", dataset.name(), way.name))?;
+                line.say(began.elapsed());
+                lines.push(line);
+            }
+            // What a machine does to later runs then hits each way alike.
+            ways.reverse();
+        }
+        results.measure_machine()?;
+        for lines in ways.into_iter().map(|(_, lines)| lines) {
+            if let Some(line) = Line::middle(lines) {
+                results.line(&serde_json::to_string(&line)?)?;
+            }
         }
         world.topics.remove(&filled.topic)?;
     }
     Ok(())
+}
+
+impl Line {
+    fn say(&self, took: Duration) {
+        let Self { records_of, way, gateway_ns, insert_ns, merge_ns, bytes_per_record, .. } = self;
+        say::progress(&format!(
+            "{records_of} {way}: gateway {gateway_ns:.0}, inserts {insert_ns:.0}, merges \
+             {merge_ns:.0} ns a record, {bytes_per_record:.1} bytes; {:.0} s",
+            took.as_secs_f64(),
+        ));
+    }
+
+    /// The middle of a way's rounds for each figure of CPU time, and between what inserts and merges
+    /// were; of the rest the last round's.
+    fn middle(mut rounds: Vec<Self>) -> Option<Self> {
+        let sorted = |figure: fn(&Self) -> f64| {
+            let mut all: Vec<f64> = rounds.iter().map(figure).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        let figures: [fn(&Self) -> f64; 4] = [
+            |round| round.gateway_ns,
+            |round| round.insert_ns,
+            |round| round.insert_query_ns,
+            |round| round.merge_ns,
+        ];
+        let [gateway, insert, query, merge] = figures.map(sorted);
+        let middle = |all: &[f64]| all.get(all.len() / 2).copied().unwrap_or_default();
+        let ends = |all: &[f64]| [all.first(), all.last()].map(|end| end.copied().unwrap_or(0.0));
+        let count = rounds.len();
+        Some(Self {
+            rounds: count,
+            gateway_ns: middle(&gateway),
+            insert_ns: middle(&insert),
+            insert_ns_range: ends(&insert),
+            insert_query_ns: middle(&query),
+            merge_ns: middle(&merge),
+            merge_ns_range: ends(&merge),
+            ..rounds.pop()?
+        })
+    }
 }
 
 /// Sends the records through an edge into a topic of their own.
@@ -162,17 +208,22 @@ fn store(
     merged(&engine)?;
     let merged = Counters::of(&engine)?;
     let each = |seconds: f64| (seconds * 1e10 / filled.records as f64).round() / 10.0;
+    let insert_ns = each(inserted.process_seconds - before.process_seconds);
+    let merge_ns = each(merged.process_seconds - inserted.process_seconds);
     Ok(Line {
         case: "bill",
         records_of: dataset.name(),
         way: way.name,
         records: filled.records,
+        rounds: 1,
         edge_ns: each(filled.edge_seconds),
         broker_ns: [each(filled.broker_seconds), each(broker_seconds)],
         gateway_ns: each(drained.cpu_seconds),
-        insert_ns: each(inserted.process_seconds - before.process_seconds),
+        insert_ns,
+        insert_ns_range: [insert_ns; 2],
         insert_query_ns: each(inserted.query_seconds - before.query_seconds),
-        merge_ns: each(merged.process_seconds - inserted.process_seconds),
+        merge_ns,
+        merge_ns_range: [merge_ns; 2],
         bytes_per_record: bytes(&engine)? as f64 / filled.records as f64,
         parts_inserted,
         parts_left: parts(&engine)?,

@@ -14,6 +14,15 @@ const TIMES: usize = 6;
 /// An attribute that every record's resource has, and one that only rich ones have.
 const KEY: &str = "host.name";
 const RARE_KEY: &str = "load.sampled";
+/// A record's own attribute.
+const fn own(dataset: Dataset) -> (&'static str, &'static str) {
+    match dataset {
+        Dataset::Lean => ("SpanAttributes", "load.n"),
+        Dataset::Rich => ("SpanAttributes", "http.route"),
+        Dataset::Logs => ("LogAttributes", "code.function.name"),
+        Dataset::Metrics => ("Attributes", "http.route"),
+    }
+}
 /// A word of few bodies.
 const WORD: &str = "replica";
 
@@ -74,10 +83,11 @@ fn questions(engine: &Engine, dataset: Dataset, way: &Way) -> Result<Vec<(&'stat
     let table = tables(dataset)[0];
     let from = format!("FROM {DATABASE}.{table}");
     let is_json = way.attributes == "JSON";
-    let value_of = |key: &str| match is_json {
-        true => format!("ResourceAttributes.`{key}`::String"),
-        false => format!("ResourceAttributes['{key}']"),
+    let attribute = |column: &str, key: &str| match is_json {
+        true => format!("{column}.`{key}`::String"),
+        false => format!("{column}['{key}']"),
     };
+    let value_of = |key| attribute("ResourceAttributes", key);
     let has = match is_json {
         true => format!("isNotNull(ResourceAttributes.`{RARE_KEY}`)"),
         false => format!("mapContains(ResourceAttributes, '{RARE_KEY}')"),
@@ -90,8 +100,19 @@ fn questions(engine: &Engine, dataset: Dataset, way: &Way) -> Result<Vec<(&'stat
         "SELECT {} AS v, count() AS c {from} GROUP BY v ORDER BY c DESC, v LIMIT 10",
         value_of(KEY)
     );
-    let mut asked =
-        vec![("an attribute's value", value), ("presence", presence), ("top values", top)];
+    let (column, key) = own(dataset);
+    let own = attribute(column, key);
+    let own_value = some(engine, &own, table)?;
+    let of_own = format!("SELECT count() {from} WHERE {own} = '{own_value}'");
+    let by_own =
+        format!("SELECT {own} AS v, count() AS c {from} GROUP BY v ORDER BY c DESC, v LIMIT 10");
+    let mut asked = vec![
+        ("an attribute's value", value),
+        ("a record's own attribute", of_own),
+        ("presence", presence),
+        ("top values", top),
+        ("top values of its own", by_own),
+    ];
     match dataset {
         Dataset::Lean | Dataset::Rich | Dataset::Logs => {
             let trace = some(engine, "TraceId", table)?;

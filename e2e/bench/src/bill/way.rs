@@ -1,5 +1,7 @@
 //! Ways of storing, as data: what is asked of `clickhouse-ddl`, and settings of the tables.
 
+use anyhow::{Result, bail};
+
 use crate::dataset::Dataset;
 
 /// A way of storing.
@@ -51,7 +53,16 @@ const ALL: &[Way] = &[
     json("json, host typed", &["--typed-path", "resource:host.name"]),
 ];
 
-/// Those for a kind of records.
-pub(super) fn of(dataset: Dataset) -> impl Iterator<Item = &'static Way> {
-    ALL.iter().filter(move |way| !way.not_for.contains(&dataset))
+/// Those for a kind of records; of these the named ones, if there are names.
+///
+/// # Errors
+/// When a name is none of theirs.
+pub(super) fn of(dataset: Dataset, names: &[&str]) -> Result<Vec<&'static Way>> {
+    if let Some(wrong) = names.iter().find(|name| ALL.iter().all(|way| way.name != **name)) {
+        let all: Vec<&str> = ALL.iter().map(|way| way.name).collect();
+        bail!("there is no way {wrong}; there are: {}", all.join("; "));
+    }
+    let is_asked = |way: &&Way| names.is_empty() || names.contains(&way.name);
+    let fits = ALL.iter().filter(|way| !way.not_for.contains(&dataset));
+    Ok(fits.filter(is_asked).collect())
 }
