@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::Result;
 use millrace_stack::service::free_port;
 
+use super::account::Account;
 use super::corpus::{links, pods};
 use crate::collector::Collector;
 use crate::peer::Place;
@@ -44,6 +45,8 @@ pub(super) struct Setting<'a> {
     pub(super) compression: &'a str,
     /// Of the server that stands in for VictoriaLogs and Kubernetes.
     pub(super) stand_in: &'a str,
+    /// Ours, where labels of pods are asked for.
+    pub(super) account: Option<&'a Account>,
     /// The settings file that is to be written.
     pub(super) config: &'a Path,
 }
@@ -53,8 +56,8 @@ pub(super) struct Setting<'a> {
 pub(super) struct Launch {
     pub(super) program: PathBuf,
     pub(super) arguments: Vec<String>,
-    /// A variable, if it needs one.
-    pub(super) variable: Option<(&'static str, String)>,
+    /// Variables that it needs.
+    pub(super) variables: Vec<(&'static str, String)>,
     /// What the settings file holds.
     pub(super) settings: String,
 }
@@ -110,13 +113,20 @@ impl Agent {
         let plain = |program: &Path, arguments, settings| Launch {
             program: program.to_owned(),
             arguments,
-            variable: None,
+            variables: Vec::new(),
             settings,
         };
         Ok(match self {
             Self::Ours(collector) => {
                 let (program, arguments) = collector.command(config);
-                plain(&program, arguments, ours(setting))
+                match setting.account {
+                    None => plain(&program, arguments, ours(setting)),
+                    Some(account) => {
+                        let (program, arguments) = account.around(&program, arguments);
+                        let launch = plain(&program, arguments, ours(setting));
+                        Launch { variables: account.variables(), ..launch }
+                    }
+                }
             }
             Self::Filelog(program) => {
                 let arguments = ["--config".to_owned(), config.display().to_string()];
@@ -126,7 +136,7 @@ impl Agent {
                 let variable = ("KUBECONFIG", config.display().to_string());
                 let settings = kubeconfig(setting.stand_in);
                 let launch = plain(program, vlagent(setting)?, settings);
-                Launch { variable: Some(variable), ..launch }
+                Launch { variables: vec![variable], ..launch }
             }
         })
     }
@@ -149,7 +159,12 @@ fn ours(setting: &Setting<'_>) -> String {
     let (pods, files) = (pods(root), include(root));
     let receiver = match form {
         Form::Containers => {
-            format!("containers: {{directory: \"{}\", startAt: beginning}}", pods.display())
+            let labels = match setting.account {
+                Some(_) => "watchPods: true, labels: [\"*\"], ",
+                None => "",
+            };
+            let pods = pods.display();
+            format!("containers: {{{labels}directory: \"{pods}\", startAt: beginning}}")
         }
         Form::Lines => format!("files: [{{include: [\"{files}\"], startAt: beginning}}]"),
         Form::Traces => format!(
@@ -216,7 +231,7 @@ fn vlagent(setting: &Setting<'_>) -> Result<Vec<String>> {
         Form::Containers => vec![
             "-kubernetesCollector".to_owned(),
             format!("-kubernetesCollector.logsPath={}", links(root).display()),
-            "-kubernetesCollector.includePodLabels=false".to_owned(),
+            "-kubernetesCollector.includePodLabels=true".to_owned(),
         ],
         Form::Lines | Form::Traces | Form::Groups => {
             vec![format!("-fileCollector.glob={}", include(root))]
@@ -253,6 +268,7 @@ mod tests {
                 topic: "t",
                 compression: "zstd",
                 stand_in: "http://s",
+                account: None,
                 config: Path::new("/c.yaml"),
             };
             let filelog = Agent::Filelog(PathBuf::from("otelcol"));

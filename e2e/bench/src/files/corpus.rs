@@ -163,10 +163,16 @@ pub(super) const NAMESPACE: &str = "shop";
 /// The container of every pod.
 pub(super) const CONTAINER: &str = "app";
 
+/// The uid of a pod: its number is in its name.
+pub(super) fn uid_of(name: &str) -> String {
+    let number = name.rsplit('-').next().unwrap_or_default();
+    format!("0f3c1f0e-5a1d-4f9a-9a70-{number:0>12}")
+}
+
 /// Makes a pod's log directory below `pods`, and its link below `links`, where vlagent looks.
 pub(super) fn make_pod(root: &Path, number: usize) -> Result<Pod> {
     let name = format!("shop-5c7d9b6f4-{number:05}");
-    let uid = format!("0f3c1f0e-5a1d-4f9a-9a70-{number:012}");
+    let uid = uid_of(&name);
     let folder = pods(root).join(format!("{NAMESPACE}_{name}_{uid}")).join(CONTAINER);
     fs::create_dir_all(&folder).with_context(|| format!("no {}", folder.display()))?;
     let log = folder.join("0.log");

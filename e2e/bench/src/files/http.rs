@@ -1,5 +1,5 @@
 //! What vlagent needs around it: a server that takes its blocks and counts what is in them, and the
-//! few answers of a Kubernetes API server by which it finds a node's pods.
+//! few answers of a Kubernetes API server by which it finds a node's pods, and ours their labels.
 //!
 //! A stand-in: it knows one node, one namespace, and the pods that were put into it; a watch gets
 //! those that come later. It lives in the harness, so its work doesn't count for vlagent.
@@ -15,11 +15,11 @@ use anyhow::{Context, Result};
 use millrace_wire::decompress::{Decompressor, Encoding};
 use serde_json::{Value, json};
 
-use super::corpus::{CONTAINER, NAMESPACE};
+use super::corpus::{CONTAINER, NAMESPACE, uid_of};
 use super::seen::Seen;
 
 /// The node's name.
-const NODE: &str = "node-1";
+pub(super) const NODE: &str = "node-1";
 /// A block's bytes: vlagent's are of some 8 MiB, less when compressed.
 const BLOCK_MAX_BYTES: usize = 64 << 20;
 /// A client that says nothing for so long is gone.
@@ -58,6 +58,11 @@ impl StandIn {
         Ok(Self { address, shared, listener: Some(listener) })
     }
 
+    /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Where it answers, as `http://127.0.0.1:port`.
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -66,9 +71,9 @@ impl StandIn {
     /// Tells those that watch of a new pod.
     pub(super) fn add_pod(&self, name: &str) {
         let pod = pod(name);
-        let event = json!({ "type": "ADDED", "object": pod }).to_string();
-        locked(&self.shared.pods).push(pod);
-        let chunk = format!("{:x}\r\n{event}\r\n", event.len());
+        let chunk = added(&pod);
+        let mut pods = locked(&self.shared.pods);
+        pods.push(pod);
         locked(&self.shared.watchers).retain_mut(|it| it.write_all(chunk.as_bytes()).is_ok());
     }
 }
@@ -88,10 +93,17 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A pod's event, as a line of its own in a chunk.
+fn added(pod: &Value) -> String {
+    let event = json!({ "type": "ADDED", "object": pod });
+    let line = format!("{event}\n");
+    format!("{:x}\r\n{line}\r\n", line.len())
+}
+
 fn pod(name: &str) -> Value {
     json!({
         "metadata": {
-            "name": name, "namespace": NAMESPACE, "resourceVersion": "1",
+            "name": name, "namespace": NAMESPACE, "uid": uid_of(name), "resourceVersion": "1",
             "labels": { "app": "shop", "tier": "backend" },
         },
         "spec": { "nodeName": NODE, "containers": [{ "name": CONTAINER }] },
@@ -130,7 +142,14 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> Result<()> {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
         } else if target.contains("watch=true") {
             stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
-            // The events are written by whoever adds a pod.
+            let pods = locked(&shared.pods);
+            // From the beginning: with what is there.
+            if target.contains("resourceVersion=0") {
+                for pod in pods.iter() {
+                    stream.write_all(added(pod).as_bytes())?;
+                }
+            }
+            // Further events are written by whoever adds a pod.
             locked(&shared.watchers).push(stream.try_clone()?);
             return Ok(());
         } else {

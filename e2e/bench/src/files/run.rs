@@ -5,12 +5,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use memchr::memmem;
 use tempfile::TempDir;
 
+use super::account::Account;
 use super::agent::{Agent, Form, Setting};
 use super::corpus::{self, Pod, Text, Words};
 use super::http::StandIn;
@@ -31,6 +34,8 @@ const RUN_LIMIT: Duration = Duration::from_secs(400);
 const STALL: Duration = Duration::from_secs(20);
 /// Collectors' shutdown deadlines are 25 s.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
+/// A label of every pod, as our collector writes it.
+const LABEL: &[u8] = b"k8s.pod.label.tier";
 /// Pods of a node.
 pub(super) const PODS: usize = 100;
 /// A line in each of 100 files in 10 ms are 10,000 a second.
@@ -65,10 +70,13 @@ pub(super) struct Bench<'a> {
 struct Session {
     subject: Subject,
     seen: Arc<Seen>,
+    /// Messages without the label that each pod has.
+    unlabeled: Arc<AtomicU64>,
     stand_in: StandIn,
     topic: String,
     profile: Option<Profile>,
     // Keep the order: the program ends before its destination and its positions go.
+    _account: Option<Account>,
     _follower: Option<Follower>,
     _state: TempDir,
 }
@@ -111,13 +119,17 @@ impl Session {
 
     /// Ends it, and puts what arrived into the outcome.
     fn end(self, world: &World, outcome: Outcome) -> Result<Outcome> {
-        let Self { subject, seen, topic, profile, .. } = self;
+        let Self { subject, seen, unlabeled, topic, profile, .. } = self;
         if let Some(profile) = profile {
             profile.finish()?;
         }
         subject.stop(STOP_LIMIT)?;
         if seen.unknown() > 0 {
             bail!("{} records arrived that nobody wrote", seen.unknown());
+        }
+        match unlabeled.load(Ordering::Acquire) {
+            0 => {}
+            count => bail!("{count} messages arrived without their pods' labels"),
         }
         world.topics.remove(&topic)?;
         let missing = seen.count() - seen.distinct();
@@ -138,14 +150,23 @@ impl Bench<'_> {
         let topic = name.replace('-', "_");
         self.world.topics.make(&topic)?;
         let seen = Arc::new(Seen::new(count));
+        let has_labels = self.agent.is_ours() && form == Form::Containers;
+        let unlabeled = Arc::new(AtomicU64::new(0));
         let follower = if self.agent.speaks_kafka() {
-            let taking = Arc::clone(&seen);
-            Some(self.world.topics.follow(&topic, move |payload| taking.take(payload))?)
+            let (taking, counting) = (Arc::clone(&seen), Arc::clone(&unlabeled));
+            let take = move |payload: &[u8]| {
+                if has_labels && memmem::find(payload, LABEL).is_none() {
+                    counting.fetch_add(1, Ordering::AcqRel);
+                }
+                taking.take(payload);
+            };
+            Some(self.world.topics.follow(&topic, take)?)
         } else {
             None
         };
         let names: Vec<String> = pods.iter().map(|pod| pod.name.clone()).collect();
         let stand_in = StandIn::start(Arc::clone(&seen), &names)?;
+        let account = has_labels.then(|| Account::new(stand_in.address())).transpose()?;
         let state = tempfile::tempdir_in(self.scratch)?;
         let config = self.world.file(&format!("{name}.yaml"));
         let launch = self.agent.launch(&Setting {
@@ -156,21 +177,33 @@ impl Bench<'_> {
             topic: &topic,
             compression,
             stand_in: &stand_in.url(),
+            account: account.as_ref(),
             config: &config,
         })?;
         fs::write(&config, &launch.settings)?;
-        let variable = launch.variable.as_ref().map(|(name, value)| (*name, value.as_str()));
+        let variables: Vec<(&str, &str)> =
+            launch.variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let subject = Subject::start(
             self.agent.name(),
             &launch.program,
             &launch.arguments,
-            variable.as_slice(),
+            &variables,
             &self.world.file(&format!("{name}.log")),
         )?;
         let data = self.world.file(&format!("{name}.perf"));
         let drawing = self.drawing.as_deref();
         let profile = drawing.map(|it| Profile::start(subject.pid(), &data, it)).transpose()?;
-        Ok(Session { subject, seen, stand_in, topic, profile, _follower: follower, _state: state })
+        Ok(Session {
+            subject,
+            seen,
+            unlabeled,
+            stand_in,
+            topic,
+            profile,
+            _account: account,
+            _follower: follower,
+            _state: state,
+        })
     }
 
     /// Reads files that are there.
