@@ -18,9 +18,9 @@ const ROWS: u64 = 7;
 
 /// One writer's way: which statements it makes.
 #[derive(Clone, Copy)]
-struct Writer {
-    whose: Origin,
-    attributes: Attributes,
+pub(crate) struct Writer {
+    pub(crate) whose: Origin,
+    pub(crate) attributes: Attributes,
 }
 
 impl Writer {
@@ -60,7 +60,7 @@ impl Writer {
         columns.iter().map(each).collect()
     }
 
-    fn statements(self) -> Vec<String> {
+    pub(crate) fn statements(self) -> Vec<String> {
         let mut all = vec!["CREATE DATABASE db".to_owned()];
         all.extend(self.traces());
         all.push(self.logs());

@@ -19,6 +19,7 @@ mod ddl_holders;
 mod ddl_migrations;
 mod ddl_options;
 mod loadgen_engine;
+mod migrating;
 mod readers;
 
 /// Where the shared oracle looks for it.
