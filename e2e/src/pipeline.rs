@@ -234,7 +234,7 @@ impl<'c> Pipeline<'c> {
             user: read(&stack.clickhouse_user_file())?,
             password_file: stack.clickhouse_password_file(),
             database: self.database(),
-            attributes: "json",
+            attributes: "map",
         })
     }
 

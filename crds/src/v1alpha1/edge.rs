@@ -394,10 +394,12 @@ pub struct ServiceSettings {
     /// Where traffic from outside goes: Cluster (any pod) or Local (pods of the node that got it,
     /// which see the client's address). Default: Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = rules::own_description)]
     pub external_traffic_policy: Option<TrafficPolicy>,
     /// Where traffic of the cluster goes: Cluster (any pod) or Local (pods of the client's node,
     /// for mode DaemonSet). Default: Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = rules::own_description)]
     pub internal_traffic_policy: Option<TrafficPolicy>,
     /// IPv4, IPv6 or both, the primary one first. The primary one can't be changed. Default: the
     /// cluster's.
@@ -406,6 +408,7 @@ pub struct ServiceSettings {
     pub ip_families: Vec<IpFamily>,
     /// SingleStack, PreferDualStack or RequireDualStack. Default: SingleStack.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = rules::own_description)]
     pub ip_family_policy: Option<IpFamilyPolicy>,
 }
 

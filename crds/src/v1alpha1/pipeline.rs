@@ -12,7 +12,7 @@ use super::rollout::RolloutSettings;
 use super::rules;
 use super::signals::{DeletionPolicy, PerSignal, Signal, TopicSettings, is_not_set, partitions};
 use super::status::{LagStatus, PodCount};
-use super::table::{TableSettings, signal_table_rules, table_stays};
+use super::table::{Attributes, TableSettings, signal_table_rules, table_stays};
 use crate::conditions::Condition;
 use crate::names::{EdgeName, TopicName};
 
@@ -151,7 +151,7 @@ fn signal_stays(schema: &mut Schema, signal: Signal) {
         "topicName can't be changed: records would be left behind in the old topic. Keep it, or \
          make a second pipeline",
     );
-    for (rule, message) in table_stays("self", "oldSelf", &[name, "table"]) {
+    for (rule, message) in table_stays("self", "oldSelf", &[name, "table"], None) {
         stays(&rule, &format!("table.{message}"));
     }
     let asked = |owner| partitions(owner, &[name, "topic"]);
@@ -231,6 +231,10 @@ pub struct TelemetryPipelineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub schema_revision: Option<String>,
+    /// How the tables store attributes. Recorded so that another default changes no pipeline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = rules::own_description)]
+    pub attributes: Option<Attributes>,
     /// Where clients inside the cluster send OTLP over gRPC: host:4317 (HTTP: port 4318). That of
     /// the first edge pool.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,6 +16,17 @@ pub(crate) fn rule(schema: &mut Schema, rule: &str, message: &str) {
     }
 }
 
+/// Keeps a field's own description where its value is optional and has one too: kube's derive would
+/// put the value's in its place.
+pub(crate) fn own_description(schema: &mut Schema) {
+    let own = schema.get("description").cloned();
+    let values = schema.get_mut("anyOf").and_then(Value::as_array_mut);
+    let value = values.and_then(|values| values.first_mut()).and_then(Value::as_object_mut);
+    if let (Some(own), Some(value)) = (own, value) {
+        value.insert("description".to_owned(), own);
+    }
+}
+
 /// Limits a map from text to text: how many entries, and how long each value.
 pub(crate) fn map<const ENTRIES: usize, const LENGTH: usize>(schema: &mut Schema) {
     schema.insert("maxProperties".to_owned(), json!(ENTRIES));

@@ -55,6 +55,7 @@ pub struct TelemetrySchemaSpec {
     /// annotation millrace.dev/approve-plan with the value of status.planHash approves exactly that
     /// plan, except for destructive steps. Default: Automatic.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = rules::own_description)]
     pub changes: Option<ChangePolicy>,
     /// Objects that may be destroyed, as the plan names them, for example
     /// otel.otel_logs.OldColumn, otel.otel_logs.idx_old or otel.otel_traces.ttl (rows older than a
@@ -95,7 +96,7 @@ fn tables_fit(schema: &mut Schema) {
     signal_table_rules(schema, &[]);
     for signal in Signal::ALL {
         let name = signal.as_str();
-        for (rule, message) in table_stays("self", "oldSelf", &[name]) {
+        for (rule, message) in table_stays("self", "oldSelf", &[name], Some("JSON")) {
             // A signal may come and go; only one that stays must keep its tables' shape.
             let stays = format!("!has(self.{name}) || !has(oldSelf.{name}) || {rule}");
             rules::rule(schema, &stays, &format!("{name}.{message}"));

@@ -18,10 +18,12 @@ use crate::names::{AttributePath, ColumnName, KeeperPath, ReplicaName, StorageNa
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = table_rules)]
 pub struct TableSettings {
-    /// How attributes are stored: JSON (typed sub-columns, read fast one by one) or Map (one map
-    /// of strings, as older readers expect). Can't be changed afterwards.
-    #[serde(default)]
-    pub attributes: Attributes,
+    /// How attributes are stored: Map (texts, as Grafana's plugin and HyperDX read them) or JSON
+    /// (typed sub-columns, read fast one by one). Can't be changed afterwards. Default: in a
+    /// pipeline Map, or what its tables were made with; in a TelemetrySchema JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = rules::own_description)]
+    pub attributes: Option<Attributes>,
     /// MergeTree (one host), ReplicatedMergeTree (replicas through Keeper), ReplacingMergeTree or
     /// ReplicatedReplacingMergeTree (traces only: spans sent twice become one when parts are
     /// merged) or Null (keeps nothing: for measuring). Can't be changed afterwards.
@@ -52,6 +54,17 @@ pub enum Attributes {
     Json,
     /// A map from string to string.
     Map,
+}
+
+impl Attributes {
+    /// As specs spell it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "JSON",
+            Self::Map => "Map",
+        }
+    }
 }
 
 /// A ClickHouse table engine.
@@ -352,23 +365,36 @@ pub(crate) fn signal_table_rules(schema: &mut Schema, path: &[&str]) {
 }
 
 /// The rule that a table's engine, attributes and keys stay: `path` leads from a value to the
-/// table's settings, for example `.table`, empty when the value is the settings.
-pub(crate) fn table_stays(owner: &str, old: &str, steps: &[&str]) -> Vec<(String, String)> {
-    let fields: [(&[&str], &str); 4] = [
-        (&["engine"], "MergeTree"),
-        (&["attributes"], "JSON"),
-        (&["layout", "partitionBy"], "Day"),
-        (&["layout", "orderBy"], "ServiceFirst"),
+/// table's settings, for example `.table`, empty when the value is the settings. Where `attributes`
+/// has no default of the API's, it may be written or left out: the operator compares.
+pub(crate) fn table_stays(
+    owner: &str,
+    old: &str,
+    steps: &[&str],
+    attributes: Option<&str>,
+) -> Vec<(String, String)> {
+    let fields: [(&[&str], Option<&str>); 4] = [
+        (&["engine"], Some("MergeTree")),
+        (&["attributes"], attributes),
+        (&["layout", "partitionBy"], Some("Day")),
+        (&["layout", "orderBy"], Some("ServiceFirst")),
     ];
     fields
         .into_iter()
         .map(|(field, default)| {
             let path = [steps, field].concat();
-            let rule = format!(
-                "{} == {}",
-                rules::deep_or_default(owner, &path, default),
-                rules::deep_or_default(old, &path, default)
-            );
+            let or_default = |owner| match default {
+                Some(default) => rules::deep_or_default(owner, &path, default),
+                None => rules::deep(owner, &path).0,
+            };
+            let same = format!("{} == {}", or_default(owner), or_default(old));
+            let rule = match default {
+                Some(_) => same,
+                None => {
+                    let (now, before) = (rules::deep(owner, &path).1, rules::deep(old, &path).1);
+                    format!("!({now}) || !({before}) || {same}")
+                }
+            };
             let message = format!(
                 "{} can't be changed: existing tables would have to be rewritten. Keep it, or make \
                  a second object with another tablePrefix",

@@ -72,13 +72,13 @@ impl Numbered {
 pub fn query(database: &str, namespace: &str, uid: &str) -> String {
     format!(
         "SELECT uniqExact(Body), \
-         uniqExactIf(Body, ResourceAttributes.`k8s.pod.label.purpose`::String = 'numbers' AND \
-         ResourceAttributes.`k8s.node.name`::String = '{NODE_NAME}'), count() \
+         uniqExactIf(Body, ResourceAttributes['k8s.pod.label.purpose'] = 'numbers' AND \
+         ResourceAttributes['k8s.node.name'] = '{NODE_NAME}'), count() \
          FROM {database}.otel_logs \
-         WHERE ResourceAttributes.`k8s.pod.name`::String = '{POD}' \
-         AND ResourceAttributes.`k8s.pod.uid`::String = '{uid}' \
-         AND ResourceAttributes.`k8s.namespace.name`::String = '{namespace}' \
-         AND ResourceAttributes.`k8s.container.name`::String = 'numbers' \
+         WHERE ResourceAttributes['k8s.pod.name'] = '{POD}' \
+         AND ResourceAttributes['k8s.pod.uid'] = '{uid}' \
+         AND ResourceAttributes['k8s.namespace.name'] = '{namespace}' \
+         AND ResourceAttributes['k8s.container.name'] = 'numbers' \
          AND match(Body, '^line [0-9]{{7}} x{{{PAD_CHARS}}}$')"
     )
 }

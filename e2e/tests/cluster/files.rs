@@ -68,7 +68,7 @@ fn steps(stack: &Stack, pipeline: &Pipeline<'_>) -> Result<[u64; 3]> {
          maxIf(toUInt64OrZero(substring(Body, 6)) + 1, startsWith(Body, 'step ')), \
          maxIf(toUInt64OrZero(substring(Body, 6)), startsWith(Body, 'last ')) \
          FROM DATABASE.otel_logs \
-         WHERE ResourceAttributes.`k8s.pod.name`::String = '{LEAVER}'"
+         WHERE ResourceAttributes['k8s.pod.name'] = '{LEAVER}'"
     );
     let text = pipeline.query(stack, &sql)?;
     let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();

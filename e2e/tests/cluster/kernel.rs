@@ -36,9 +36,9 @@ fn a_record_of_a_nodes_kernel_comes_into_the_table() {
     let body = format!("millrace: {}", pipeline.namespace.name);
     std::fs::write(DEVICE, format!("<12>{body}\n")).unwrap();
     let sql = format!(
-        "SELECT count(), uniqExact(LogAttributes.`log.record.uid`::String), \
-         any(SeverityText), any(LogAttributes.`syslog.facility`::String), \
-         any(ResourceAttributes.`k8s.node.name`::String) \
+        "SELECT count(), uniqExact(LogAttributes['log.record.uid']), \
+         any(SeverityText), any(LogAttributes['syslog.facility']), \
+         any(ResourceAttributes['k8s.node.name']) \
          FROM DATABASE.otel_logs WHERE Body = '{body}'"
     );
     let stored = wait::until("the kernel's record to be stored", LIMIT, || {

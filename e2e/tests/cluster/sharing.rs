@@ -194,7 +194,7 @@ fn a_pool_that_scrapes_is_scaled_from_one_pod_to_three_and_back() {
         Ok(())
     })
     .unwrap();
-    let twice = "SELECT count() - uniqExact(ResourceAttributes.`service.instance.id`::String, \
+    let twice = "SELECT count() - uniqExact(ResourceAttributes['service.instance.id'], \
                  TimeUnix) FROM DATABASE.otel_metrics_gauge WHERE MetricName = 'up'";
     assert_eq!(pipeline.query(&stack, twice).unwrap().trim(), "0", "no sample is there twice");
     let some = "SELECT count() FROM DATABASE.otel_metrics_gauge WHERE MetricName = 'up'";

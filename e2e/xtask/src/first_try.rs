@@ -110,7 +110,7 @@ fn tables(binaries: &Path, engine: &Engine) -> Result<()> {
     let mut command = Command::new(binaries.join("clickhouse-ddl"));
     command
         .args(["create", "--endpoint", &engine.url(), "--database", DATABASE])
-        .args(["--traces", "--logs", "--metrics", "--engine", "MergeTree", "--enable-json"])
+        .args(["--traces", "--logs", "--metrics", "--engine", "MergeTree"])
         .args(["--user", engine.user()])
         .env("CLICKHOUSE_PASSWORD", engine.password());
     shell::said("clickhouse-ddl", &command.output().context("clickhouse-ddl did not start")?)?;
@@ -142,6 +142,7 @@ impl Collector {
             "exporters": {"clickhouse": {
                 "endpoints": [engine.url()],
                 "database": DATABASE,
+                "attributes": "Map",
                 "credentials": {"usernameFile": user, "passwordFile": password},
                 "batch": {"maxAgeMillis": 200},
             }},

@@ -252,7 +252,8 @@ async fn the_gateway_waits_while_a_plan_waits_for_approval() {
     let name = || "otel".parse().unwrap();
     let signals = millrace_ddl::Signals { metrics: false, ..millrace_ddl::Signals::ALL };
     let window = millrace_ddl::Window::for_gateways(12);
-    let options = millrace_ddl::TableOptions { window, ..millrace_ddl::TableOptions::default() };
+    let attributes = millrace_ddl::Attributes::Map;
+    let options = millrace_ddl::TableOptions { attributes, window, ..Default::default() };
     let mut asked = millrace_ddl::Declared::uniform(name(), name(), signals, &options);
     asked.logs.as_mut().unwrap().ttl = millrace_ddl::Ttl::from_seconds(3 * 86_400);
     not_ready(&asked.revision());
@@ -590,7 +591,7 @@ async fn a_signal_that_comes_back_with_other_tables_is_given_up_in_between() {
     world.server.edit(&schema, |it| it["spec"]["changes"] = "Manual".into());
     let before = world.server.get(&schema).unwrap();
     world.server.edit(PIPELINE, |it| {
-        it["spec"]["signals"]["logs"] = json!({"table": {"attributes": "Map"}});
+        it["spec"]["signals"]["logs"] = json!({"table": {"engine": "ReplicatedMergeTree"}});
     });
     let (path, mut times) = (schema.clone(), 0);
     refuse(&world, schema.clone(), move |method, at| {
@@ -601,7 +602,7 @@ async fn a_signal_that_comes_back_with_other_tables_is_given_up_in_between() {
     reconcile(&world).await;
     let now = world.server.get(&schema).unwrap();
     assert_eq!(now["metadata"]["uid"], before["metadata"]["uid"]);
-    assert_eq!(now["spec"]["signals"]["logs"]["attributes"], "Map");
+    assert_eq!(now["spec"]["signals"]["logs"]["engine"], "ReplicatedMergeTree");
     assert_eq!(now["spec"]["changes"], "Manual");
     let states = world.server.log_since(from);
     let between = states.iter().filter(|change| *change.path == *schema);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use kube::api::ObjectMeta;
 use millrace_crds::v1alpha1::{
     DeletionPolicy, EdgeMode, EdgePool, EdgePoolSpec, EdgeRolloutSettings, EdgeSignal, GatewayPool,
-    GatewayPoolSpec, GatewaySignal, PipelineEdge, PipelineSignal, RolloutSettings,
+    GatewayPoolSpec, GatewaySignal, PipelineEdge, PipelineSignal, RolloutSettings, TableSettings,
     TelemetryPipelineSpec, TelemetrySchema, TelemetrySchemaSpec, TelemetryTopic,
     TelemetryTopicSpec, TopicSettings,
 };
@@ -43,14 +43,14 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
         shared,
     } = &validated.pipeline.spec;
     let shared = *shared;
-    let name = validated.name;
+    let (name, attributes) = (validated.name, Some(validated.attributes));
     Prepared {
         topics: topics(validated),
         schema: TelemetrySchema {
             metadata: metadata(name, name),
             spec: TelemetrySchemaSpec {
                 clickhouse: clickhouse.clone(),
-                signals: signals.map(|_, is| is.table.clone()),
+                signals: signals.map(|_, is| TableSettings { attributes, ..is.table.clone() }),
                 deletion_policy: DeletionPolicy::Retain,
                 // An autoscaler's field: the pipeline must not set or reset it.
                 changes: None,
@@ -68,7 +68,7 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
                 clickhouse: clickhouse.clone(),
                 signals: signals.map(|_, is| GatewaySignal {
                     topic_name: is.topic_name.clone(),
-                    attributes: is.table.attributes,
+                    attributes: validated.attributes,
                 }),
                 collector: collector.clone(),
                 rollout: rollout.clone(),

@@ -11,6 +11,7 @@ use millrace_crds::{ConditionStatus, ConditionType, Reason};
 
 use super::apply::{Applied, Edge};
 use super::child::{Child, Fact};
+use super::validate;
 use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::{Invalid, StepError};
@@ -53,6 +54,7 @@ pub(super) async fn report(
         Conditions::new(&before.conditions, pipeline.metadata.generation, context.clock.now());
     let mut status = TelemetryPipelineStatus {
         observed_generation: pipeline.metadata.generation,
+        attributes: validate::attributes(pipeline).ok().or(before.attributes),
         ..before.clone()
     };
     match outcome {

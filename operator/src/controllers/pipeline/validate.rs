@@ -2,7 +2,7 @@
 //! configuration, its Secrets), its own controller checks.
 
 use millrace_crds::EdgeName;
-use millrace_crds::v1alpha1::{Signal, TelemetryPipeline};
+use millrace_crds::v1alpha1::{Attributes, Signal, TableSettings, TelemetryPipeline};
 
 use crate::error::Invalid;
 use crate::pool::names::{PoolNames, Role};
@@ -14,6 +14,8 @@ pub(super) struct Validated<'a> {
     pub(super) pipeline: &'a TelemetryPipeline,
     /// The name of the gateway pool and the schema: the pipeline's own.
     pub(super) name: &'a str,
+    /// How all its tables store attributes.
+    pub(super) attributes: Attributes,
 }
 
 impl Validated<'_> {
@@ -33,17 +35,66 @@ impl Validated<'_> {
     }
 }
 
-/// Checks that every child can be named after the pipeline.
+/// Checks that every child can be named after the pipeline, and that its tables can be what it says.
 ///
 /// # Errors
-/// When the pipeline's name leaves no room for what its pools put behind it.
+/// When the pipeline's name leaves no room for what its pools put behind it, or attributes are
+/// stored in two ways, or in another way than before.
 pub(super) fn validate(pipeline: &TelemetryPipeline) -> Result<Validated<'_>, Invalid> {
     let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
     let name = pipeline.metadata.name.as_deref().unwrap_or_default();
     PoolNames::new(namespace, name, Role::Gateway)?;
-    let validated = Validated { pipeline, name };
+    let attributes = attributes(pipeline)?;
+    let validated = Validated { pipeline, name, attributes };
     for edge in pipeline.spec.edge_pools() {
         PoolNames::new(namespace, &validated.edge(&edge.name), Role::Edge)?;
     }
     Ok(validated)
 }
+
+/// How a pipeline's tables store attributes: one way for all signals, since one pool of gateways
+/// writes them. What a signal says holds for those that say nothing; then what was recorded; then
+/// JSON for a pipeline that an earlier release made, and Map.
+///
+/// # Errors
+/// When two signals say different things, or something else than the tables were made with.
+pub(super) fn attributes(pipeline: &TelemetryPipeline) -> Result<Attributes, Invalid> {
+    let status = pipeline.status.as_ref();
+    let recorded = status.and_then(|status| status.attributes);
+    let mut said = pipeline.spec.signals.iter().filter_map(|(signal, is)| {
+        let attributes = attributes_of(&is.table)?;
+        Some((signal.as_str(), attributes))
+    });
+    let Some((first, asked)) = said.next() else {
+        // Before it was recorded, JSON was what a pipeline got that said nothing.
+        let is_earlier = status.is_some_and(|status| status.observed_generation.is_some());
+        let default = if is_earlier { Attributes::Json } else { Attributes::Map };
+        return Ok(recorded.unwrap_or(default));
+    };
+    if let Some((signal, other)) = said.find(|(_, other)| *other != asked) {
+        return Err(Invalid::spec(format!(
+            "spec.signals.{signal}.table.attributes: it would be {other}, and {first} is {asked}, \
+             but one pool of gateways stores attributes one way; write the same for each signal",
+            other = other.as_str(),
+            asked = asked.as_str(),
+        )));
+    }
+    match recorded.filter(|recorded| *recorded != asked) {
+        None => Ok(asked),
+        Some(recorded) => Err(Invalid::spec(format!(
+            "spec.signals.{first}.table.attributes: the tables were made with {recorded}; write \
+             that or nothing, or make a second pipeline with another tablePrefix",
+            recorded = recorded.as_str(),
+        ))),
+    }
+}
+
+/// What a signal says; typed paths are JSON's.
+fn attributes_of(table: &TableSettings) -> Option<Attributes> {
+    let is_typed = !table.layout.typed_paths.is_empty();
+    table.attributes.or(is_typed.then_some(Attributes::Json))
+}
+
+#[cfg(test)]
+#[path = "../../../tests/unit/controllers/pipeline/validate.rs"]
+mod tests;

@@ -18,7 +18,7 @@ pub(super) fn options(
 ) -> Result<ddl::TableOptions, StepError> {
     let crds::TableSettings { attributes, engine, ttl, replication, storage, layout } = settings;
     let field = |name: &str| format!("signals.{}.{name}", signal.as_str());
-    let attributes = match attributes {
+    let attributes = match attributes.unwrap_or_default() {
         crds::Attributes::Json => ddl::Attributes::Json,
         crds::Attributes::Map => ddl::Attributes::Map,
     };

@@ -133,7 +133,7 @@ pub(crate) struct CheckFlags {
     #[arg(long, default_value = "otel")]
     table_prefix: Identifier,
     /// How the tables store attributes: json or map.
-    #[arg(long, default_value = "json", value_parser = attributes)]
+    #[arg(long, default_value = "map", value_parser = attributes)]
     attributes: Attributes,
     /// Seconds that records may take to arrive.
     #[arg(long, default_value_t = 120)]

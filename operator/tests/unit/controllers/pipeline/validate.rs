@@ -1,0 +1,81 @@
+use millrace_crds::v1alpha1::{Attributes, TelemetryPipelineStatus};
+
+use super::*;
+
+/// A pipeline with these signals, as its user writes them, and a status.
+fn pipeline(signals: &str, status: Option<TelemetryPipelineStatus>) -> TelemetryPipeline {
+    let text = format!(
+        "apiVersion: millrace.dev/v1alpha1\nkind: TelemetryPipeline\nmetadata: {{name: shop, \
+         namespace: telemetry}}\nspec:\n  kafka: {{bootstrapServers: [\"kafka.kafka:9092\"]}}\n  \
+         clickhouse: {{endpoints: [\"http://clickhouse.db:8123\"]}}\n  signals: {signals}"
+    );
+    let mut pipeline: TelemetryPipeline = serde_norway::from_str(&text).unwrap();
+    pipeline.status = status;
+    pipeline
+}
+
+fn made_with(attributes: Option<Attributes>) -> Option<TelemetryPipelineStatus> {
+    let observed_generation = Some(1);
+    Some(TelemetryPipelineStatus {
+        observed_generation,
+        attributes,
+        ..TelemetryPipelineStatus::default()
+    })
+}
+
+const NOTHING: &str = "{traces: {}, logs: {}}";
+const JSON: &str = "{traces: {}, logs: {table: {attributes: JSON}}}";
+const MAP: &str = "{traces: {table: {attributes: Map}}, logs: {}}";
+const TYPED: &str =
+    "{traces: {}, logs: {table: {layout: {typedPaths: [{from: Resource, path: host.name}]}}}}";
+
+/// Scenario: pipelines that say how attributes are stored, or nothing: new ones, ones that a release
+/// made which recorded nothing, and ones on record. Guarantee: new ones get Map, those there before
+/// keep what they have, and one signal's word holds for all.
+#[test]
+fn a_new_pipeline_gets_map_and_no_other_is_changed() {
+    let earlier = made_with(None);
+    let (json, map) = (made_with(Some(Attributes::Json)), made_with(Some(Attributes::Map)));
+    for (signals, status, expected) in [
+        (NOTHING, None, Attributes::Map),
+        (NOTHING, Some(TelemetryPipelineStatus::default()), Attributes::Map),
+        (NOTHING, earlier.clone(), Attributes::Json),
+        (NOTHING, json.clone(), Attributes::Json),
+        (NOTHING, map.clone(), Attributes::Map),
+        (JSON, None, Attributes::Json),
+        (JSON, earlier.clone(), Attributes::Json),
+        (JSON, json, Attributes::Json),
+        (MAP, None, Attributes::Map),
+        (MAP, earlier, Attributes::Map),
+        (MAP, map, Attributes::Map),
+        (TYPED, None, Attributes::Json),
+    ] {
+        let found = attributes(&pipeline(signals, status.clone())).unwrap();
+        assert_eq!(found, expected, "{signals} {status:?}");
+    }
+}
+
+/// Scenario: another way than the recorded one, and two ways at once. Guarantee: each is refused
+/// with the field and what to write.
+#[test]
+fn a_pipeline_that_asks_for_another_way_is_told_what_to_write() {
+    let json = made_with(Some(Attributes::Json));
+    for (signals, status, words) in [
+        (MAP, json, ["spec.signals.traces.table.attributes", "made with JSON", "tablePrefix"]),
+        (
+            JSON,
+            made_with(Some(Attributes::Map)),
+            ["spec.signals.logs.table.attributes", "made with Map", "tablePrefix"],
+        ),
+        (
+            "{traces: {table: {attributes: Map}}, logs: {table: {attributes: JSON}}}",
+            None,
+            ["spec.signals.logs.table.attributes", "it would be JSON, and traces is Map", "same"],
+        ),
+    ] {
+        let message = attributes(&pipeline(signals, status)).unwrap_err().message;
+        for word in words {
+            assert!(message.contains(word), "{word}: {message}");
+        }
+    }
+}
