@@ -299,7 +299,7 @@ fn of_table(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
         }
     }
     let declared_ttl = render::canonical_ttl(table.ttl_from, options);
-    if declared_ttl.as_deref() != live.ttl() {
+    if declared_ttl.as_deref().map(by_seconds) != live.ttl().map(by_seconds) {
         let live = live.ttl().map(str::to_owned);
         found.push(breaking(name, DriftKind::Ttl { declared: declared_ttl, live }));
     }
@@ -316,6 +316,15 @@ fn of_table(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
         }
     }
     found
+}
+
+/// Rules of a time to live, of which those that delete a row in the same second are the same text:
+/// other writers spell the time as `toDateTime(Start)`, which is of that type already, and
+/// `TimestampTime` is `toDateTime(Timestamp)`.
+fn by_seconds(rules: &str) -> String {
+    let times = ["Timestamp", "TimeUnix", "Start"];
+    let spelled = rules.replace("TimestampTime", "Timestamp");
+    times.iter().fold(spelled, |text, time| text.replace(&format!("toDateTime({time})"), time))
 }
 
 /// All columns that are compressed otherwise as one difference: one statement mends them.
@@ -430,6 +439,27 @@ fn bare(ty: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Scenario: the same retention as each writer spells it, and others. Guarantee: only what
+    /// deletes in the same second is equal.
+    #[test]
+    fn a_retention_is_told_by_when_it_deletes() {
+        for (ours, theirs) in [
+            ("TimestampTime + toIntervalDay(30)", "toDateTime(Timestamp) + toIntervalDay(30)"),
+            ("TimestampTime + toIntervalDay(30)", "Timestamp + toIntervalDay(30)"),
+            ("Start + toIntervalDay(30)", "toDateTime(Start) + toIntervalDay(30)"),
+            ("toDateTime(TimeUnix) + toIntervalDay(1)", "TimeUnix + toIntervalDay(1)"),
+        ] {
+            assert_eq!(by_seconds(ours), by_seconds(theirs), "{ours} {theirs}");
+        }
+        for (ours, theirs) in [
+            ("Start + toIntervalDay(30)", "Start + toIntervalDay(31)"),
+            ("Start + toIntervalDay(30)", "End + toIntervalDay(30)"),
+            ("Start + toIntervalDay(30)", "toDate(Start) + toIntervalDay(30)"),
+        ] {
+            assert_ne!(by_seconds(ours), by_seconds(theirs), "{ours} {theirs}");
+        }
+    }
 
     /// Scenario: pairs of live and declared types. Guarantee: only lossless ones count as equal.
     #[test]
