@@ -10,6 +10,7 @@ mod choice;
 mod finder;
 mod forms;
 mod labels;
+mod links;
 mod open;
 mod opening;
 mod outbox;
