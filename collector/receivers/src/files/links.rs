@@ -104,9 +104,11 @@ mod tests {
             fs::create_dir_all(at(name).parent().unwrap()).unwrap();
             fs::write(at(name), "x\n").unwrap();
         };
-        ["docker/ab/ab-json.log", "docker/ab/config.v2.json", "docker/ab/cd-json.log", "secret"]
-            .map(write);
+        write("docker/ab/ab-json.log");
+        write("docker/ab/config.v2.json");
+        write("docker/ab/cd-json.log");
         write("docker-other/ab/ab-json.log");
+        write("secret");
         let links = Links::Docker(at("docker"));
         let link = |name: &str, to: &Path| {
             symlink(to, at(name)).unwrap();
