@@ -1,9 +1,10 @@
-//! What the API server tells of pods, and what pods' annotations ask: any bytes in any pieces come to
-//! the same events, and what becomes of each is bounded. An annotation that can't be used changes
-//! nothing that others say.
+//! What the API server tells of pods, and what pods' annotations ask: any bytes in any pieces come
+//! to the same events, and what becomes of each is bounded. An annotation that can't be used
+//! changes nothing that others say.
 //!
-//! An answer's first byte is the length of its pieces, the second one the longest event; the rest is
-//! the answer. Annotations are lines: the end of a name, `=`, and a value with escapes as in JSON.
+//! An answer's first byte is the length of its pieces, the second one the longest event; the rest
+//! is the answer. Annotations are lines: the end of a name, `=`, and a value with escapes as in
+//! JSON.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,8 @@
 //! `validate` joins the two, `build` makes the objects, `apply` writes what differs (the workload
 //! through `gate`, as `change` and `canary` decide), `observe` asks pods about their nodes' logs
 //! (`node_logs` and `logs_lost` sum that up), `status` reports, also where scrape targets are
-//! (`targets`) and what the API server refuses them (`watches`). Only observe, apply, gate and status hold a client.
+//! (`targets`) and what the API server refuses pods (`watches`). Only observe, apply, gate and
+//! status hold a client.
 
 mod apply;
 mod build;

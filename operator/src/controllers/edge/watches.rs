@@ -1,9 +1,9 @@
 //! The condition `WatchesAllowed`: whether the API server tells pods what they ask about pods and
 //! namespaces. Pure.
 //!
-//! Pods say it by their metrics; where none answers, the condition stays as it is. Without the right
-//! to pods records go without labels, so that nothing seems wrong; without that to namespaces no
-//! containers' file is read.
+//! Pods say it by their metrics; where none answers, the condition stays as it is. Without the
+//! right to pods records go without labels, so that nothing seems wrong; without that to namespaces
+//! no containers' file is read.
 
 use millrace_crds::v1alpha1::EdgePool;
 use millrace_crds::{ConditionType, Reason};
