@@ -199,6 +199,9 @@ words!(
         /// kernels' logs overwritten, before a pod read them. Absent where no node's logs are read.
         /// Ready does not wait for it.
         LogsLost,
+        /// The API server lets pods watch what they ask for: pods for their labels, namespaces for
+        /// `namespaceSelector`. Absent where nothing is asked. Ready does not wait for it.
+        WatchesAllowed,
         /// Each scrape target was given to a pod, or is being handed over. Absent where none are
         /// scraped. Ready does not wait for it.
         TargetsShared,
@@ -384,6 +387,9 @@ words!(
         LogsGoneUnread,
         /// No pod has answered the operator on its admin port for ten minutes.
         PodsSilent,
+        /// The API server refuses what pods ask, for want of a right; the message names it, and
+        /// what is missing without it.
+        WatchesRefused,
         /// A target or job can't be shared out; the message names it.
         TargetsRefused,
         /// The load is below the cap of the pods that there are.

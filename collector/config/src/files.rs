@@ -13,6 +13,9 @@ section! {
     pub struct ContainersReceiver {
         /// Where the kubelet keeps it: `NAMESPACE_POD_UID/CONTAINER/RESTARTS.log` below.
         pub directory: PathBuf = PathBuf::from("/var/log/pods"),
+        /// Where Docker keeps its containers' log files, if the kubelet's are links to these (with
+        /// cri-dockerd). No links are followed when absent.
+        pub docker_directory: Option<PathBuf> = None,
         /// Where a file is begun that isn't on record.
         pub start_at: StartAt = StartAt::Beginning,
         /// Namespaces whose pods are read; all when empty.

@@ -262,6 +262,11 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
         ("containers: {}", ", acknowledge: AfterBuffering", "exporters.kafka.acknowledge: "),
         ("containers: {}", ", topics: {traces: t}", "exporters.kafka.topics: files or the"),
         ("containers: {directory: var/log}", "", "receivers.containers.directory: `var/log` is no"),
+        (
+            "containers: {dockerDirectory: docker}",
+            "",
+            "receivers.containers.dockerDirectory: `docker` is no absolute path",
+        ),
         ("kernel: {device: kmsg}", "", "receivers.kernel.device: `kmsg` is no absolute path"),
         ("kernel: {}", ", topics: {traces: t}", "exporters.kafka.topics: files or the kernel's"),
         ("kernel: {}", ", acknowledge: AfterBuffering", "exporters.kafka.acknowledge: "),

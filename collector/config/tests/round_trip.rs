@@ -243,21 +243,25 @@ fn containers() -> impl Strategy<Value = ContainersReceiver> {
         .prop_map(|(namespace, weight)| NamespaceWeight { namespace, weight });
     let weights = proptest::collection::vec(weight, 0..3);
     let weights = (any::<bool>(), weights, option::of(label_selector()), option::of(multiline()));
-    ("/[ -~]{0,30}", start_at(), named, weights, parse(), size()).prop_map(
-        |(directory, start_at, named, weights, parse, max_line_bytes)| ContainersReceiver {
-            directory: directory.into(),
-            start_at,
-            watch_pods: named.0,
-            namespaces: named.1,
-            exclude_namespaces: named.2,
-            labels: named.3,
-            annotations: named.4,
-            follow_annotations: weights.0,
-            weights: weights.1,
-            namespace_selector: weights.2,
-            multiline: weights.3,
-            parse,
-            max_line_bytes,
+    let folders = ("/[ -~]{0,30}", option::of("/[ -~]{0,30}"));
+    (folders, start_at(), named, weights, parse(), size()).prop_map(
+        |((directory, docker), start_at, named, weights, parse, max_line_bytes)| {
+            ContainersReceiver {
+                directory: directory.into(),
+                docker_directory: docker.map(Into::into),
+                start_at,
+                watch_pods: named.0,
+                namespaces: named.1,
+                exclude_namespaces: named.2,
+                labels: named.3,
+                annotations: named.4,
+                follow_annotations: weights.0,
+                weights: weights.1,
+                namespace_selector: weights.2,
+                multiline: weights.3,
+                parse,
+                max_line_bytes,
+            }
         },
     )
 }

@@ -1,7 +1,6 @@
 //! Requests to the API server: a list in pages, and one that stays open with the lines of its
 //! answer.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 
-use crate::metadata::Metadata;
+use crate::event::{Event, Events, Object, Refusal};
 
 /// The longest event of a pod that is read, in bytes: the API server takes annotations of 256 KiB,
 /// and who owns each field comes to less. A longer one is passed over.
@@ -133,36 +132,6 @@ pub enum ApiError {
     Broken(String),
 }
 
-/// An event of the API server.
-#[derive(Debug)]
-pub(crate) enum Event {
-    /// An object is there, or has changed.
-    Is(Object),
-    /// An object was deleted.
-    Gone(Object),
-    /// A bookmark: no change up to here.
-    Mark(Object),
-    /// An event longer than may be, or one that isn't known.
-    Unreadable,
-}
-
-#[derive(Deserialize)]
-struct Line {
-    #[serde(rename = "type")]
-    kind: String,
-    object: Object,
-}
-
-/// What is read of an object: a pod's metadata, a ConfigMap, or the status of a refusal.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Object {
-    pub(crate) metadata: Metadata,
-    pub(crate) data: BTreeMap<String, String>,
-    code: u16,
-    message: String,
-}
-
 /// A page of a list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -184,13 +153,8 @@ pub(crate) struct PageMetadata {
 /// An answer that continues.
 pub(crate) struct Answer {
     body: Incoming,
-    bytes_max: usize,
+    events: Events,
     right: &'static str,
-    line: Vec<u8>,
-    /// Bytes of the last frame that aren't read yet.
-    rest: Bytes,
-    /// Whether the rest of a long line is passed over.
-    is_passing: bool,
 }
 
 impl Endpoint {
@@ -207,8 +171,7 @@ impl Endpoint {
         );
         let body = self.ask(question, &question.form, &query).await?;
         let Question { bytes_max, right, .. } = *question;
-        let (line, rest) = (Vec::new(), Bytes::new());
-        Ok(Answer { body, bytes_max, right, line, rest, is_passing: false })
+        Ok(Answer { body, events: Events::new(bytes_max), right })
     }
 
     /// A page of a list. `next` is of the page before.
@@ -310,55 +273,20 @@ impl Answer {
     /// The next event; none when the server ended the answer in order.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, ApiError> {
         loop {
-            if let Some(is_whole) = self.take_line() {
-                let event =
-                    if is_whole { event(&self.line, self.right)? } else { Some(Event::Unreadable) };
-                self.line.clear();
-                if event.is_some() {
-                    return Ok(event);
-                }
-                continue;
+            let right = self.right;
+            let taken = self.events.take();
+            let taken =
+                taken.map_err(|Refusal { status, message }| refused(status, &message, right));
+            if let Some(event) = taken? {
+                return Ok(Some(event));
             }
             match self.body.frame().await {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(ApiError::Broken(chain(&error))),
-                Some(Ok(frame)) => self.rest = frame.into_data().unwrap_or_default(),
+                Some(Ok(frame)) => self.events.give(frame.into_data().unwrap_or_default()),
             }
         }
     }
-
-    /// Moves bytes into the line. Whether it is whole, once it has ended.
-    fn take_line(&mut self) -> Option<bool> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let end = self.rest.iter().position(|byte| *byte == b'\n');
-        let part = self.rest.split_to(end.map_or(self.rest.len(), |end| end + 1));
-        self.is_passing |= self.line.len() + part.len() > self.bytes_max;
-        if self.is_passing {
-            self.line = Vec::new();
-        } else {
-            self.line.extend_from_slice(&part);
-        }
-        end.map(|_| !std::mem::take(&mut self.is_passing))
-    }
-}
-
-/// The event of a line; none if it is empty.
-fn event(line: &[u8], right: &'static str) -> Result<Option<Event>, ApiError> {
-    if line.trim_ascii().is_empty() {
-        return Ok(None);
-    }
-    let Ok(Line { kind, object }) = serde_json::from_slice::<Line>(line) else {
-        return Ok(Some(Event::Unreadable));
-    };
-    Ok(Some(match kind.as_str() {
-        "ADDED" | "MODIFIED" => Event::Is(object),
-        "DELETED" => Event::Gone(object),
-        "BOOKMARK" => Event::Mark(object),
-        "ERROR" => return Err(refused(object.code, &object.message, right)),
-        _ => Event::Unreadable,
-    }))
 }
 
 fn refused(status: u16, said: &str, right: &'static str) -> ApiError {

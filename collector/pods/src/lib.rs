@@ -23,6 +23,7 @@
 mod again;
 mod api;
 mod board;
+mod event;
 mod listed;
 mod metadata;
 mod namespaces;
@@ -33,8 +34,9 @@ mod watch;
 
 pub use api::{ApiError, EVENT_BYTES_MAX, Endpoint};
 pub use board::{Board, GONE_KEPT, PODS_MAX};
-pub use metadata::{Metadata, POD_BYTES_MAX, Rules};
+pub use event::{Event, Events, Object, Refusal};
+pub use metadata::{Made, Metadata, POD_BYTES_MAX, Rules};
 pub use namespaces::{NAMESPACES_MAX, start_namespaces};
-pub use reading::{ANNOTATION, Fault, READING_BYTES_MAX};
+pub use reading::{ANNOTATION, FAULTS_MAX, Fault, READING_BYTES_MAX};
 pub use share::{SHARE_LABEL, SHARE_OBJECT_BYTES_MAX, Whose, start_share};
 pub use watch::start;

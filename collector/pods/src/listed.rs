@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use crate::again::within;
-use crate::api::{Answer, ApiError, Endpoint, Event, Listing, Object, Question};
+use crate::api::{Answer, ApiError, Endpoint, Listing, Question};
+use crate::event::{Event, Object};
 
 /// What is known of the objects.
 pub(crate) trait Known: Send {

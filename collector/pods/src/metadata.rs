@@ -44,12 +44,13 @@ pub struct Rules {
 
 /// What becomes of a pod's metadata.
 #[derive(Debug)]
-pub(crate) struct Made {
-    pub(crate) pod: Pod,
+pub struct Made {
+    /// Attributes, and how its logs are read.
+    pub pod: Pod,
     /// Attributes that had no room.
-    pub(crate) left_out: u64,
+    pub left_out: u64,
     /// Annotations that can't be used.
-    pub(crate) faults: Vec<Fault>,
+    pub faults: Vec<Fault>,
 }
 
 impl Metadata {
@@ -63,7 +64,8 @@ impl Metadata {
     }
 
     /// What becomes of it.
-    pub(crate) fn made(&self, rules: &Rules) -> Made {
+    #[must_use]
+    pub fn made(&self, rules: &Rules) -> Made {
         let mut attributes = Vec::new();
         let (mut bytes, mut left_out) = (0, 0);
         let mut put = |name: String, value: &str| {

@@ -23,7 +23,8 @@ use prometheus::{IntCounter, IntGauge};
 use serde::{Deserialize, Serialize};
 
 use crate::again::{self, Watched};
-use crate::api::{ApiError, EVENT_BYTES_MAX, Endpoint, Listing, METADATA, Object, Question};
+use crate::api::{ApiError, EVENT_BYTES_MAX, Endpoint, Listing, METADATA, Question};
+use crate::event::Object;
 use crate::listed::{Known, Listed};
 
 /// Most namespaces that are known: Kubernetes is tested with 10,000. Of 100 bytes each they are
@@ -51,6 +52,7 @@ const BACKOFF: BackoffPolicy =
 struct Metrics {
     chosen: IntGauge,
     failed: IntCounter,
+    refused: IntGauge,
 }
 
 struct Watch {
@@ -131,6 +133,9 @@ impl Watched for Watch {
 
     fn fail(&mut self, error: &ApiError) {
         self.choice.metrics.failed.inc();
+        if matches!(error, ApiError::Forbidden { .. }) {
+            self.choice.metrics.refused.set(1);
+        }
         if !self.listed.begins_anew(error) {
             self.choice.fail(error);
         }
@@ -171,6 +176,7 @@ impl Known for Choice {
     }
 
     fn is_answered(&mut self) {
+        self.metrics.refused.set(0);
         if self.named.take().is_some() {
             tracing::info!("the API server tells about namespaces again");
         }
@@ -291,6 +297,10 @@ impl Metrics {
                 "millrace_namespaces_watch_failed_total",
                 "Times that the API server could not be asked about namespaces, or told what can't \
                  be read.",
+            )?,
+            refused: telemetry.gauge(
+                "millrace_namespaces_watch_refused",
+                "1 while the API server refuses to tell about namespaces, for want of a right.",
             )?,
         })
     }

@@ -23,7 +23,7 @@ const PATTERN_CHARACTERS_MAX: usize = 256;
 
 /// Most annotations of one pod that are told as wrong. A pod may have thousands, and each is kept
 /// so that it is told once: 8 of some 500 bytes are 4 MiB for 1,024 pods.
-const FAULTS_MAX: usize = 8;
+pub const FAULTS_MAX: usize = 8;
 
 /// What is shown of a value that can't be used.
 const SHOWN_CHARACTERS: usize = 64;

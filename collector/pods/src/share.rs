@@ -17,7 +17,8 @@ use prometheus::{IntCounter, IntGauge};
 use tokio::sync::watch::Sender;
 
 use crate::again::{self, Watched};
-use crate::api::{ApiError, Endpoint, Listing, Object, Question, WHOLE};
+use crate::api::{ApiError, Endpoint, Listing, Question, WHOLE};
+use crate::event::Object;
 use crate::listed::{Known, Listed};
 
 /// The label of the objects: its value is the pod's uid.

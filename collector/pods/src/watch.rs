@@ -10,8 +10,9 @@ use prometheus::{IntCounter, IntGauge};
 use tokio::time::timeout;
 
 use crate::again::{self, Watched, within};
-use crate::api::{Answer, ApiError, EVENT_BYTES_MAX, Endpoint, Event, METADATA, Object, Question};
+use crate::api::{Answer, ApiError, EVENT_BYTES_MAX, Endpoint, METADATA, Question};
 use crate::board::{Board, Stored};
+use crate::event::{Event, Object};
 use crate::metadata::{Metadata, Rules};
 
 /// How often pods deleted long ago are forgotten.
@@ -24,6 +25,7 @@ const BACKOFF: BackoffPolicy =
 struct Metrics {
     known: IntGauge,
     failed: IntCounter,
+    refused: IntGauge,
     left_out: IntCounter,
     annotations_invalid: IntCounter,
 }
@@ -85,6 +87,7 @@ impl Watched for Watch {
         if self.version == BEGINNING {
             self.board.begin_anew(Instant::now());
         }
+        self.metrics.refused.set(0);
         if self.named.take().is_some() {
             tracing::info!("the API server tells about pods again");
         }
@@ -98,6 +101,9 @@ impl Watched for Watch {
     /// Logs a fault once, until it is another one.
     fn fail(&mut self, error: &ApiError) {
         self.metrics.failed.inc();
+        if matches!(error, ApiError::Forbidden { .. }) {
+            self.metrics.refused.set(1);
+        }
         if matches!(error, ApiError::Expired) {
             self.version = BEGINNING.to_owned();
             return;
@@ -188,6 +194,10 @@ impl Metrics {
                 "millrace_pods_watch_failed_total",
                 "Times that the API server could not be asked about pods, or told what can't be \
                  read.",
+            )?,
+            refused: telemetry.gauge(
+                "millrace_pods_watch_refused",
+                "1 while the API server refuses to tell about pods, for want of a right.",
             )?,
             left_out: telemetry.counter(
                 "millrace_pods_left_out_total",

@@ -478,8 +478,8 @@ pub struct EdgePoolStatus {
     /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Conditions: Ready, Progressing, Stalled, PodsReady, SecretsFound, LogsLost, TargetsShared,
-    /// ScrapeCapReached, PasswordExposed.
+    /// Conditions: Ready, Progressing, Stalled, PodsReady, SecretsFound, LogsLost, WatchesAllowed,
+    /// TargetsShared, ScrapeCapReached, PasswordExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

@@ -54,6 +54,13 @@ pub struct ContainersReceiver {
     /// Where to begin files that existed before this pool first read: Beginning or End.
     #[serde(default)]
     pub start_at: StartAt,
+    /// Where Docker keeps its containers' log files on nodes, for nodes with cri-dockerd, where the
+    /// kubelet's files are links to these: usually /var/lib/docker/containers. It is mounted
+    /// read-only, and log files alone are read there. Every node of the pool must have it.
+    /// Default: none; links are not followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub docker_directory: Option<String>,
     /// Namespaces whose pods are read, at most 64. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
@@ -118,6 +125,7 @@ impl Default for ContainersReceiver {
     fn default() -> Self {
         Self {
             start_at: StartAt::default(),
+            docker_directory: None,
             namespaces: Vec::new(),
             namespace_selector: None,
             exclude_namespaces: Vec::new(),
@@ -133,6 +141,13 @@ impl Default for ContainersReceiver {
 }
 
 fn containers_rules(schema: &mut Schema) {
+    rules::rule(
+        schema,
+        "!has(self.dockerDirectory) || \
+         self.dockerDirectory.matches('^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/containers$')",
+        "dockerDirectory is a directory of Docker's: write a path that ends in /containers, for \
+         example /var/lib/docker/containers",
+    );
     rules::rule(
         schema,
         "!has(self.watchPods) || self.watchPods || (!has(self.labels) && !has(self.annotations))",
@@ -361,6 +376,12 @@ impl Receivers {
     #[must_use]
     pub fn reads_files(&self) -> bool {
         self.containers.is_some() || !self.files.is_empty()
+    }
+
+    /// Where Docker's log files of nodes are, if they are read.
+    #[must_use]
+    pub fn docker_directory(&self) -> Option<&str> {
+        self.containers.as_ref()?.docker_directory.as_deref()
     }
 
     /// Whether the node's kernel log is read.

@@ -14,7 +14,8 @@ use crate::peer::Peer;
 #[command(name = "millrace-bench", version)]
 pub(crate) struct Args {
     /// Cases by name, or by the word before a dash (`gateway`, `edge`, `engine`, `allocator`,
-    /// `files`, `scrape`, `bill`); several parted by commas; `all` for every one but the bill.
+    /// `files`, `scrape`, `bill`, `once`); several parted by commas; `all` for every one but
+    /// the last two.
     #[arg(long, env = "CASE", default_value = "all")]
     pub(crate) case: String,
     /// Runs of each case; figures are medians. 5, or 3 when quick or with a peer; 1 of the bill.
@@ -59,6 +60,9 @@ pub(crate) struct Args {
     /// Where results, settings, logs and flame graphs go.
     #[arg(long, default_value = "target/bench", value_name = "DIR")]
     pub(crate) out: PathBuf,
+    /// What the harness starts itself as, to send messages from a process of their own.
+    #[arg(long, hide = true, value_name = "JSON")]
+    pub(crate) produce: Option<String>,
     /// Print the cases and stop.
     #[arg(long)]
     pub(crate) list: bool,

@@ -56,6 +56,19 @@ impl Topics {
         Ok(())
     }
 
+    /// Makes an empty topic of one partition that keeps the newest record of each key.
+    pub(crate) fn make_compacted(&self, topic: &str) -> Result<()> {
+        let wanted = NewTopic::new(topic, 1, TopicReplication::Fixed(1));
+        let wanted = [wanted.set("cleanup.policy", "compact")];
+        let made = self.admin.create_topics(&wanted, &AdminOptions::new());
+        for outcome in self.runtime.block_on(made)? {
+            if let Err((topic, error)) = outcome {
+                bail!("cannot make the topic {topic}: {error}");
+            }
+        }
+        Ok(())
+    }
+
     /// Removes a topic and its dead letters: a benchmark's disk is not endless.
     pub(crate) fn remove(&self, topic: &str) -> Result<()> {
         let letters = dead_letters(topic);

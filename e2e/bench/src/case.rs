@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 
 use crate::dataset::Dataset;
 use crate::files::FilesCase;
+use crate::once::OnceCase;
 use crate::scrape::ScrapeCase;
 
 /// How much is measured.
@@ -63,6 +64,8 @@ pub(crate) enum Side {
     Files(FilesCase),
     /// From OTLP to merged parts, by each way of storing.
     Bill(Dataset),
+    /// What exactly once would cost log files.
+    Once(OnceCase),
 }
 
 /// A case.
@@ -188,16 +191,18 @@ pub(crate) const ALL: &[Case] = &[
     ours("files-steady", Side::Files(FilesCase::Steady)),
     ours("files-many", Side::Files(FilesCase::Many)),
     ours("files-first-line", Side::Files(FilesCase::FirstLine)),
+    ours("once-transactions", Side::Once(OnceCase::Transactions)),
+    ours("once-rows", Side::Once(OnceCase::Rows)),
 ];
 
 /// The cases that a word means: one by its name, or all whose names begin with the word and a dash;
-/// every one but the bill, which takes hours, for `all`. Several words are parted by commas.
+/// for `all` every one but the bill, which takes hours, and `once`, which isn't of the collector. Several words are parted by commas.
 pub(crate) fn select(words: &str) -> Result<Vec<Case>> {
     let mut chosen: Vec<Case> = Vec::new();
     for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         let exact: Vec<&Case> = ALL.iter().filter(|case| case.name == word).collect();
         let group = |case: &&Case| match word {
-            "all" => !matches!(case.side, Side::Bill(_)),
+            "all" => !matches!(case.side, Side::Bill(_) | Side::Once(_)),
             _ => case.name.strip_prefix(word).is_some_and(|rest| rest.starts_with('-')),
         };
         let found = if exact.is_empty() { ALL.iter().filter(group).collect() } else { exact };
@@ -228,7 +233,7 @@ impl Case {
             Side::Edge(Way { rate: Some(rate), .. }) => rate * 20,
             Side::Edge(_) => 4_000_000,
             Side::Bill(_) => BILL_RECORDS,
-            Side::Stages | Side::Lines | Side::Scrape(_) | Side::Files(_) => 0,
+            Side::Stages | Side::Lines | Side::Scrape(_) | Side::Files(_) | Side::Once(_) => 0,
         };
         match (size, self.side) {
             (Size::Full, _) => full,
@@ -256,7 +261,7 @@ mod tests {
         let edges = ["edge-http", "edge-grpc-gzip", "edge-grpc-plain", "edge-everyday"];
         assert_eq!(names("edge-http,edge"), edges);
         assert_eq!(names("bill").len(), 4);
-        assert_eq!(names("all").len(), ALL.len() - 4, "all but the bill, which takes hours");
+        assert_eq!(names("all").len(), ALL.len() - 6, "all but the bill and once");
         assert!(select("gatway").unwrap_err().to_string().contains("gateway-lean"));
     }
 }

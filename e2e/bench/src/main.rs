@@ -17,6 +17,7 @@ mod files;
 mod fill;
 mod flame;
 mod lines;
+mod once;
 mod peer;
 mod process;
 mod profile;
@@ -72,6 +73,9 @@ fn main() -> ExitCode {
 }
 
 fn measure(args: &Args) -> Result<()> {
+    if let Some(job) = &args.produce {
+        return once::produce(job);
+    }
     if args.list {
         case::ALL.iter().for_each(|case| say::line(case.name));
         return Ok(());
@@ -95,6 +99,7 @@ fn measure(args: &Args) -> Result<()> {
     files::run(args, &cases, &mut results)?;
     if !has_peer {
         scrape::run(args, &cases, &mut results)?;
+        once::run(args, &cases, &mut results)?;
     }
     if bill::is_meant(&cases) && !has_peer {
         bill::run(args, &cases, &mut results)?;
@@ -136,7 +141,12 @@ fn entries(args: &Args, cases: &[Case]) -> Result<Vec<Entry>> {
     for case in cases {
         let is_alone = matches!(
             case.side,
-            Side::Stages | Side::Lines | Side::Scrape(_) | Side::Files(_) | Side::Bill(_)
+            Side::Stages
+                | Side::Lines
+                | Side::Scrape(_)
+                | Side::Files(_)
+                | Side::Bill(_)
+                | Side::Once(_)
         );
         if is_alone || (peer.is_some() && !case.is_for_peers) {
             continue;

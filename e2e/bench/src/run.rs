@@ -110,7 +110,12 @@ impl Bench<'_> {
                 self.gateway(dataset, target, delivery, attributes)
             }
             Side::Edge(way) => self.edge(way),
-            Side::Stages | Side::Lines | Side::Scrape(_) | Side::Files(_) | Side::Bill(_) => {
+            Side::Stages
+            | Side::Lines
+            | Side::Scrape(_)
+            | Side::Files(_)
+            | Side::Bill(_)
+            | Side::Once(_) => {
                 bail!("{} has a harness of its own", self.case.name)
             }
         }

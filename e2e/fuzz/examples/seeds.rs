@@ -11,6 +11,8 @@ mod requests;
 #[allow(dead_code)]
 #[path = "../../../collector/scrape/tests/families/mod.rs"]
 mod families;
+#[path = "parts/watched.rs"]
+mod watched;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,6 +36,7 @@ fn main() -> Result<()> {
     seeds.extend(compressed()?);
     seeds.extend(texts());
     seeds.insert("lines", lines());
+    seeds.extend(watched::seeds());
     seeds.extend(scraped());
     seeds.extend(announced(&seeds));
     seeds.extend(tables());

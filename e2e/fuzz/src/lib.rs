@@ -24,6 +24,8 @@ pub mod mutate;
 #[allow(clippy::unwrap_used, clippy::panic)]
 #[path = "../../../collector/columns/tests/native/mod.rs"]
 mod native;
+pub mod pods;
+pub mod positions;
 mod reference;
 pub mod request;
 pub mod resource;
@@ -51,6 +53,9 @@ pub const TARGETS: &[Target] = &[
     target("walk_metrics", walk::metrics, 1024),
     target("json", json::text, 1024),
     target("lines", lines::file, 600),
+    target("positions", positions::document, 700),
+    target("pod_events", pods::events, 900),
+    target("pod_annotations", pods::annotations, 400),
     target("scrape_text", scrape::text, 800),
     target("scrape_openmetrics", scrape::open_metrics, 800),
     target("scrape_protobuf", scrape::protobuf, 800),

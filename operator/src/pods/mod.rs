@@ -110,6 +110,10 @@ pub struct NodeLogsSample {
     /// Records of the kernel's log that were overwritten before they were read; none if it doesn't
     /// read that.
     pub lost_records: Option<u64>,
+    /// Whether the API server refuses to tell it about pods, for want of a right.
+    pub is_refused_pods: bool,
+    /// Whether it refuses to tell about namespaces.
+    pub is_refused_namespaces: bool,
 }
 
 impl NodeLogsSample {

@@ -91,6 +91,8 @@ fn note(sample: &mut Sample, series: &Series<'_>) {
         "millrace_files_confirmed_bytes_total" => sample.node_logs.confirmed_bytes = Some(count),
         "millrace_files_behind_seconds" => sample.node_logs.behind_seconds = Some(count),
         "millrace_files_lost_bytes_total" => sample.node_logs.lost_bytes = count,
+        "millrace_pods_watch_refused" => sample.node_logs.is_refused_pods = count > 0,
+        "millrace_namespaces_watch_refused" => sample.node_logs.is_refused_namespaces = count > 0,
         "millrace_kernel_lost_records_total" => sample.node_logs.lost_records = Some(count),
         _ => {}
     }
@@ -203,6 +205,8 @@ millrace_files_taken_bytes_total 9000000
 millrace_files_confirmed_bytes_total 8000000
 millrace_files_namespace_behind_bytes{writer_namespace="shop"} 2097152
 millrace_files_lost_bytes_total 5
+millrace_pods_watch_refused 0
+millrace_namespaces_watch_refused 1
 process_cpu_seconds_total 12.25
 process_start_time_seconds 1790000000
 process_resident_memory_bytes 4096
@@ -234,10 +238,13 @@ millrace_of_a_later_release NaN
             behind_seconds,
             lost_bytes,
             lost_records,
+            is_refused_pods,
+            is_refused_namespaces,
         } = sample.node_logs;
         assert_eq!((taken_bytes, confirmed_bytes), (Some(9_000_000), Some(8_000_000)));
         assert_eq!((behind_bytes, behind_seconds), (Some(2 << 20), Some(61)));
         assert_eq!((lost_bytes, lost_records), (5, None));
+        assert_eq!((is_refused_pods, is_refused_namespaces), (false, true));
         assert!(sample.node_logs.reads());
     }
 

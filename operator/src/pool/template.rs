@@ -51,6 +51,9 @@ const BUFFER_SPARE_SHARE: u64 = 8;
 const NODE_LOGS: &str = "/var/log";
 /// The volume with them.
 pub const NODE_LOGS_VOLUME: &str = "node-logs";
+/// The volume with Docker's log files of a node, which a pod finds where the node has them: links
+/// lead there.
+pub const DOCKER_LOGS_VOLUME: &str = "docker-logs";
 /// A node's kernel log, where a pod finds it as well.
 const KMSG: &str = "/dev/kmsg";
 /// The volume that is this device.
@@ -69,12 +72,13 @@ const FILES_CAPABILITY: &str = "DAC_READ_SEARCH";
 /// The volume with the configuration.
 pub const CONFIG_VOLUME: &str = "config";
 /// Volumes that no spec may name, whether a pool has them or not.
-pub const OUR_VOLUMES: [&str; 7] = [
+pub const OUR_VOLUMES: [&str; 8] = [
     CONFIG_VOLUME,
     SECRETS_VOLUME,
     MONITORS_VOLUME,
     BUFFER_VOLUME,
     NODE_LOGS_VOLUME,
+    DOCKER_LOGS_VOLUME,
     KMSG_VOLUME,
     POSITIONS_VOLUME,
 ];
@@ -115,6 +119,8 @@ pub struct PodPlan<'a> {
     pub buffer: Option<&'a EdgeBuffer>,
     /// Whether files of the node are read; an edge's only.
     pub reads_files: bool,
+    /// Where the node has Docker's log files, if they are read; an edge's only.
+    pub docker_directory: Option<&'a str>,
     /// Whether the node's kernel log is read; an edge's only.
     pub reads_kernel: bool,
     /// Whether pods of the node are watched; an edge's only.
@@ -308,10 +314,12 @@ fn node_volumes(plan: &PodPlan<'_>) -> Vec<(Volume, VolumeMount)> {
     let logs = || host(NODE_LOGS_VOLUME, "Directory", NODE_LOGS, (NODE_LOGS, read_only));
     let kmsg = || host(KMSG_VOLUME, "CharDevice", KMSG, (KMSG, read_only));
     let kept = || host(POSITIONS_VOLUME, "DirectoryOrCreate", &positions, (POSITIONS_FOLDER, None));
+    let docker = |path| host(DOCKER_LOGS_VOLUME, "Directory", path, (path, read_only));
+    let docker = plan.docker_directory.map(docker);
     let logs = plan.reads_files.then(logs);
     let kmsg = plan.reads_kernel.then(kmsg);
     let kept = (plan.reads_files || plan.reads_kernel).then(kept);
-    [logs, kmsg, kept].into_iter().flatten().collect()
+    [logs, docker, kmsg, kept].into_iter().flatten().collect()
 }
 
 /// A volume that lives as long as the pod. Pods of a Deployment or DaemonSet have no lasting names,

@@ -245,6 +245,31 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     assert!(!plain.contains("hostPath") && !plain.contains("DAC_READ_SEARCH"), "{plain}");
 }
 
+/// Scenario: a pool reads containers' files of nodes with cri-dockerd. Guarantee: the collector is
+/// told where Docker's files are, and the pod sees that directory, where links lead, read-only.
+#[tokio::test]
+async fn dockers_log_files_are_mounted_where_links_lead() {
+    let world = world();
+    let folder = "/data/docker/containers";
+    world.server.put(POOL, reading(json!({"dockerDirectory": folder})));
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let settings = world.collector_settings();
+    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
+    let containers = sources.logs.unwrap().containers.unwrap();
+    assert_eq!(containers.docker_directory.as_deref(), Some(std::path::Path::new(folder)));
+    let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
+    let pod = world.server.get(&daemon_set).unwrap()["spec"]["template"]["spec"].clone();
+    let named = |list: &serde_json::Value| {
+        let all = list.as_array().unwrap().iter();
+        all.clone().find(|it| it["name"] == "docker-logs").unwrap().clone()
+    };
+    let host = json!({"path": folder, "type": "Directory"});
+    assert_eq!(named(&pod["volumes"])["hostPath"], host);
+    let mount = named(&pod["containers"][0]["volumeMounts"]);
+    let expected = json!({"name": "docker-logs", "mountPath": folder, "readOnly": true});
+    assert_eq!(mount, expected);
+}
+
 /// Scenario: a pool on each node reads its kernel's log, alone. Guarantee: the collector is told
 /// so; the pod sees that device read-only, its pool's directory and its node's name; its container is
 /// privileged, as nothing less opens the device, and says nothing that the API server refuses

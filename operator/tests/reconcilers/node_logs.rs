@@ -206,3 +206,57 @@ async fn a_pool_that_reads_no_nodes_logs_says_nothing_of_them() {
     let status = status(&world);
     assert!(status["nodes"].is_null() && status["logsLost"].is_null(), "{status}");
 }
+
+/// Scenario: a pool that chooses namespaces by labels; the API server refuses one node's pod to tell
+/// about namespaces, then nobody answers, then the right is there. Guarantee: the condition names
+/// node, consequence, account, right and remedy, with one event; it stays while nobody answers; Ready
+/// doesn't wait for it. A pool that asks nothing has no such condition.
+#[tokio::test]
+async fn a_right_that_pods_lack_is_told_with_its_remedy() {
+    let world = settled().await;
+    let allowed =
+        || world.condition(POOL, "WatchesAllowed").map(|(status, reason, _)| (status, reason));
+    assert_eq!(allowed(), is("True", "AsAsked"));
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["receivers"]["containers"]["namespaceSelector"] =
+            json!({"matchLabels": {"team": "shop"}});
+    });
+    let refused = NodeLogsSample {
+        behind_bytes: Some(0),
+        is_refused_namespaces: true,
+        ..NodeLogsSample::default()
+    };
+    let sample = Sample { started_at: Some(1), node_logs: refused, ..Sample::default() };
+    world.set_pod("prod-edge-b", Some(sample));
+    look(&world, 30).await;
+    assert_eq!(allowed(), is("False", "WatchesRefused"));
+    let conditions = status(&world)["conditions"].clone();
+    let of = |it: &&Value| it["type"] == "WatchesAllowed";
+    let message = conditions.as_array().unwrap().iter().find(of).unwrap()["message"].clone();
+    let message = message.as_str().unwrap();
+    for words in [
+        "on 1 of 2 nodes that answer (b is one)",
+        "about namespaces, so logs of namespaces that aren't known go unread",
+        "ServiceAccount telemetry/prod-edge",
+        "list and watch namespaces in",
+        "podAccess.grant",
+    ] {
+        assert!(message.contains(words), "{words}: {message}");
+    }
+    let events = world.server.take_event_reasons();
+    assert_eq!(events.iter().filter(|it| *it == "WatchesRefused").count(), 1, "{events:?}");
+    let ready = world.condition(POOL, "Ready").unwrap();
+    assert_ne!(ready.1, "WatchesRefused", "Ready doesn't wait for it");
+    world.set_pod("prod-edge-a", None);
+    world.set_pod("prod-edge-b", None);
+    look(&world, 30).await;
+    assert_eq!(allowed(), is("False", "WatchesRefused"), "nobody says otherwise");
+    tell(&world, "b", 1, 0, 0);
+    look(&world, 30).await;
+    assert_eq!(allowed(), is("True", "AsAsked"));
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["receivers"]["containers"] = json!({"watchPods": false});
+    });
+    look(&world, 30).await;
+    assert_eq!(allowed(), None);
+}

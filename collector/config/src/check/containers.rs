@@ -7,6 +7,7 @@ impl Judge<'_> {
     pub(super) fn containers(&mut self, containers: &ContainersReceiver) {
         let ContainersReceiver {
             directory,
+            docker_directory,
             start_at: _,
             namespaces: _,
             namespace_selector: _,
@@ -33,6 +34,9 @@ impl Judge<'_> {
         self.multiline("receivers.containers.multiline", multiline.as_ref());
         self.parse("receivers.containers.parse", parse);
         self.absolute("receivers.containers.directory", directory);
+        if let Some(directory) = docker_directory {
+            self.absolute("receivers.containers.dockerDirectory", directory);
+        }
         self.range("receivers.containers.maxLineBytes", *max_line_bytes, RECORD_BYTES);
     }
 

@@ -176,6 +176,21 @@ async fn what_is_known_stands_whatever_goes_wrong() {
     rig.until_chosen(&["b"]).await;
     rig.until_requests(7).await;
     assert_eq!(rig.metric("millrace_namespaces_watch_failed_total"), "3");
+    assert_eq!(rig.metric("millrace_namespaces_watch_refused"), "0", "it has the right again");
+}
+
+/// Scenario: the right is missing, then the API server is away. Guarantee: the metric by which the
+/// operator knows says so all the time, since nobody has granted it.
+#[tokio::test]
+async fn a_missing_right_is_shown_until_the_server_tells() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = || Answer(403, vec![r#"{"kind":"Status","message":"no"}"#.into()], Then::End);
+    let away = Answer(503, vec![], Then::End);
+    let rig = Rig::new(&folder, "shop", vec![refused(), away, refused()]).await;
+    let is_refused = || rig.metric("millrace_namespaces_watch_refused") == "1";
+    rig.until("it is refused", is_refused).await;
+    rig.until_requests(3).await;
+    assert!(is_refused());
 }
 
 /// Scenario: the record is damaged, and the API server away. Guarantee: nothing is told by it.

@@ -168,7 +168,17 @@ async fn a_server_in_trouble_is_asked_again_and_nothing_is_forgotten() {
     assert_eq!(rig.label("1"), Some("a".into()));
     rig.until_label("1", "b").await;
     assert_eq!(rig.metric("millrace_pods_watch_failed_total"), "3");
+    assert_eq!(rig.metric("millrace_pods_watch_refused"), "0");
     assert!(rig.request(4).contains("resourceVersion=5&"));
+}
+
+/// Scenario: the right is missing. Guarantee: the metric by which the operator knows says so.
+#[tokio::test]
+async fn a_missing_right_is_shown() {
+    let refused = || Answer(403, vec![r#"{"kind":"Status","message":"no"}"#.into()], Then::End);
+    let rig = Rig::new(vec![refused(), refused()]).await;
+    rig.until_requests(2).await;
+    assert_eq!(rig.metric("millrace_pods_watch_refused"), "1");
 }
 
 /// Scenario: an event in small pieces, one longer than may be, and one that is no JSON, before a

@@ -4,12 +4,23 @@
 //! a line is by [`millrace_lines`]. Positions are kept only of what the publisher has confirmed, so
 //! each line arrives at least once; a kill repeats what was in flight. When the publisher refuses,
 //! reading stops and nothing is thrown away. This module never writes to a file it reads.
+//!
+//! In the order in which a line goes through them:
+//!
+//! - `source`, with `choice` and `links`: which files are read. `forms`, `parse`: as what.
+//! - `walk`, `watch`, joined by `finder`: which files are there, and which were written.
+//! - `opening`, `open`, `unpack`: a file that is read. `table`: all of them, and whose turn it is.
+//! - `labels`: what is known of the pod that writes a file.
+//! - `outbox`: requests that fill up, are under way, and are acknowledged or sent again.
+//! - `positions`: what is on record. `backlog`: what is behind.
+//! - `worker` is the thread that does all this by turns.
 
 mod backlog;
 mod choice;
 mod finder;
 mod forms;
 mod labels;
+mod links;
 mod open;
 mod opening;
 mod outbox;

@@ -9,7 +9,6 @@ use millrace_lines::{Encoding, Reader, Resume};
 use millrace_tail::{FileId, Identity, Opened, Position};
 
 use super::open::{self, Buffer, Content, Found, Open};
-use super::source::Source;
 use super::unpack::{UNPACK_BYTES, Unpack};
 use super::worker::{EVENTS_INTERVAL, Worker};
 
@@ -90,8 +89,8 @@ impl Worker {
     }
 
     fn find(&mut self, file: Identity, path: &Path, source: usize) -> Option<Found> {
-        let follows = self.sources.get(source).is_some_and(Source::follows_links);
-        match open::open(path, follows) {
+        let links = &self.sources.get(source)?.links;
+        match links.open(path) {
             Ok(found) => Some(found),
             Err(error) => {
                 if error.kind() == std::io::ErrorKind::PermissionDenied {

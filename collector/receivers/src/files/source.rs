@@ -15,6 +15,7 @@ use millrace_tail::Weight;
 
 use super::choice::Choice;
 use super::forms::Forms;
+use super::links::Links;
 use super::parse::{parse, roles};
 use super::{SourceSettings, StartError};
 
@@ -47,6 +48,8 @@ pub(super) struct Source {
     pub(super) weights: HashMap<String, Weight>,
     /// How long an open record waits for a further line.
     pub(super) timeout: Duration,
+    /// Which symbolic links are followed.
+    pub(super) links: Links,
     pub(super) kind: Kind,
 }
 
@@ -94,6 +97,7 @@ impl Source {
             from_end: settings.start_at == StartAt::End,
             roots: vec![Root { folder: folder.clone(), levels: 2 }],
             timeout,
+            links: settings.docker_directory.clone().map_or(Links::Unfollowed, Links::Docker),
             kind: Kind::Containers { folder, namespaces: Choice::of(settings) },
         })
     }
@@ -120,6 +124,7 @@ impl Source {
             weights: HashMap::new(),
             name,
             timeout,
+            links: Links::Followed,
             kind: Kind::Patterns {
                 include: globs(&settings.include)?,
                 exclude: globs(&settings.exclude)?,
@@ -225,11 +230,6 @@ impl Source {
                 Attributes::new(&[], &[("log.file.path", &whole), ("log.file.name", &name)])
             }
         }
-    }
-
-    /// Whether symbolic links are followed: the kubelet's own directory has none.
-    pub(super) fn follows_links(&self) -> bool {
-        matches!(self.kind, Kind::Patterns { .. })
     }
 }
 

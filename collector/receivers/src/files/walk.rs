@@ -72,7 +72,7 @@ impl Walk {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
                 if source.leaves_out(&path) {
-                    self.pass(&path, levels, look);
+                    self.pass(source, (&path, levels), look);
                 } else if levels > 0 {
                     self.folder((index, source), (&path, levels - 1), watch, look);
                 } else if inside {
@@ -81,14 +81,24 @@ impl Walk {
                 continue;
             }
             // A link to a directory is none of these: it isn't walked, so there are no circles.
-            let followed = kind.is_symlink() && source.follows_links() && inside;
+            let followed = kind.is_symlink() && source.links.are_followed() && inside;
             if !kind.is_file() && !followed {
-                if inside {
+                if inside && kind.is_symlink() {
+                    self.name(&path, &source.links.refusal());
+                } else if inside {
                     self.name(&path, "it is not a regular file");
                 }
                 continue;
             }
-            let found = fs::metadata(&path);
+            let found = match followed.then(|| source.links.target(&path)) {
+                None => fs::metadata(&path),
+                Some(Ok(Some(target))) => fs::metadata(target),
+                Some(Ok(None)) => {
+                    self.name(&path, &source.links.refusal());
+                    continue;
+                }
+                Some(Err(error)) => Err(error),
+            };
             let is_apart = |found: &Metadata| inside && found.nlink() > 1;
             if followed || found.as_ref().is_ok_and(is_apart) {
                 let file = found.as_ref().ok().map(identity);
@@ -129,12 +139,22 @@ impl Walk {
     }
 
     /// Takes the files of a pod that isn't read for now as there. Its directories aren't watched.
-    fn pass(&mut self, folder: &Path, levels: usize, look: &mut Look) {
+    fn pass(&mut self, source: &Source, (folder, levels): (&Path, usize), look: &mut Look) {
         for entry in self.entries(folder, look) {
-            match entry.metadata() {
+            let found = match entry.metadata() {
+                Ok(found) if found.is_symlink() && source.links.are_followed() => {
+                    match source.links.target(&entry.path()) {
+                        Ok(Some(target)) => fs::metadata(target),
+                        Ok(None) => continue,
+                        Err(error) => Err(error),
+                    }
+                }
+                found => found,
+            };
+            match found {
                 Ok(found) if found.is_file() => _ = look.paused.files.insert(identity(&found)),
                 Ok(found) if found.is_dir() && levels > 1 => {
-                    self.pass(&entry.path(), levels - 1, look);
+                    self.pass(source, (&entry.path(), levels - 1), look);
                 }
                 Ok(_) => {}
                 Err(error) => look.complete &= error.kind() == ErrorKind::NotFound,

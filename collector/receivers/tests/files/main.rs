@@ -8,6 +8,7 @@
 )]
 
 mod annotations;
+mod docker;
 mod encodings;
 mod labels;
 mod model;

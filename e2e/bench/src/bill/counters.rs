@@ -7,17 +7,17 @@ use crate::process::usage;
 
 /// Its counters at a moment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     /// User and system time of its process.
-    pub(super) process_seconds: f64,
+    pub(crate) process_seconds: f64,
     /// The same of its queries alone.
-    pub(super) query_seconds: f64,
+    pub(crate) query_seconds: f64,
     /// Merges that began.
-    pub(super) merges: u64,
+    pub(crate) merges: u64,
 }
 
 impl Counters {
-    pub(super) fn of(engine: &Engine) -> Result<Self> {
+    pub(crate) fn of(engine: &Engine) -> Result<Self> {
         let text = engine.query(
             "SELECT toUInt64(sumIf(value, event IN ('UserTimeMicroseconds', \
              'SystemTimeMicroseconds'))), toUInt64(sumIf(value, event = 'Merge')) \

@@ -6,7 +6,7 @@
 //! inserts and merges are told apart, and run after that until nothing is left. One line for each
 //! way. The ways of one kind are compared with each other, never with those of another invocation.
 
-mod counters;
+pub(crate) mod counters;
 mod queries;
 mod way;
 

@@ -55,7 +55,7 @@ pub(super) const CONTAINER_BYTES: usize = 216;
 
 /// What a file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Text {
+pub(crate) enum Text {
     /// Lines of 512 bytes: a time, a level, words.
     Plain,
     /// Java's traces: a line with a time, 21 more.
@@ -66,11 +66,11 @@ pub(super) enum Text {
 
 /// Draws words.
 #[derive(Debug)]
-pub(super) struct Words(u64);
+pub(crate) struct Words(u64);
 
 impl Words {
     /// From a seed.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
@@ -97,7 +97,7 @@ impl Words {
     }
 
     /// The record with that number, its last line end included.
-    pub(super) fn record(&mut self, text: Text, number: u64) -> String {
+    pub(crate) fn record(&mut self, text: Text, number: u64) -> String {
         match text {
             Text::Plain => self.plain(number),
             Text::Java => self.trace(number),

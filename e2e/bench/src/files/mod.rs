@@ -20,7 +20,7 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use agent::{Agent, Form};
-use corpus::{Pod, Text};
+use corpus::Pod;
 use outcome::{Figures, Outcome, Ratio};
 use run::{Bench, PODS};
 
@@ -30,6 +30,8 @@ use crate::collector::Collector;
 use crate::results::Results;
 use crate::say;
 use crate::world::World;
+
+pub(crate) use corpus::{Text, Words};
 
 /// A file system in memory.
 const MEMORY: &str = "/dev/shm";

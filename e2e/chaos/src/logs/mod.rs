@@ -27,6 +27,9 @@ const STORED_LIMIT: Duration = READY_LIMIT.saturating_add(LAG_LIMIT);
 /// Between two looks at what is stored.
 const LOOK: Duration = Duration::from_secs(1);
 const TABLE: &str = "otel.otel_logs";
+/// After this a record of several lines is whole: longer than its writer rests between two of them,
+/// even on a machine that has other work.
+const RECORD_MILLIS: u32 = 10_000;
 
 /// Everything about log files in one round.
 #[derive(Debug)]
@@ -59,9 +62,11 @@ impl Logs {
         // Nothing is there yet, so all of it is read; with damaged positions `end` would skip it.
         let settings = format!(
             "memory: {{limitBytes: {MEMORY_LIMIT_MIB}Mi}}\nreceivers:\n  containers: {{directory: \
-             \"{pods}\", startAt: end}}\n  files: [{{include: [\"{logs}/*.log\"], startAt: end}}]\n\
-             positions: {{directory: \"{positions}\"}}\nexporters:\n  kafka:\n    \
-             connection: {{bootstrapServers: [\"{broker}\"]}}\n    topics: {{logs: {LOGS_TOPIC}}}\n",
+             \"{pods}\", startAt: end}}\n  files:\n  - {{include: [\"{logs}/app-*.log\"], startAt: \
+             end}}\n  - {{include: [\"{logs}/wide-*.log\"], startAt: end, encoding: utf-16le}}\n  \
+             - {{include: [\"{logs}/trace-*.log\"], startAt: end, multiline: {{indented: true, \
+             timeoutMillis: {RECORD_MILLIS}}}}}\npositions: {{directory: \"{positions}\"}}\n\
+             exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{broker}\"]}}\n    topics: {{logs: {LOGS_TOPIC}}}\n",
             pods = pods.display(),
             logs = logs.display(),
             positions = positions.display(),

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use jiff::Timestamp;
 
 use super::judge::Written;
-use super::line;
+use super::line::{self, Form};
 use crate::random::Random;
 
 /// Between two turns, in which every file may get lines: some 2,000 lines a second in all.
@@ -168,7 +168,14 @@ fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
 fn path(logs: &Path, pods: &Path, file: usize) -> PathBuf {
     match manner(file) {
         Manner::Kubelet => pods.join(format!("chaos_{}_uid-{file}/app/0.log", pod(file))),
-        _ => logs.join(format!("app-{file}.log")),
+        Manner::Move | Manner::Copy | Manner::Compress => {
+            let name = match line::form(file) {
+                Form::Plain => "app",
+                Form::Several => "trace",
+                Form::Wide => "wide",
+            };
+            logs.join(format!("{name}-{file}.log"))
+        }
     }
 }
 
@@ -240,9 +247,8 @@ impl Log {
             let text = line::text(self.round, self.file, number);
             match self.manner {
                 Manner::Kubelet => container_line(&text, random, &mut bytes),
-                _ => {
-                    bytes.extend_from_slice(text.as_bytes());
-                    bytes.push(b'\n');
+                Manner::Move | Manner::Copy | Manner::Compress => {
+                    bytes.extend_from_slice(&line::bytes(self.file, &text));
                 }
             }
         }

@@ -4,7 +4,8 @@
 //! `validate` joins the two, `build` makes the objects, `apply` writes what differs (the workload
 //! through `gate`, as `change` and `canary` decide), `observe` asks pods about their nodes' logs
 //! (`node_logs` and `logs_lost` sum that up), `status` reports, also where scrape targets are
-//! (`targets`). Only observe, apply, gate and status hold a client.
+//! (`targets`) and what the API server refuses pods (`watches`). Only observe, apply, gate and
+//! status hold a client.
 
 mod apply;
 mod build;
@@ -17,6 +18,7 @@ mod observe;
 mod status;
 mod targets;
 mod validate;
+mod watches;
 
 use std::borrow::Cow;
 use std::time::Duration;

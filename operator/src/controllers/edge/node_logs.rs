@@ -12,6 +12,7 @@ use millrace_crds::v1alpha1::{EdgePoolStatus, LogsLostStatus, NodeBehind, NodesS
 use millrace_crds::{ConditionStatus, ConditionType, Reason, find};
 
 use super::logs_lost::{self, QUIET};
+use super::watches::Watches;
 use crate::pods::{ADMIN_PORT, Look, NodeLogsSample, PodState};
 use crate::pool::status::as_i32;
 use crate::report::conditions::Conditions;
@@ -32,6 +33,8 @@ const UNIT_BYTES: u64 = 1 << 20;
 pub(super) struct NodeLogs {
     pub(super) nodes: Option<NodesStatus>,
     pub(super) lost: Option<LogsLostStatus>,
+    /// What pods are refused; none if none answers.
+    pub(super) watches: Option<Watches>,
 }
 
 /// What the pod of a node answered.
@@ -46,7 +49,7 @@ impl NodeLogs {
     /// What the status says.
     pub(super) fn told(status: Option<&EdgePoolStatus>) -> Self {
         let Some(status) = status else { return Self::default() };
-        Self { nodes: status.nodes.clone(), lost: status.logs_lost.clone() }
+        Self { nodes: status.nodes.clone(), lost: status.logs_lost.clone(), watches: None }
     }
 
     /// Adds what pods say now. Where none answers, nothing changes.
@@ -54,6 +57,7 @@ impl NodeLogs {
         // As conditions have it: whole seconds.
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         let answers = answers(pods, look);
+        self.watches = Watches::of(&answers);
         if let Some(found) = figures(&answers, silent(pods, look), now) {
             self.nodes = Some(match self.nodes.take() {
                 Some(before) if is_recent_enough(&before, &found) => before,

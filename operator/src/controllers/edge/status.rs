@@ -8,7 +8,7 @@ use millrace_rollout::{Observation, Verdict};
 use super::apply::Applied;
 use super::change;
 use super::node_logs::NodeLogs;
-use super::targets;
+use super::{targets, watches};
 use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
@@ -113,6 +113,7 @@ fn work_out(
         Some(logs) => logs.state(&mut conditions, now),
         None => conditions.drop(ConditionType::LogsLost),
     }
+    watches::state(&mut conditions, pool, logs.and_then(|logs| logs.watches.as_ref()));
     let cap = targets::cap(pool);
     status.targets = match &pool.spec.settings.receivers.prometheus {
         Some(_) => {

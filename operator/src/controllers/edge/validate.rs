@@ -1,5 +1,7 @@
 //! From a spec to checked values. Pure: no client.
 
+use std::path::PathBuf;
+
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
     Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, Encoding,
@@ -66,6 +68,7 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
         secrets: &secrets,
         buffer: settings.buffer.as_ref(),
         reads_files: settings.receivers.reads_files(),
+        docker_directory: settings.receivers.docker_directory(),
         reads_kernel: settings.receivers.reads_kernel(),
         watches_pods: settings.receivers.watches_pods(),
         reads_share: settings.receivers.prometheus.is_some(),
@@ -146,6 +149,7 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
     let usual = config::ContainersReceiver::default();
     let ContainersReceiver {
         start_at: from,
+        docker_directory,
         namespaces,
         namespace_selector,
         exclude_namespaces,
@@ -162,6 +166,7 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
     });
     config::ContainersReceiver {
         start_at: start_at(*from),
+        docker_directory: docker_directory.as_ref().map(PathBuf::from),
         namespaces: namespaces.clone(),
         namespace_selector: namespace_selector.as_ref().map(label_selector),
         exclude_namespaces: exclude_namespaces.clone(),

@@ -105,6 +105,7 @@ pub(super) fn draft(pool: &GatewayPool, images: &Images) -> Result<Draft, Invali
             secrets: &secrets,
             buffer: None,
             reads_files: false,
+            docker_directory: None,
             reads_kernel: false,
             watches_pods: false,
             reads_share: false,
