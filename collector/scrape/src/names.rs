@@ -1,6 +1,7 @@
 //! Texts of series behind each other: of each only what it doesn't share with the one before, so
-//! that `{cpu="0",mode="` is kept once. What then is long and was written before is copied from
-//! there: a pod's labels, which each of its families has, are kept once.
+//! that `{cpu="0",mode="` is kept once, nor what stands behind the value that differs. What is long
+//! and was written further ahead is copied from there: a pod's labels, which each of its families
+//! has, are kept once.
 
 use hashbrown::HashTable;
 
@@ -15,6 +16,10 @@ const TIMED: u8 = 0x80;
 const PLAIN: u8 = 0x40;
 /// Said of a text whose next part stands further ahead.
 const COPIED: u8 = 0x20;
+/// Said of a text that ends as the one before.
+const ENDED: u8 = 0x10;
+/// What is left says the kind.
+const KIND: u8 = 0x0f;
 
 /// A list that is longer than this grows slowly.
 const LONG_BYTES: usize = 1 << 20;
@@ -23,6 +28,8 @@ const LONG_BYTES: usize = 1 << 20;
 const KEY_BYTES: usize = 16;
 /// The shortest part that is copied: to say where it stands takes up to six bytes.
 const COPIED_BYTES_MIN: usize = 24;
+/// The shortest end that isn't written again: its length takes a byte.
+const ENDED_BYTES_MIN: usize = 4;
 
 /// What is kept of a series beside its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +47,8 @@ pub(crate) struct Walk {
     at: usize,
     place: usize,
     text: Vec<u8>,
+    /// How the text before ended.
+    end: Vec<u8>,
 }
 
 /// A series on the way.
@@ -63,21 +72,41 @@ impl Walk {
         let length = take_length(names, &mut self.at)?;
         let flags = *names.get(self.at)?;
         self.at += 1;
-        self.text.truncate(shared);
-        if flags & COPIED != 0 {
-            let here = self.at;
-            let distance = take_length(names, &mut self.at)?;
-            let copied = take_length(names, &mut self.at)?;
-            let from = here.checked_sub(distance)?;
-            self.text.extend_from_slice(names.get(from..from + copied)?);
+        match flags & (COPIED | ENDED) {
+            0 => self.text.truncate(shared),
+            odd => self.take_parts(names, shared, odd)?,
         }
         self.text.extend_from_slice(names.get(self.at..self.at + length)?);
         self.at += length;
+        if flags & ENDED != 0 {
+            self.text.extend_from_slice(&self.end);
+        }
         let place = self.place;
         self.place += 1;
-        let kind = *Kind::ALL.get(usize::from(flags & !(TIMED | PLAIN | COPIED)))?;
+        let kind = *Kind::ALL.get(usize::from(flags & KIND))?;
         let (is_timed, is_plain) = (flags & TIMED != 0, flags & PLAIN != 0);
         Some(Named { place, form: Form { kind, is_timed, is_plain } })
+    }
+
+    /// What stands between the flags and the text itself: the part that is copied, how it ends.
+    #[inline]
+    fn take_parts(&mut self, names: &[u8], shared: usize, flags: u8) -> Option<()> {
+        let here = self.at;
+        let mut copied: &[u8] = &[];
+        if flags & COPIED != 0 {
+            let distance = take_length(names, &mut self.at)?;
+            let length = take_length(names, &mut self.at)?;
+            let from = here.checked_sub(distance)?;
+            copied = names.get(from..from + length)?;
+        }
+        if flags & ENDED != 0 {
+            let length = take_length(names, &mut self.at)?;
+            self.end.clear();
+            self.end.extend_from_slice(&self.text[self.text.len().checked_sub(length)?..]);
+        }
+        self.text.truncate(shared);
+        self.text.extend_from_slice(copied);
+        Some(())
     }
 
     #[inline]
@@ -135,26 +164,33 @@ impl Names {
         let shared = shared_prefix(&self.last, text);
         let rest = &text[shared..];
         let copied = if rest.len() < COPIED_BYTES_MIN { None } else { self.find(rest) };
-        let length = copied.map_or(0, |(_, length)| length);
+        let own = &rest[copied.map_or(0, |(_, length)| length)..];
+        let ended = Some(shared_suffix(&self.last[shared..], own));
+        let ended = ended.filter(|length| *length >= ENDED_BYTES_MIN);
+        let own = &own[..own.len() - ended.unwrap_or(0)];
         put_length(&mut self.bytes, shared);
-        put_length(&mut self.bytes, rest.len() - length);
-        let timed = if form.is_timed { TIMED } else { 0 };
-        let plain = if form.is_plain { PLAIN } else { 0 };
-        let flags = form.kind as u8 | timed | plain;
-        match copied {
-            None => {
-                self.bytes.push(flags);
-                self.note(rest);
-            }
-            Some((from, length)) => {
-                self.bytes.push(flags | COPIED);
-                let distance = self.bytes.len() - from;
-                put_length(&mut self.bytes, distance);
-                put_length(&mut self.bytes, length);
-            }
+        put_length(&mut self.bytes, own.len());
+        let said = [
+            (form.is_timed, TIMED),
+            (form.is_plain, PLAIN),
+            (copied.is_some(), COPIED),
+            (ended.is_some(), ENDED),
+        ];
+        let flags = said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, flag)| flag);
+        self.bytes.push(flags.fold(form.kind as u8, |all, flag| all | flag));
+        if let Some((from, length)) = copied {
+            let distance = self.bytes.len() - from;
+            put_length(&mut self.bytes, distance);
+            put_length(&mut self.bytes, length);
         }
-        grow(&mut self.bytes, rest.len());
-        self.bytes.extend_from_slice(&rest[length..]);
+        if let Some(length) = ended {
+            put_length(&mut self.bytes, length);
+        }
+        if copied.is_none() {
+            self.note(own);
+        }
+        grow(&mut self.bytes, own.len());
+        self.bytes.extend_from_slice(own);
         self.last.truncate(shared);
         self.last.extend_from_slice(rest);
     }
@@ -227,4 +263,10 @@ fn shared_prefix(one: &[u8], other: &[u8]) -> usize {
         at += 1;
     }
     at
+}
+
+/// How many bytes two texts end with in common.
+#[inline]
+fn shared_suffix(one: &[u8], other: &[u8]) -> usize {
+    one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count()
 }
