@@ -18,8 +18,10 @@ const PLAIN: u8 = 0x40;
 const COPIED: u8 = 0x20;
 /// Said of a text that ends as the one before.
 const ENDED: u8 = 0x10;
+/// Said of a text of which two parts stand further ahead, one behind the other.
+const COPIED_TWICE: u8 = 0x08;
 /// What is left says the kind.
-const KIND: u8 = 0x0f;
+const KIND: u8 = 0x07;
 
 /// A list that is longer than this grows slowly.
 const LONG_BYTES: usize = 1 << 20;
@@ -72,14 +74,13 @@ impl Walk {
         let length = take_length(names, &mut self.at)?;
         let flags = *names.get(self.at)?;
         self.at += 1;
-        match flags & (COPIED | ENDED) {
-            0 => self.text.truncate(shared),
-            odd => self.take_parts(names, shared, odd)?,
-        }
-        self.text.extend_from_slice(names.get(self.at..self.at + length)?);
-        self.at += length;
-        if flags & ENDED != 0 {
-            self.text.extend_from_slice(&self.end);
+        if flags & (COPIED | ENDED) == 0 {
+            let own = names.get(self.at..self.at + length)?;
+            self.at += length;
+            self.text.truncate(shared);
+            self.text.extend_from_slice(own);
+        } else {
+            self.join(names, flags, (shared, length))?;
         }
         let place = self.place;
         self.place += 1;
@@ -88,24 +89,40 @@ impl Walk {
         Some(Named { place, form: Form { kind, is_timed, is_plain } })
     }
 
-    /// What stands between the flags and the text itself: the part that is copied, how it ends.
+    /// Makes a text of parts: what is shared, what is copied, what is written here, how it ends.
     #[inline]
-    fn take_parts(&mut self, names: &[u8], shared: usize, flags: u8) -> Option<()> {
+    fn join(&mut self, names: &[u8], flags: u8, (shared, length): (usize, usize)) -> Option<()> {
         let here = self.at;
-        let mut copied: &[u8] = &[];
-        if flags & COPIED != 0 {
-            let distance = take_length(names, &mut self.at)?;
-            let length = take_length(names, &mut self.at)?;
-            let from = here.checked_sub(distance)?;
-            copied = names.get(from..from + length)?;
+        let ended = if flags & ENDED != 0 { take_length(names, &mut self.at)? } else { 0 };
+        if flags & COPIED == 0 && shared + length + ended == self.text.len() {
+            // As long as the one before: what differs is written over.
+            let own = names.get(self.at..self.at + length)?;
+            self.text[shared..shared + length].copy_from_slice(own);
+            self.at += length;
+            return Some(());
         }
-        if flags & ENDED != 0 {
-            let length = take_length(names, &mut self.at)?;
-            self.end.clear();
-            self.end.extend_from_slice(&self.text[self.text.len().checked_sub(length)?..]);
-        }
+        self.end.clear();
+        self.end.extend_from_slice(&self.text[self.text.len().checked_sub(ended)?..]);
         self.text.truncate(shared);
-        self.text.extend_from_slice(copied);
+        if flags & COPIED != 0 {
+            self.copy(names, here)?;
+        }
+        if flags & COPIED_TWICE != 0 {
+            self.copy(names, here)?;
+        }
+        self.text.extend_from_slice(names.get(self.at..self.at + length)?);
+        self.at += length;
+        self.text.extend_from_slice(&self.end);
+        Some(())
+    }
+
+    /// Appends a part that stands ahead of a place.
+    #[inline]
+    fn copy(&mut self, names: &[u8], here: usize) -> Option<()> {
+        let distance = take_length(names, &mut self.at)?;
+        let length = take_length(names, &mut self.at)?;
+        let from = here.checked_sub(distance)?;
+        self.text.extend_from_slice(names.get(from..from + length)?);
         Some(())
     }
 
@@ -163,8 +180,13 @@ impl Names {
     pub(crate) fn put(&mut self, text: &[u8], form: Form) {
         let shared = shared_prefix(&self.last, text);
         let rest = &text[shared..];
-        let copied = if rest.len() < COPIED_BYTES_MIN { None } else { self.find(rest) };
-        let own = &rest[copied.map_or(0, |(_, length)| length)..];
+        let mut own = rest;
+        let mut copied = [None; 2];
+        for part in &mut copied {
+            *part = self.find(own);
+            let Some((_, length)) = *part else { break };
+            own = &own[length..];
+        }
         let ended = Some(shared_suffix(&self.last[shared..], own));
         let ended = ended.filter(|length| *length >= ENDED_BYTES_MIN);
         let own = &own[..own.len() - ended.unwrap_or(0)];
@@ -173,22 +195,21 @@ impl Names {
         let said = [
             (form.is_timed, TIMED),
             (form.is_plain, PLAIN),
-            (copied.is_some(), COPIED),
+            (copied[0].is_some(), COPIED),
+            (copied[1].is_some(), COPIED_TWICE),
             (ended.is_some(), ENDED),
         ];
         let flags = said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, flag)| flag);
         self.bytes.push(flags.fold(form.kind as u8, |all, flag| all | flag));
-        if let Some((from, length)) = copied {
-            let distance = self.bytes.len() - from;
-            put_length(&mut self.bytes, distance);
-            put_length(&mut self.bytes, length);
-        }
+        let here = self.bytes.len();
         if let Some(length) = ended {
             put_length(&mut self.bytes, length);
         }
-        if copied.is_none() {
-            self.note(own);
+        for (from, length) in copied.into_iter().flatten() {
+            put_length(&mut self.bytes, here - from);
+            put_length(&mut self.bytes, length);
         }
+        self.note(own);
         grow(&mut self.bytes, own.len());
         self.bytes.extend_from_slice(own);
         self.last.truncate(shared);
@@ -197,7 +218,7 @@ impl Names {
 
     /// Where the beginning of a text was written before, and how much of it.
     fn find(&self, rest: &[u8]) -> Option<(usize, usize)> {
-        let key = &rest[..KEY_BYTES];
+        let key = rest.get(..KEY_BYTES).filter(|_| rest.len() >= COPIED_BYTES_MIN)?;
         let is_it = |from: &u32| self.bytes[*from as usize..].starts_with(key);
         let from = *self.parts.find(hash_of(key, 0), is_it)? as usize;
         let length = shared_prefix(&self.bytes[from..], rest);
