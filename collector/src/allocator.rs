@@ -41,8 +41,8 @@ const ONE_ARENA_BELOW_BYTES: u64 = 256 << 20;
 /// is allocated once in many scrapes, or lives as long as its target.
 const SCRAPED_MMAP_BYTES: i32 = 1 << 20;
 
-/// Fits glibc's allocator to the memory limit, and to targets if there are some. To be called before
-/// the first thread starts: an arena that is there stays.
+/// Fits glibc's allocator to the memory limit, and to targets if there are some. To be called
+/// before the first thread starts: an arena that is there stays.
 pub(crate) fn fit(limit_bytes: u64, scrapes: bool) {
     if limit_bytes < ONE_ARENA_BELOW_BYTES {
         set(Setting::OneArena);

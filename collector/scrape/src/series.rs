@@ -1,5 +1,6 @@
-//! Numbers of series, in columns: the hash of each; of those with a beginning also when that was and
-//! the last value. A gauge so takes 8 bytes, all others 24, and which have a beginning a quarter.
+//! Numbers of series, in columns: the hash of each; of those with a beginning also when that was
+//! and the last value. A gauge so takes 8 bytes, all others 24, and which have a beginning a
+//! quarter.
 
 use crate::memory::Kind;
 use crate::names::grow;
@@ -139,8 +140,8 @@ impl List {
     }
 }
 
-/// Puts a list behind the first so many of another. One longer than what is kept for the next scrape
-/// is not copied where it can be moved.
+/// Puts a list behind the first so many of another. One longer than what is kept for the next
+/// scrape is not copied where it can be moved.
 pub(crate) fn replace_behind<T: Copy>(
     whole: &mut Vec<T>,
     kept: usize,

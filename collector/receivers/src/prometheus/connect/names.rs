@@ -2,8 +2,8 @@
 //! name server says nothing.
 //!
 //! Names that hang hold up no others: a look-up that takes over [`PATIENCE`] goes on among slow
-//! ones, and the next one of that name begins there. A name is looked up once at a time, for all who
-//! ask. Who asks for one that hangs is told the last addresses, if they are not older than
+//! ones, and the next one of that name begins there. A name is looked up once at a time, for all
+//! who ask. Who asks for one that hangs is told the last addresses, if they are not older than
 //! [`LAST_FOR`].
 //!
 //! # Limits
@@ -25,11 +25,11 @@ use tokio::time::{Instant, timeout};
 /// Most names that are looked up at once, as long as they are answered: each takes a thread.
 pub const LOOKUPS_MAX: usize = 32;
 
-/// Most names that hang and are looked up at once. With the others they take a quarter of the threads
-/// that the runtime has for what blocks (512).
+/// Most names that hang and are looked up at once. With the others they take a quarter of the
+/// threads that the runtime has for what blocks (512).
 pub const SLOW_LOOKUPS_MAX: usize = 96;
 
-/// Whatever takes longer hangs: answers come within milliseconds, and resolvers ask again after 5 s.
+/// Whatever takes longer hangs: answers come within milliseconds, resolvers ask again after 5 s.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the last addresses of a name that hangs are used. Name servers are seldom away for
@@ -43,9 +43,12 @@ const NAMES_MAX: usize = 16 * 1024;
 /// Most addresses of a name that are kept.
 const ADDRESSES_MAX: usize = 32;
 
+/// Finds the addresses of a name.
+type Find = dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync;
+
 /// Whoever knows the addresses of names.
 #[derive(Clone)]
-pub struct HostNames(Arc<dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync>);
+pub struct HostNames(Arc<Find>);
 
 impl HostNames {
     /// The system's resolver.
@@ -172,7 +175,7 @@ impl Shared {
         }
         if !was_slow {
             self.is_slow(&name);
-            // The thread hangs: it is counted among slow ones from now on, as soon as there is room.
+            // The thread hangs: it is counted among slow ones as soon as there is room.
             permit = tokio::select! {
                 ended = &mut found => return self.note(&name, ended, true),
                 place = Arc::clone(&self.slow).acquire_owned() => place.map_err(closed)?,

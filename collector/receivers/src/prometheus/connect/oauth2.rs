@@ -1,6 +1,6 @@
 //! Tokens by OAuth 2.0's client credentials (RFC 6749, 4.4): asked for once at a time, kept until
-//! shortly before they expire. The server is asked through a proxy of its own, if there is one, never
-//! through the job's.
+//! shortly before they expire. The server is asked through a proxy of its own, if there is one,
+//! never through the job's.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
 use super::{HostNames, LAST_FOR, LOOKUPS_MAX, Lookups, Name, SLOW_LOOKUPS_MAX};
+
+const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 0);
 
 /// Answers every name with an address, but those that begin with `hangs` while it hangs: then it says
 /// nothing, and in the end that it failed.
@@ -28,7 +31,7 @@ struct State {
 }
 
 impl Told {
-    fn find(&self, name: &str) -> io::Result<Vec<std::net::SocketAddr>> {
+    fn knows(&self, name: &str) -> bool {
         let mut state = self.state.lock().unwrap();
         state.open += 1;
         state.most = state.most.max(state.open);
@@ -40,10 +43,7 @@ impl Told {
         }
         state.open -= 1;
         state.of_name.get_mut(name).unwrap().0 -= 1;
-        if hung || state.denies {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        Ok(vec!["10.0.0.1:0".parse().unwrap()])
+        !hung && !state.denies
     }
 
     fn set(&self, change: impl FnOnce(&mut State)) {
@@ -64,7 +64,10 @@ impl Drop for Answering {
 fn lookups() -> (Lookups, Arc<Told>, Answering) {
     let told = Arc::new(Told::default());
     let own = Arc::clone(&told);
-    let hosts = HostNames::new(move |name| own.find(name));
+    let hosts = HostNames::new(move |name| match own.knows(name) {
+        true => Ok(vec![ADDRESS]),
+        false => Err(io::ErrorKind::NotFound.into()),
+    });
     (Lookups::new(hosts), Arc::clone(&told), Answering(told))
 }
 
