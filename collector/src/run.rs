@@ -133,7 +133,11 @@ pub(crate) fn load(path: &Path) -> Result<Checked, ExitCode> {
 fn start(checked: Checked) -> Result<(), RunError> {
     let Checked { admin, memory, shutdown, mode, .. } = checked;
     let limit = memory_limit(&memory);
-    allocator::fit(limit.limit_bytes);
+    let scrapes = match &mode {
+        Mode::Edge { sources, .. } | Mode::Direct { sources, .. } => sources.prometheus.is_some(),
+        Mode::Gateway { .. } => false,
+    };
+    allocator::fit(limit.limit_bytes, scrapes);
     let budget = Budget::new(limit.share_bytes(memory.budget_percent));
     let telemetry = Arc::new(Telemetry::new(budget.clone(), VERSION, allocator::NAME)?);
     let drain = Drain::new(Duration::from_secs(u64::from(shutdown.deadline_seconds)));

@@ -190,6 +190,7 @@ async fn scrape(settings: &PrometheusReceiver, parts: &Parts) -> Result<bool, Ru
         publisher: Arc::clone(&parts.publisher),
         board: parts.board.clone(),
         share: share::watch(settings, &parts.telemetry)?,
+        hosts: prometheus::HostNames::of_system(),
     })?;
     if let Some(ready) = &parts.ready.prometheus {
         ready.ready();

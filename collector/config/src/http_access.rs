@@ -96,6 +96,9 @@ pub struct OAuth2 {
     /// TLS towards `token_url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<HttpTls>,
+    /// The proxy that `token_url` is asked through. The targets' isn't used for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Proxy>,
 }
 
 /// A proxy: asked to connect (CONNECT) to `https://`, and for `http://` URLs as a whole.

@@ -1,21 +1,21 @@
 //! Jobs pasted from a Prometheus file: `scrape_configs` as they stand there become jobs as they
 //! stand here. What isn't supported is refused with its line, its field and what to do.
 //!
-//! [`FIELDS`] is the list of all that is taken: a field of a job that isn't in it is refused. The
-//! text may be the list alone or a document with `scrape_configs` and `global`.
+//! [`FIELDS`] is the list of all that is taken beside a proxy's fields: any other field of a job is
+//! refused. The text may be the list alone or a document with `scrape_configs` and `global`.
 //!
 //! # Limits
 //! The text is part of the settings' document, whose length is bounded; at most
 //! [`PROBLEMS_MAX`] problems are named.
 
+mod access;
 mod read;
 
 use serde_norway::Value;
 
 use crate::lines::Lines;
-use crate::{
-    Authorization, BasicAuth, HttpTargets, HttpTls, RelabelAction, RelabelRule, Scheme, ScrapeJob,
-};
+use crate::{Authorization, ByteSize, HttpTargets, RelabelAction, RelabelRule, Scheme, ScrapeJob};
+use access::{ProxyFields, authorization, basic_auth, oauth2, tls};
 use read::Reader;
 
 /// Most problems of one text: people read the first ones.
@@ -34,6 +34,7 @@ struct Pasted {
     job: ScrapeJob,
     interval: Option<u32>,
     timeout: Option<u32>,
+    proxy: ProxyFields,
     groups: Vec<Group>,
 }
 
@@ -63,6 +64,10 @@ const FIELDS: &[(&str, Take)] = &[
     ("scrape_native_histograms", |r, to, at, it| {
         to.job.native_histograms = r.flag(at, it);
     }),
+    ("body_size_limit", |r, to, at, it| {
+        let bytes = r.bytes(at, it).filter(|bytes| *bytes > 0);
+        to.job.limits.body_bytes = bytes.map_or(to.job.limits.body_bytes, ByteSize::bytes);
+    }),
     ("sample_limit", |r, to, at, it| {
         to.job.limits.samples = r.limit(at, it).unwrap_or(to.job.limits.samples);
     }),
@@ -77,6 +82,7 @@ const FIELDS: &[(&str, Take)] = &[
     ("tls_config", |r, to, at, it| to.job.tls = Some(tls(r, at, it))),
     ("basic_auth", |r, to, at, it| to.job.basic_auth = Some(basic_auth(r, at, it))),
     ("authorization", |r, to, at, it| to.job.authorization = authorization(r, at, it)),
+    ("oauth2", |r, to, at, it| to.job.oauth2 = oauth2(r, at, it)),
     ("bearer_token_file", |r, to, at, it| {
         let file = r.parsed(at, it);
         to.job.authorization = file.map(|credentials_file| Authorization {
@@ -126,7 +132,11 @@ fn job(reader: &mut Reader, at: &str, written: &Value, usual: &Pasted) -> Scrape
     reader.fields(at, written, |r, name, at, it| {
         match FIELDS.iter().find(|(known, _)| *known == name) {
             Some((_, take)) => take(r, &mut pasted, at, it),
-            None => r.refuse(at, advice(name)),
+            None => {
+                if !pasted.proxy.take(r, name, at, it) {
+                    r.refuse(at, advice(name));
+                }
+            }
         }
     });
     let interval = pasted.interval.or(usual.interval).unwrap_or(INTERVAL_SECONDS);
@@ -135,6 +145,7 @@ fn job(reader: &mut Reader, at: &str, written: &Value, usual: &Pasted) -> Scrape
     // As in Prometheus, where none is written.
     pasted.job.timeout_seconds = timeout.unwrap_or(TIMEOUT_SECONDS.min(interval));
     put_groups(reader, at, &mut pasted);
+    pasted.job.proxy = pasted.proxy.whole();
     pasted.job
 }
 
@@ -144,9 +155,8 @@ fn advice(name: &str) -> &'static str {
         name if name.ends_with("_sd_configs") => {
             "there is no such discovery: write static_configs, file_sd_configs or http_sd_configs"
         }
-        "oauth2" | "proxy_url" | "no_proxy" | "proxy_from_environment" | "body_size_limit" => {
-            "it isn't taken from a pasted job: write this job under jobs, which has such a setting"
-        }
+        "proxy_from_environment" => "the collector's environment names no proxy: write proxy_url",
+        "proxy_connect_header" => "a proxy gets no further headers: leave it out",
         "bearer_token" => "a secret must be in a file: write authorization.credentials_file",
         "scrape_protocols" | "fallback_scrape_protocol" | "enable_compression" => {
             "leave it out: the format and compression are the target's to choose"
@@ -252,44 +262,6 @@ fn rule(reader: &mut Reader, at: &str, written: &Value) -> RelabelRule {
         _ => r.refuse(at, "a rule has no such field"),
     });
     rule
-}
-
-fn tls(reader: &mut Reader, at: &str, written: &Value) -> HttpTls {
-    let mut tls = HttpTls::default();
-    reader.fields(at, written, |r, name, at, it| match name {
-        "ca_file" => tls.ca_file = r.parsed(at, it),
-        "cert_file" => tls.cert_file = r.parsed(at, it),
-        "key_file" => tls.key_file = r.parsed(at, it),
-        "server_name" => tls.server_name = Some(r.text(at, it)),
-        "insecure_skip_verify" => tls.insecure_skip_verify = r.flag(at, it),
-        _ => r.refuse(at, "leave it out; certificates and keys must be in files"),
-    });
-    tls
-}
-
-fn basic_auth(reader: &mut Reader, at: &str, written: &Value) -> BasicAuth {
-    let mut auth = BasicAuth::default();
-    reader.fields(at, written, |r, name, at, it| match name {
-        "username" => auth.username = Some(r.text(at, it)),
-        "username_file" => auth.username_file = r.parsed(at, it),
-        "password_file" => auth.password_file = r.parsed(at, it),
-        _ => r.refuse(at, "a secret must be in a file: write password_file"),
-    });
-    auth
-}
-
-fn authorization(reader: &mut Reader, at: &str, written: &Value) -> Option<Authorization> {
-    let (mut word, mut file) = ("Bearer".to_owned(), None);
-    let before = reader.count();
-    reader.fields(at, written, |r, name, at, it| match name {
-        "type" => word = r.text(at, it),
-        "credentials_file" => file = r.parsed(at, it),
-        _ => r.refuse(at, "a secret must be in a file: write credentials_file"),
-    });
-    if file.is_none() && reader.count() == before {
-        reader.refuse(at, "write credentials_file");
-    }
-    file.map(|credentials_file| Authorization { r#type: word, credentials_file })
 }
 
 #[cfg(test)]

@@ -132,6 +132,8 @@ impl ScrapeJob {
     pub fn exposed(&self) -> Option<&'static str> {
         let is_http = self.scheme == Scheme::Http;
         let token_url = self.oauth2.as_ref().map(|oauth2| oauth2.token_url.scheme());
+        let token_proxy = self.oauth2.as_ref().and_then(|oauth2| oauth2.proxy.as_ref());
+        let has_password = |proxy: &Proxy| proxy.basic_auth.is_some();
         if token_url == Some(Scheme::Http) {
             Some("oauth2.tokenUrl with http:// is sent the client's secret: write https://")
         } else if is_http && self.oauth2.is_some() {
@@ -140,8 +142,10 @@ impl ScrapeJob {
             Some("scheme http sends authorization as it is: write https")
         } else if is_http && self.basic_auth.is_some() {
             Some("scheme http sends basicAuth's password as it is: write https")
-        } else if self.proxy.as_ref().is_some_and(|proxy| proxy.basic_auth.is_some()) {
+        } else if self.proxy.as_ref().is_some_and(has_password) {
             Some("proxy.basicAuth's password goes to the proxy as it is")
+        } else if token_proxy.is_some_and(has_password) {
+            Some("oauth2.proxy.basicAuth's password goes to the proxy as it is")
         } else {
             None
         }

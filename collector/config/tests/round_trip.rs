@@ -325,16 +325,29 @@ fn basic_auth() -> impl Strategy<Value = BasicAuth> {
     )
 }
 
+fn url() -> impl Strategy<Value = HttpUrl> {
+    checked::<HttpUrl>("https?://[a-z][a-z0-9.-]{0,10}(:[1-9][0-9]{0,3})?/[a-z?&=]{0,9}")
+}
+
+fn proxy() -> impl Strategy<Value = Proxy> {
+    let hosts = checked::<NoProxy>("([.]?[a-z]{1,9}(:[1-9])?|10[.]0[.]0[.]0/[1-9]|[*]|fd00::1)");
+    let hosts = proptest::collection::vec(hosts, 0..3);
+    (url(), option::of(basic_auth()), hosts).prop_map(|(url, basic_auth, no_proxy)| Proxy {
+        url,
+        basic_auth,
+        no_proxy,
+    })
+}
+
 fn access() -> impl Strategy<Value = HttpAccess> {
-    let url =
-        || checked::<HttpUrl>("https?://[a-z][a-z0-9.-]{0,10}(:[1-9][0-9]{0,3})?/[a-z?&=]{0,9}");
     let authorization = ("[A-Za-z]{1,9}", file())
         .prop_map(|(r#type, credentials_file)| Authorization { r#type, credentials_file });
     let texts = proptest::collection::vec("[ -~é]{0,6}", 0..3);
     let params = proptest::collection::btree_map("[ -~]{0,6}", "[ -~é]{0,6}", 0..3);
     let client = (option::of("[ -~]{0,6}"), option::of(file()), file());
-    let oauth2 = (client, url(), texts, params, option::of(http_tls())).prop_map(
-        |(client, token_url, scopes, endpoint_params, tls)| OAuth2 {
+    let oauth2 = (client, url(), texts, params, (option::of(http_tls()), option::of(proxy())));
+    let oauth2 =
+        oauth2.prop_map(|(client, token_url, scopes, endpoint_params, (tls, proxy))| OAuth2 {
             client_id: client.0,
             client_id_file: client.1,
             client_secret_file: client.2,
@@ -342,14 +355,10 @@ fn access() -> impl Strategy<Value = HttpAccess> {
             scopes,
             endpoint_params,
             tls,
-        },
-    );
-    let hosts = checked::<NoProxy>("([.]?[a-z]{1,9}(:[1-9])?|10[.]0[.]0[.]0/[1-9]|[*]|fd00::1)");
-    let hosts = proptest::collection::vec(hosts, 0..3);
-    let proxy = (url(), option::of(basic_auth()), hosts)
-        .prop_map(|(url, basic_auth, no_proxy)| Proxy { url, basic_auth, no_proxy });
+            proxy,
+        });
     let logins = (option::of(authorization), option::of(basic_auth()), option::of(oauth2));
-    (option::of(http_tls()), logins.boxed(), option::of(proxy), any::<bool>()).prop_map(
+    (option::of(http_tls()), logins.boxed(), option::of(proxy()), any::<bool>()).prop_map(
         |(tls, (authorization, basic_auth, oauth2), proxy, follow_redirects)| HttpAccess {
             tls,
             authorization,

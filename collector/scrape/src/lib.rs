@@ -16,8 +16,8 @@
 //! # Memory
 //! A line has at most [`LINE_BYTES_MAX`], a metric of protobuf [`METRIC_BYTES_MAX`]; open
 //! histograms and summaries of a family at most [`GROUPS_BYTES_MAX`]; a request is full at
-//! [`REQUEST_BYTES`]. For each series a [`Memory`] keeps 24 bytes and its text, less what it
-//! shares with the series before: see [`Memory::bytes`].
+//! [`REQUEST_BYTES`]. For each series a [`Memory`] keeps 24 bytes, of a gauge 8, and its text, less
+//! what it shares with those before: see [`Memory::bytes`].
 
 mod convert;
 /// Times as Prometheus writes them.
@@ -39,6 +39,7 @@ pub mod relabel;
 mod resolve;
 mod schedule;
 mod scrape;
+mod series;
 mod target;
 mod whole;
 mod write;

@@ -2,8 +2,11 @@
 //! is cumulative.
 //!
 //! Series lie in the order of the last body, since the next one nearly always has the same order:
-//! each is compared with the one that is expected, and looked up only if that fails. Each takes 24
-//! bytes and its text less what it shares with the text before: `{cpu="0",mode="` is kept once.
+//! each is compared with the one that is expected, and looked up only if that fails. Each takes its
+//! [numbers](crate::series) and its [text](crate::names) less what it shares with texts before:
+//! `{cpu="0",mode="` is kept once.
+
+use crate::series::List;
 
 /// What a series is written as, for the point that says that it is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,23 +33,18 @@ impl Kind {
             _ => 0,
         }
     }
-}
 
-/// One series.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Series {
-    /// Of name and labels.
-    pub(crate) hash: u64,
-    /// When its value was 0, as far as is known.
-    pub(crate) start_unix_nano: u64,
-    /// The last value (of a histogram or summary its count), if it is cumulative.
-    pub(crate) value: f64,
+    /// Whether its points say when it began.
+    #[inline]
+    pub(crate) const fn has_beginning(self) -> bool {
+        !matches!(self, Self::Gauge)
+    }
 }
 
 /// What is remembered of a target between scrapes.
 #[derive(Debug, Default)]
 pub struct Memory {
-    pub(crate) series: Vec<Series>,
+    pub(crate) series: List,
     /// Their texts, as [`crate::names`] writes them.
     pub(crate) names: Vec<u8>,
     /// Attributes of the resource that the target told of itself.
@@ -59,8 +57,8 @@ impl Memory {
     /// What it takes, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let series = self.series.capacity() * size_of::<Series>();
-        (series + self.names.capacity() + self.target_info.capacity()) as u64
+        let texts = self.names.capacity() + self.target_info.capacity();
+        (self.series.bytes() + texts) as u64
     }
 
     /// How many series there are: a histogram or summary is one.
@@ -95,6 +93,7 @@ pub(crate) struct Seen<'a> {
 /// What is known of it then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known {
+    /// Of one without a beginning its time.
     pub(crate) start_unix_nano: u64,
     pub(crate) is_new: bool,
 }

@@ -1,6 +1,7 @@
 //! Texts of series behind each other: of each only what it doesn't share with the one before, so
-//! that `{cpu="0",mode="` is kept once. What then is long and was written before is copied from
-//! there: a pod's labels, which each of its families has, are kept once.
+//! that `{cpu="0",mode="` is kept once, nor what stands behind the value that differs. What is long
+//! and was written further ahead is copied from there: a pod's labels, which each of its families
+//! has, are kept once.
 
 use hashbrown::HashTable;
 
@@ -15,6 +16,12 @@ const TIMED: u8 = 0x80;
 const PLAIN: u8 = 0x40;
 /// Said of a text whose next part stands further ahead.
 const COPIED: u8 = 0x20;
+/// Said of a text that ends as the one before.
+const ENDED: u8 = 0x10;
+/// Said of a text of which two parts stand further ahead, one behind the other.
+const COPIED_TWICE: u8 = 0x08;
+/// What is left says the kind.
+const KIND: u8 = 0x07;
 
 /// A list that is longer than this grows slowly.
 const LONG_BYTES: usize = 1 << 20;
@@ -23,6 +30,8 @@ const LONG_BYTES: usize = 1 << 20;
 const KEY_BYTES: usize = 16;
 /// The shortest part that is copied: to say where it stands takes up to six bytes.
 const COPIED_BYTES_MIN: usize = 24;
+/// The shortest end that isn't written again: its length takes a byte.
+const ENDED_BYTES_MIN: usize = 4;
 
 /// What is kept of a series beside its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +49,8 @@ pub(crate) struct Walk {
     at: usize,
     place: usize,
     text: Vec<u8>,
+    /// How the text before ended.
+    end: Vec<u8>,
 }
 
 /// A series on the way.
@@ -63,21 +74,56 @@ impl Walk {
         let length = take_length(names, &mut self.at)?;
         let flags = *names.get(self.at)?;
         self.at += 1;
+        if flags & (COPIED | ENDED) == 0 {
+            let own = names.get(self.at..self.at + length)?;
+            self.at += length;
+            self.text.truncate(shared);
+            self.text.extend_from_slice(own);
+        } else {
+            self.join(names, flags, (shared, length))?;
+        }
+        let place = self.place;
+        self.place += 1;
+        let kind = *Kind::ALL.get(usize::from(flags & KIND))?;
+        let (is_timed, is_plain) = (flags & TIMED != 0, flags & PLAIN != 0);
+        Some(Named { place, form: Form { kind, is_timed, is_plain } })
+    }
+
+    /// Makes a text of parts: what is shared, what is copied, what is written here, how it ends.
+    #[inline]
+    fn join(&mut self, names: &[u8], flags: u8, (shared, length): (usize, usize)) -> Option<()> {
+        let here = self.at;
+        let ended = if flags & ENDED != 0 { take_length(names, &mut self.at)? } else { 0 };
+        if flags & COPIED == 0 && shared + length + ended == self.text.len() {
+            // As long as the one before: what differs is written over.
+            let own = names.get(self.at..self.at + length)?;
+            self.text[shared..shared + length].copy_from_slice(own);
+            self.at += length;
+            return Some(());
+        }
+        self.end.clear();
+        self.end.extend_from_slice(&self.text[self.text.len().checked_sub(ended)?..]);
         self.text.truncate(shared);
         if flags & COPIED != 0 {
-            let here = self.at;
-            let distance = take_length(names, &mut self.at)?;
-            let copied = take_length(names, &mut self.at)?;
-            let from = here.checked_sub(distance)?;
-            self.text.extend_from_slice(names.get(from..from + copied)?);
+            self.copy(names, here)?;
+        }
+        if flags & COPIED_TWICE != 0 {
+            self.copy(names, here)?;
         }
         self.text.extend_from_slice(names.get(self.at..self.at + length)?);
         self.at += length;
-        let place = self.place;
-        self.place += 1;
-        let kind = *Kind::ALL.get(usize::from(flags & !(TIMED | PLAIN | COPIED)))?;
-        let (is_timed, is_plain) = (flags & TIMED != 0, flags & PLAIN != 0);
-        Some(Named { place, form: Form { kind, is_timed, is_plain } })
+        self.text.extend_from_slice(&self.end);
+        Some(())
+    }
+
+    /// Appends a part that stands ahead of a place.
+    #[inline]
+    fn copy(&mut self, names: &[u8], here: usize) -> Option<()> {
+        let distance = take_length(names, &mut self.at)?;
+        let length = take_length(names, &mut self.at)?;
+        let from = here.checked_sub(distance)?;
+        self.text.extend_from_slice(names.get(from..from + length)?);
+        Some(())
     }
 
     #[inline]
@@ -134,34 +180,45 @@ impl Names {
     pub(crate) fn put(&mut self, text: &[u8], form: Form) {
         let shared = shared_prefix(&self.last, text);
         let rest = &text[shared..];
-        let copied = if rest.len() < COPIED_BYTES_MIN { None } else { self.find(rest) };
-        let length = copied.map_or(0, |(_, length)| length);
-        put_length(&mut self.bytes, shared);
-        put_length(&mut self.bytes, rest.len() - length);
-        let timed = if form.is_timed { TIMED } else { 0 };
-        let plain = if form.is_plain { PLAIN } else { 0 };
-        let flags = form.kind as u8 | timed | plain;
-        match copied {
-            None => {
-                self.bytes.push(flags);
-                self.note(rest);
-            }
-            Some((from, length)) => {
-                self.bytes.push(flags | COPIED);
-                let distance = self.bytes.len() - from;
-                put_length(&mut self.bytes, distance);
-                put_length(&mut self.bytes, length);
-            }
+        let mut own = rest;
+        let mut copied = [None; 2];
+        for part in &mut copied {
+            *part = self.find(own);
+            let Some((_, length)) = *part else { break };
+            own = &own[length..];
         }
-        grow(&mut self.bytes, rest.len());
-        self.bytes.extend_from_slice(&rest[length..]);
+        let ended = Some(shared_suffix(&self.last[shared..], own));
+        let ended = ended.filter(|length| *length >= ENDED_BYTES_MIN);
+        let own = &own[..own.len() - ended.unwrap_or(0)];
+        put_length(&mut self.bytes, shared);
+        put_length(&mut self.bytes, own.len());
+        let said = [
+            (form.is_timed, TIMED),
+            (form.is_plain, PLAIN),
+            (copied[0].is_some(), COPIED),
+            (copied[1].is_some(), COPIED_TWICE),
+            (ended.is_some(), ENDED),
+        ];
+        let flags = said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, flag)| flag);
+        self.bytes.push(flags.fold(form.kind as u8, |all, flag| all | flag));
+        let here = self.bytes.len();
+        if let Some(length) = ended {
+            put_length(&mut self.bytes, length);
+        }
+        for (from, length) in copied.into_iter().flatten() {
+            put_length(&mut self.bytes, here - from);
+            put_length(&mut self.bytes, length);
+        }
+        self.note(own);
+        grow(&mut self.bytes, own.len());
+        self.bytes.extend_from_slice(own);
         self.last.truncate(shared);
         self.last.extend_from_slice(rest);
     }
 
     /// Where the beginning of a text was written before, and how much of it.
     fn find(&self, rest: &[u8]) -> Option<(usize, usize)> {
-        let key = &rest[..KEY_BYTES];
+        let key = rest.get(..KEY_BYTES).filter(|_| rest.len() >= COPIED_BYTES_MIN)?;
         let is_it = |from: &u32| self.bytes[*from as usize..].starts_with(key);
         let from = *self.parts.find(hash_of(key, 0), is_it)? as usize;
         let length = shared_prefix(&self.bytes[from..], rest);
@@ -227,4 +284,10 @@ fn shared_prefix(one: &[u8], other: &[u8]) -> usize {
         at += 1;
     }
     at
+}
+
+/// How many bytes two texts end with in common.
+#[inline]
+fn shared_suffix(one: &[u8], other: &[u8]) -> usize {
+    one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count()
 }

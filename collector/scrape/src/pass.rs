@@ -1,25 +1,29 @@
 //! The series of a scrape, on the way to be the next [`Memory`].
 //!
 //! As long as they are those of the last scrape in the same order, nothing but their values is
-//! written: the rest is the memory's. So a body of a million series takes 8 MB beside what is
-//! remembered of it.
+//! written: the rest is the memory's. So a body of a million counters takes 8 MB beside what is
+//! remembered of it, one of gauges nothing but a bit for each.
 
 use hashbrown::HashTable;
 
-use crate::memory::{Known, Memory, Seen, Series};
-use crate::names::{Form, Named, Names, Walk, grow};
+use crate::memory::{Known, Memory, Seen};
+use crate::names::{Form, Named, Names, Walk};
+use crate::series::{Begun, List, replace_behind};
 
-/// Most bytes of a list that are kept for the next scrape, of whichever target: 16,384 series.
-const KEPT_BYTES: usize = 16 * 1024 * size_of::<Series>();
+/// Most bytes of a list that are kept for the next scrape, of whichever target: those of 16,384
+/// counters.
+const KEPT_BYTES: usize = 16 * 1024 * (size_of::<u64>() + size_of::<Begun>());
 
 #[derive(Debug, Default)]
 pub(crate) struct Pass {
-    /// Values of the first series, which are the memory's first ones.
+    /// How many series at the beginning are the memory's first ones.
+    kept_series: usize,
+    /// Values of those of them that have a beginning.
     values: Vec<f64>,
-    /// Those of them that began anew: place and beginning, in order.
+    /// Of those the ones that began anew: place among them and beginning, in order.
     begun: Vec<(u32, u64)>,
     /// The series behind them.
-    series: Vec<Series>,
+    series: List,
     /// Bytes of the memory's texts that are those of the first series.
     kept: usize,
     /// Texts of those behind them.
@@ -43,8 +47,9 @@ pub(crate) struct Pass {
 impl Pass {
     /// Begins anew, with nothing seen.
     pub(crate) fn begin(&mut self, memory: &Memory) {
+        self.kept_series = 0;
         self.values.clear();
-        self.values.reserve_exact(memory.series.len());
+        self.values.reserve_exact(memory.series.begun().len());
         self.begun.clear();
         self.series.clear();
         self.kept = 0;
@@ -63,7 +68,7 @@ impl Pass {
     /// What it takes, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let places = self.places.as_ref().map_or(0, HashTable::allocation_size);
-        let series = self.series.capacity() * size_of::<Series>()
+        let series = self.series.bytes()
             + self.values.capacity() * size_of::<f64>()
             + self.begun.capacity() * size_of::<(u32, u64)>();
         let tables = places + self.fresh.allocation_size() + self.seen.capacity() * 8;
@@ -73,9 +78,7 @@ impl Pass {
     /// Gives back what most scrapes don't need.
     pub(crate) fn trim(&mut self) {
         self.places = None;
-        if self.series.capacity() * size_of::<Series>() > KEPT_BYTES {
-            self.series = Vec::new();
-        }
+        self.series.trim(KEPT_BYTES);
         if self.values.capacity() * size_of::<f64>() > KEPT_BYTES {
             self.values = Vec::new();
         }
@@ -116,16 +119,20 @@ impl Pass {
         value: Option<f64>,
     ) -> Known {
         let place = self.expected;
-        let old = memory.series[place];
         self.see(place);
-        let start_unix_nano = start(Some(old), value, time_unix_nano);
-        let value = value.unwrap_or_default();
-        if self.is_kept && place == self.values.len() {
-            self.keep(old, start_unix_nano, value);
+        self.is_kept &= place == self.kept_series;
+        let old = match (form.kind.has_beginning(), self.is_kept) {
+            (false, _) => None,
+            (true, true) => memory.series.begun().get(self.values.len()).copied(),
+            (true, false) => memory.series.begun_at(place),
+        };
+        let start_unix_nano = start(old, value, time_unix_nano);
+        let begun = Begun { start_unix_nano, value: value.unwrap_or_default() };
+        if self.is_kept {
+            self.keep(old, begun);
         } else {
-            self.is_kept = false;
             self.names.put(self.walk.text(), form);
-            self.push(Series { hash: old.hash, start_unix_nano, value });
+            self.series.push(memory.series.hashes()[place], form.kind, begun);
         }
         self.next = self.walk.next([&memory.names, &[]]);
         Known { start_unix_nano, is_new: false }
@@ -139,65 +146,61 @@ impl Pass {
             Found::New => None,
             Found::Again => return None,
         };
-        let old = place.map(|place| memory.series[place]);
+        let old = place.and_then(|place| memory.series.begun_at(place));
         let began = start(old, seen.value, seen.time_unix_nano);
         let created = seen.created_unix_nano.filter(|created| *created <= seen.time_unix_nano);
         let start_unix_nano = created.unwrap_or(began);
-        let value = seen.value.unwrap_or_default();
+        let begun = Begun { start_unix_nano, value: seen.value.unwrap_or_default() };
         let form = Form { kind: seen.kind, is_timed: seen.is_timed, is_plain: seen.is_plain };
-        self.is_kept &= place == Some(self.values.len())
+        self.is_kept &= place == Some(self.kept_series)
             && self.next.is_some_and(|next| Some(next.place) == place && next.form == form)
             && self.walk.text() == seen.text;
-        match old.filter(|_| self.is_kept) {
-            Some(old) => self.keep(old, start_unix_nano, value),
-            None => {
-                self.names.put(seen.text, form);
-                self.push(Series { hash: seen.hash, start_unix_nano, value });
-            }
+        if self.is_kept {
+            self.keep(old, begun);
+        } else {
+            self.names.put(seen.text, form);
+            self.series.push(seen.hash, seen.kind, begun);
         }
         while self.next.is_some_and(|next| next.place < self.expected) {
             self.next = self.walk.next([&memory.names, &[]]);
         }
-        Some(Known { start_unix_nano, is_new: old.is_none() })
+        Some(Known { start_unix_nano, is_new: place.is_none() })
     }
 
-    /// Notes a series that isn't where it was.
+    /// Notes that a series is where it was. What was known is none of those without a beginning.
     #[inline]
-    fn push(&mut self, series: Series) {
-        grow(&mut self.series, 1);
-        self.series.push(series);
-    }
-
-    /// Notes that a series is where it was.
-    #[inline]
-    fn keep(&mut self, old: Series, start_unix_nano: u64, value: f64) {
+    fn keep(&mut self, old: Option<Begun>, begun: Begun) {
         self.kept = self.walk.at();
-        if start_unix_nano != old.start_unix_nano {
-            self.begun.push((self.values.len() as u32, start_unix_nano));
+        self.kept_series += 1;
+        let Some(old) = old else { return };
+        if begun.start_unix_nano != old.start_unix_nano {
+            self.begun.push((self.values.len() as u32, begun.start_unix_nano));
         }
-        self.values.push(value);
+        self.values.push(begun.value);
     }
 
-    /// Gives the series that was noted last another beginning. It is known after its point where a
-    /// counter's time of creation follows the counter.
+    /// Gives the counter that was noted last another beginning. It is known after its point where
+    /// the time of creation follows the counter.
     pub(crate) fn created(&mut self, memory: &Memory, created_unix_nano: u64) {
-        if let Some(series) = self.series.last_mut() {
-            series.start_unix_nano = created_unix_nano;
+        if !self.series.is_empty() {
+            self.series.restart_last(created_unix_nano);
             return;
         }
-        let Some(place) = self.values.len().checked_sub(1) else { return };
+        let last = self.kept_series.checked_sub(1);
+        let Some(old) = last.and_then(|last| memory.series.begun_at(last)) else { return };
+        let place = self.values.len() - 1;
         if self.begun.last().is_some_and(|(last, _)| *last as usize == place) {
             self.begun.pop();
         }
-        if memory.series[place].start_unix_nano != created_unix_nano {
+        if old.start_unix_nano != created_unix_nano {
             self.begun.push((place as u32, created_unix_nano));
         }
     }
 
     #[inline]
     fn find(&mut self, memory: &Memory, hash: u64) -> Found {
-        let place = match memory.series.get(self.expected) {
-            Some(series) if series.hash == hash => self.expected,
+        let place = match memory.series.hashes().get(self.expected) {
+            Some(expected) if *expected == hash => self.expected,
             _ => match self.look_up(memory, hash) {
                 Some(place) => place,
                 None => return self.find_fresh(hash),
@@ -223,24 +226,25 @@ impl Pass {
         if memory.series.is_empty() {
             return None;
         }
-        let series = &memory.series;
+        let hashes = memory.series.hashes();
         let places = self.places.get_or_insert_with(|| {
-            let mut places = HashTable::with_capacity(series.len());
-            for (place, one) in series.iter().enumerate() {
-                places.insert_unique(one.hash, place as u32, |place| series[*place as usize].hash);
+            let mut places = HashTable::with_capacity(hashes.len());
+            for (place, hash) in hashes.iter().enumerate() {
+                places.insert_unique(*hash, place as u32, |place| hashes[*place as usize]);
             }
             places
         });
-        places.find(hash, |place| series[*place as usize].hash == hash).map(|place| *place as usize)
+        places.find(hash, |place| hashes[*place as usize] == hash).map(|place| *place as usize)
     }
 
     fn find_fresh(&mut self, hash: u64) -> Found {
         let Self { fresh, series, .. } = self;
-        if fresh.find(hash, |place| series[*place as usize].hash == hash).is_some() {
+        let hashes = series.hashes();
+        if fresh.find(hash, |place| hashes[*place as usize] == hash).is_some() {
             return Found::Again;
         }
         // It is put there next.
-        fresh.insert_unique(hash, series.len() as u32, |place| series[*place as usize].hash);
+        fresh.insert_unique(hash, hashes.len() as u32, |place| hashes[*place as usize]);
         Found::New
     }
 
@@ -257,39 +261,24 @@ impl Pass {
 
     /// Puts it in the memory's place.
     pub(crate) fn replace(&mut self, memory: &mut Memory, target_info: Vec<u8>) {
-        for (series, value) in memory.series.iter_mut().zip(&self.values) {
-            series.value = *value;
+        let begun = memory.series.begun_mut();
+        for (begun, value) in begun.iter_mut().zip(&self.values) {
+            begun.value = *value;
         }
         for (place, start_unix_nano) in &self.begun {
-            memory.series[*place as usize].start_unix_nano = *start_unix_nano;
+            begun[*place as usize].start_unix_nano = *start_unix_nano;
         }
-        replace_behind(&mut memory.series, self.values.len(), &mut self.series);
-        replace_behind(&mut memory.names, self.kept, &mut self.names.bytes);
+        let kept = (self.kept_series, self.values.len());
+        memory.series.replace_behind(kept, &mut self.series, KEPT_BYTES);
+        replace_behind(&mut memory.names, self.kept, &mut self.names.bytes, KEPT_BYTES);
         memory.target_info = target_info;
         memory.is_marked = false;
     }
 }
 
-/// Puts a list behind the first so many of another. One too long to be kept for the next scrape is
-/// not copied where it can be moved.
-fn replace_behind<T: Copy>(whole: &mut Vec<T>, kept: usize, rest: &mut Vec<T>) {
-    if kept <= rest.len() && rest.capacity() * size_of::<T>() > KEPT_BYTES {
-        let mut longer = std::mem::take(rest);
-        whole.truncate(kept);
-        longer.splice(0..0, whole.drain(..));
-        *whole = longer;
-    } else {
-        whole.truncate(kept);
-        whole.shrink_to(kept + rest.len());
-        whole.reserve_exact(rest.len());
-        whole.extend_from_slice(rest);
-    }
-    whole.shrink_to_fit();
-}
-
 /// When a series began, as far as is known: with its first scrape, or the first one after a reset.
 #[inline]
-fn start(old: Option<Series>, value: Option<f64>, time_unix_nano: u64) -> u64 {
+fn start(old: Option<Begun>, value: Option<f64>, time_unix_nano: u64) -> u64 {
     match (old, value) {
         (Some(old), Some(value)) if value >= old.value => old.start_unix_nano,
         (Some(old), None) => old.start_unix_nano,

@@ -135,6 +135,9 @@ pub struct ScrapeOAuth2 {
     /// Settings for an https:// token URL. Default: the system's authorities are trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ScrapeTls>,
+    /// The proxy that tokenUrl is asked through; the targets' isn't used for it. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ScrapeProxy>,
 }
 
 /// A proxy: it connects to https targets, and is sent whole URLs of http ones.

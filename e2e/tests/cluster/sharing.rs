@@ -1,14 +1,11 @@
 //! Scrape targets of a pool that is scaled, on a real cluster: who asks them, and how often.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::net::IpAddr;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use millrace_e2e::cluster::Cluster;
 use millrace_e2e::pipeline::{NAME, Pipeline, Wish, resources};
 use millrace_e2e::wait;
@@ -16,113 +13,15 @@ use millrace_stack::Stack;
 use millrace_stack::node::HOST_IP;
 use serde_json::{Value, json};
 
-/// Targets, and the time between two scrapes of one.
+use crate::targets::{INTERVAL, Targets};
+
 const TARGETS: usize = 18;
-const INTERVAL: Duration = Duration::from_secs(15);
 /// Pods start, are given targets, and balance.
-const LIMIT: Duration = Duration::from_secs(180);
+pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 /// Four scrapes of each target with so many pods.
 const STAYS: Duration = Duration::from_secs(60);
-/// A busy machine scrapes late.
-const SLACK: Duration = Duration::from_secs(4);
-const POOL: &str = "p-scraper";
-
-/// When a target was asked, and by which pod's address.
-type Asked = Arc<Mutex<Vec<(Instant, IpAddr)>>>;
-
-/// Targets that note who asks. Their threads end with them.
-struct Targets {
-    addresses: Vec<String>,
-    asked: Vec<Asked>,
-    ends: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Targets {
-    fn start(host: IpAddr) -> Result<Self> {
-        let ends = Arc::new(AtomicBool::new(false));
-        let mut targets =
-            Self { addresses: Vec::new(), asked: Vec::new(), ends, threads: Vec::new() };
-        for _ in 0..TARGETS {
-            let listener = TcpListener::bind((host, 0)).context("cannot listen for scrapes")?;
-            let (asked, ends) = (Asked::default(), targets.ends.clone());
-            targets.addresses.push(listener.local_addr()?.to_string());
-            targets.asked.push(asked.clone());
-            targets.threads.push(thread::spawn(move || {
-                for stream in listener.incoming() {
-                    if ends.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    let _ = stream.map(|stream| answer(stream, &asked));
-                }
-            }));
-        }
-        Ok(targets)
-    }
-
-    /// Which pods asked each target since then, one after the other.
-    fn asked_by(&self, since: Instant) -> Vec<Vec<IpAddr>> {
-        let by = |asked: &Asked| {
-            let asked = asked.lock().unwrap();
-            let by = asked.iter().filter(|(at, _)| *at >= since).map(|(_, by)| *by);
-            let mut by: Vec<IpAddr> = by.collect();
-            by.dedup();
-            by
-        };
-        self.asked.iter().map(by).collect()
-    }
-
-    /// No target was asked twice in an interval, or missed more than one.
-    fn judge(&self, since: Instant) {
-        for (asked, address) in self.asked.iter().zip(&self.addresses) {
-            let asked = asked.lock().unwrap();
-            let times: Vec<Instant> =
-                asked.iter().map(|(at, _)| *at).filter(|at| *at >= since).collect();
-            for pair in times.windows(2) {
-                let gap = pair[1].duration_since(pair[0]);
-                assert!(gap > INTERVAL - SLACK, "{address} was asked twice within {gap:?}");
-                assert!(gap < INTERVAL * 2 + SLACK, "{address} was not asked for {gap:?}");
-            }
-            let last = times.last().map_or(Duration::MAX, Instant::elapsed);
-            assert!(last < INTERVAL * 2 + SLACK, "{address} was not asked for {last:?}");
-        }
-    }
-}
-
-impl Drop for Targets {
-    fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
-        for address in &self.addresses {
-            // Wakes its thread.
-            let _ = TcpStream::connect(address);
-        }
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Notes the scrape and answers with one series.
-fn answer(mut stream: TcpStream, asked: &Asked) -> Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-    let by = stream.peer_addr()?.ip();
-    let mut head = Vec::new();
-    let mut some = [0; 1024];
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        let read = stream.read(&mut some)?;
-        ensure!(read > 0 && head.len() < 65_536, "no request");
-        head.extend_from_slice(&some[..read]);
-    }
-    asked.lock().unwrap_or_else(PoisonError::into_inner).push((Instant::now(), by));
-    let body = "# TYPE requests counter\nrequests_total 1\n";
-    write!(
-        stream,
-        "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\nconnection: close\r\n\
-         content-length: {}\r\n\r\n{body}",
-        body.len()
-    )?;
-    Ok(())
-}
+/// The edge pool that scrapes.
+pub(crate) const POOL: &str = "p-scraper";
 
 fn edges(targets: &Targets, pods: u32) -> Value {
     let jobs = json!([{"name": "numbers", "targets": targets.addresses,
@@ -131,9 +30,13 @@ fn edges(targets: &Targets, pods: u32) -> Value {
         "receivers": {"prometheus": {"jobs": jobs}}}])
 }
 
-/// Waits until so many pods have shares, and each a part of what it should.
-fn shared(cluster: &Cluster, namespace: &str, pods: usize) -> Result<()> {
-    let least = TARGETS / pods - 2;
+/// Waits until so many pods have shares of so many targets, and each a part of what it should.
+pub(crate) fn shared(
+    cluster: &Cluster,
+    namespace: &str,
+    (targets, pods): (usize, usize),
+) -> Result<()> {
+    let least = targets / pods - 2;
     wait::until("targets to be shared out", LIMIT, || {
         let selector = format!("millrace.dev/scrape-share-pool={POOL}");
         let maps = cluster.list(namespace, "configmaps", &selector)?;
@@ -145,7 +48,7 @@ fn shared(cluster: &Cluster, namespace: &str, pods: usize) -> Result<()> {
         }
         let all: usize = counts.values().sum();
         let even = counts.values().filter(|count| **count >= least).count();
-        ensure!(all == TARGETS && even == pods, "{counts:?}");
+        ensure!(all == targets && even == pods, "{counts:?}");
         let live = cluster.edge_pods(namespace, POOL)?.len();
         ensure!(live == pods, "{live} pods");
         Ok(())
@@ -160,7 +63,7 @@ fn shared(cluster: &Cluster, namespace: &str, pods: usize) -> Result<()> {
 fn a_pool_that_scrapes_is_scaled_from_one_pod_to_three_and_back() {
     let stack = Stack::open().unwrap();
     let cluster = Cluster::of(&stack).unwrap();
-    let targets = Targets::start(HOST_IP.into()).unwrap();
+    let targets = Targets::start(HOST_IP.into(), TARGETS).unwrap();
     let wish = Wish {
         signal: "metrics",
         gateways: Some(1),
@@ -170,11 +73,11 @@ fn a_pool_that_scrapes_is_scaled_from_one_pod_to_three_and_back() {
     let mut pipeline = Pipeline::apply(&stack, &cluster, "sharing", wish).unwrap();
     let namespace = pipeline.namespace.name.clone();
     pipeline.ready().unwrap();
-    shared(&cluster, &namespace, 1).unwrap();
+    shared(&cluster, &namespace, (TARGETS, 1)).unwrap();
     let begun = Instant::now();
     for pods in [3, 1] {
         pipeline.change(|wish| wish.edges = Some(edges(&targets, pods))).unwrap();
-        shared(&cluster, &namespace, pods as usize).unwrap();
+        shared(&cluster, &namespace, (TARGETS, pods as usize)).unwrap();
         let since = Instant::now();
         thread::sleep(STAYS);
         let by = targets.asked_by(since);

@@ -20,7 +20,9 @@ pub(crate) fn charts(stack: &Stack, loaded: &Loaded) -> Result<()> {
     let operator = chart("millrace");
     shell::said("helm", &stack.helm(["upgrade", "--install", "millrace-crds", &crds, "--wait"])?)?;
     let mut args = vec!["upgrade", "--install", "millrace", &operator, "--wait", "--timeout", "3m"];
-    args.extend(["--namespace", NAMESPACE, "--create-namespace", "--set-string"]);
+    args.extend(["--namespace", NAMESPACE, "--create-namespace"]);
+    // Pools may look for targets in their own namespace: nothing is watched before one does.
+    args.extend(["--set", "discovery.enabled=true", "--set-string"]);
     let digest = format!("podAnnotations.image-digest={}", loaded.operator_digest);
     args.push(&digest);
     shell::said("helm", &stack.helm(args)?)?;

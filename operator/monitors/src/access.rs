@@ -21,15 +21,14 @@ pub(crate) struct Draft {
     pub(crate) job: ScrapeJob,
     pub(crate) interval: Option<u32>,
     pub(crate) timeout: Option<u32>,
-    proxy_url: Option<HttpUrl>,
-    no_proxy: Vec<NoProxy>,
+    proxy: ProxyDraft,
 }
 
 impl Draft {
     /// The job, and times that it names. The fields of a proxy are joined.
     pub(crate) fn finish(self) -> (ScrapeJob, Option<u32>, Option<u32>) {
-        let Self { mut job, interval, timeout, proxy_url, no_proxy } = self;
-        job.proxy = proxy_url.map(|url| Proxy { url, basic_auth: None, no_proxy });
+        let Self { mut job, interval, timeout, proxy } = self;
+        job.proxy = proxy.whole();
         (job, interval, timeout)
     }
 }
@@ -37,6 +36,37 @@ impl Draft {
 /// Gives the draft of a job.
 pub(crate) trait HasDraft {
     fn draft(&mut self) -> &mut Draft;
+}
+
+/// What a proxy's settings are read from.
+#[derive(Default)]
+pub(crate) struct ProxyDraft {
+    url: Option<HttpUrl>,
+    no_proxy: Vec<NoProxy>,
+}
+
+impl ProxyDraft {
+    fn whole(self) -> Option<Proxy> {
+        let Self { url, no_proxy } = self;
+        url.map(|url| Proxy { url, basic_auth: None, no_proxy })
+    }
+}
+
+/// Gives the draft of a proxy.
+pub(crate) trait HasProxy {
+    fn proxy(&mut self) -> &mut ProxyDraft;
+}
+
+impl<T: HasDraft> HasProxy for T {
+    fn proxy(&mut self) -> &mut ProxyDraft {
+        &mut self.draft().proxy
+    }
+}
+
+impl HasProxy for OAuthDraft {
+    fn proxy(&mut self) -> &mut ProxyDraft {
+        &mut self.proxy
+    }
 }
 
 /// Fields that say who asks, wherever they stand.
@@ -70,7 +100,7 @@ pub(crate) const fn following<T: HasDraft>() -> [Field<T>; 3] {
 }
 
 /// Fields of a proxy.
-pub(crate) const fn proxy<T: HasDraft>() -> [Field<T>; 4] {
+pub(crate) const fn proxy<T: HasProxy>() -> [Field<T>; 4] {
     [
         read("proxyUrl", |r, to, at, it| {
             let url = r.parsed::<HttpUrl>(at, it);
@@ -79,13 +109,13 @@ pub(crate) const fn proxy<T: HasDraft>() -> [Field<T>; 4] {
             if url.as_ref().is_some_and(|url| !is_plain(url)) {
                 r.refuse(at, "write http://host:port: TLS to a proxy is not supported");
             }
-            to.draft().proxy_url = url;
+            to.proxy().url = url;
         }),
         read("noProxy", |r, to, at, it| {
             let text = r.text(at, it);
             for host in text.split(',').map(str::trim).filter(|host| !host.is_empty()) {
                 match host.parse() {
-                    Ok(host) => to.draft().no_proxy.push(host),
+                    Ok(host) => to.proxy().no_proxy.push(host),
                     Err(error) => r.refuse(at, format!("{error}")),
                 }
             }
@@ -172,6 +202,7 @@ pub(crate) struct OAuthDraft {
     scopes: Vec<String>,
     params: std::collections::BTreeMap<String, String>,
     tls: Option<HttpTls>,
+    proxy: ProxyDraft,
 }
 
 /// Fields of OAuth 2.0.
@@ -188,17 +219,16 @@ pub(crate) const OAUTH2: &[Field<OAuthDraft>] = &[
         }
     }),
     read("tlsConfig", |r, to, at, it| to.tls = Some(tls(r, at, it))),
-    refused("proxyUrl", "token servers are asked straight: leave it out"),
-    refused("noProxy", "token servers are asked straight: leave it out"),
-    refused("proxyFromEnvironment", "token servers are asked straight: leave it out"),
-    refused("proxyConnectHeader", "token servers are asked straight: leave it out"),
 ];
+
+/// Those of its proxy.
+pub(crate) const OAUTH2_PROXY: &[Field<OAuthDraft>] = &proxy();
 
 fn oauth2(reader: &mut Reader<'_>, at: &str, value: &Value) -> Option<OAuth2> {
     let before = reader.left_out();
     let mut draft = OAuthDraft::default();
-    reader.fields(at, value, &[OAUTH2], &mut draft);
-    let OAuthDraft { id, secret, url, scopes, params, tls } = draft;
+    reader.fields(at, value, &[OAUTH2, OAUTH2_PROXY], &mut draft);
+    let OAuthDraft { id, secret, url, scopes, params, tls, proxy } = draft;
     match (id, secret, url) {
         (Some(id), Some(client_secret_file), Some(token_url)) => Some(OAuth2 {
             client_id: None,
@@ -208,6 +238,7 @@ fn oauth2(reader: &mut Reader<'_>, at: &str, value: &Value) -> Option<OAuth2> {
             scopes,
             endpoint_params: params,
             tls,
+            proxy: proxy.whole(),
         }),
         _ => {
             if reader.left_out() == before {

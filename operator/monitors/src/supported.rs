@@ -30,7 +30,7 @@ pub fn supported() -> Vec<Supported> {
     put(&mut all, service, &format!("{at}.tlsConfig"), &[access::TLS]);
     put(&mut all, service, &format!("{at}.authorization"), &[access::AUTHORIZATION]);
     put(&mut all, service, &format!("{at}.basicAuth"), &[access::BASIC_AUTH]);
-    put(&mut all, service, &format!("{at}.oauth2"), &[access::OAUTH2]);
+    put(&mut all, service, &format!("{at}.oauth2"), &[access::OAUTH2, access::OAUTH2_PROXY]);
     put(&mut all, service, &format!("{at}.relabelings[]"), &[rules::RULE]);
     let pod = MonitorKind::PodMonitor;
     put(&mut all, pod, "spec", &[by_labels::SPEC, by_labels::POD_SPEC, by_labels::LIMITS]);

@@ -142,7 +142,7 @@ fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJo
             None => None,
         },
         oauth2: token.as_ref().map(|it| oauth2(name, it, uses)).transpose()?,
-        proxy: way.as_ref().map(|it| proxy(name, it, uses)).transpose()?,
+        proxy: way.as_ref().map(|it| proxy((name, "proxy"), it, uses)).transpose()?,
         follow_redirects: *follow_redirects,
         labels: labels.clone(),
         honor_labels: *honor_labels,
@@ -269,6 +269,7 @@ fn oauth2(
         scopes,
         endpoint_params,
         tls: encryption,
+        proxy: way,
     } = spec;
     Ok(config::OAuth2 {
         client_id: None,
@@ -278,18 +279,19 @@ fn oauth2(
         scopes: scopes.clone(),
         endpoint_params: BTreeMap::clone(endpoint_params),
         tls: encryption.as_ref().map(|it| tls(it, uses)).transpose()?,
+        proxy: way.as_ref().map(|it| proxy((job, "oauth2.proxy"), it, uses)).transpose()?,
     })
 }
 
 fn proxy(
-    job: &str,
+    (job, field): (&str, &str),
     spec: &crds::ScrapeProxy,
     uses: &mut SecretUses,
 ) -> Result<config::Proxy, Invalid> {
     let crds::ScrapeProxy { url, credentials_secret_ref: user, no_proxy } = spec;
-    let no_proxy = no_proxy.iter().map(|host| checked(job, "proxy.noProxy", host));
+    let no_proxy = no_proxy.iter().map(|host| checked(job, &format!("{field}.noProxy"), host));
     Ok(config::Proxy {
-        url: checked(job, "proxy.url", url)?,
+        url: checked(job, &format!("{field}.url"), url)?,
         basic_auth: user.as_ref().map(|user| password(user, uses)).transpose()?,
         no_proxy: no_proxy.collect::<Result<_, _>>()?,
     })

@@ -1,7 +1,8 @@
 //! Passwords sent in plaintext: reported by a condition and an event, not refused. Pure.
 
 use millrace_crds::v1alpha1::{
-    ClickHouseTarget, KafkaConnection, PrometheusReceiver, SaslMechanism, ScrapeJob, ScrapeScheme,
+    ClickHouseTarget, KafkaConnection, PrometheusReceiver, SaslMechanism, ScrapeJob, ScrapeProxy,
+    ScrapeScheme,
 };
 use millrace_crds::{ConditionType, Reason};
 
@@ -44,14 +45,18 @@ fn to_clickhouse(target: &ClickHouseTarget) -> Option<&'static str> {
 fn to_targets(receiver: &PrometheusReceiver) -> Option<String> {
     let exposed = |job: &ScrapeJob| {
         let (is_http, oauth2) = (job.scheme == ScrapeScheme::Http, job.oauth2.as_ref());
+        let token_proxy = oauth2.and_then(|oauth2| oauth2.proxy.as_ref());
+        let has_password = |proxy: &ScrapeProxy| proxy.credentials_secret_ref.is_some();
         if oauth2.is_some_and(|oauth2| oauth2.token_url.starts_with("http://")) {
             Some("oauth2.tokenUrl with http:// is sent the client's secret: use https://")
         } else if is_http && (job.authorization.is_some() || oauth2.is_some()) {
             Some("targets with scheme http are sent a token as it is: use https")
         } else if is_http && job.basic_auth.is_some() {
             Some("targets with scheme http are sent the password as it is: use https")
-        } else if job.proxy.as_ref().is_some_and(|proxy| proxy.credentials_secret_ref.is_some()) {
+        } else if job.proxy.as_ref().is_some_and(has_password) {
             Some("proxy.credentialsSecretRef: the password goes to the proxy as it is")
+        } else if token_proxy.is_some_and(has_password) {
+            Some("oauth2.proxy.credentialsSecretRef: the password goes to the proxy as it is")
         } else {
             None
         }

@@ -91,6 +91,7 @@ impl Judge<'_> {
             scopes,
             endpoint_params,
             tls,
+            proxy,
         } = oauth2;
         if client_id.is_some() == client_id_file.is_some() {
             self.say(field, "write clientId or clientIdFile, and not both");
@@ -117,6 +118,9 @@ impl Judge<'_> {
         }
         if let Some(tls) = tls {
             self.http_tls(&format!("{field}.tls"), tls);
+        }
+        if let Some(proxy) = proxy {
+            self.proxy(&format!("{field}.proxy"), proxy);
         }
     }
 

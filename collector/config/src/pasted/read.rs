@@ -19,6 +19,19 @@ const UNITS: [(&str, u64); 7] = [
     ("y", 31_536_000_000),
 ];
 
+/// Units of sizes and their powers of two, in either spelling; bytes last, since all end so.
+const SIZES: [(&str, u32); 9] = [
+    ("KiB", 10),
+    ("MiB", 20),
+    ("GiB", 30),
+    ("TiB", 40),
+    ("KB", 10),
+    ("MB", 20),
+    ("GB", 30),
+    ("TB", 40),
+    ("B", 0),
+];
+
 /// Reads values, and collects what is wrong.
 pub(super) struct Reader {
     lines: Lines,
@@ -140,6 +153,16 @@ impl Reader {
         self.parsed(at, value).filter(|limit| *limit > 0)
     }
 
+    /// A size with its unit. 0 needs none.
+    pub(super) fn bytes(&mut self, at: &str, value: &Value) -> Option<u64> {
+        let text = self.text(at, value);
+        let bytes = bytes(&text);
+        if bytes.is_none() {
+            self.refuse(at, "write a whole number and its unit, as in 512MB");
+        }
+        bytes
+    }
+
     /// A time in whole seconds.
     pub(super) fn seconds(&mut self, at: &str, value: &Value) -> Option<u32> {
         let text = self.text(at, value);
@@ -151,6 +174,17 @@ impl Reader {
         }
         seconds
     }
+}
+
+/// A size such as `512MB`, of which a thousand are 1,024.
+fn bytes(text: &str) -> Option<u64> {
+    if text == "0" {
+        return Some(0);
+    }
+    let (digits, power) = SIZES
+        .iter()
+        .find_map(|(unit, power)| text.strip_suffix(unit).map(|digits| (digits, *power)))?;
+    digits.parse::<u64>().ok()?.checked_mul(1 << power)
 }
 
 /// A time such as `1m30s`.

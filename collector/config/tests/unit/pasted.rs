@@ -24,7 +24,10 @@ scrape_configs:
     honor_labels: true
     params: {module: [http_2xx]}
     sample_limit: 5000
+    body_size_limit: 10MB
     bearer_token_file: /run/token
+    proxy_url: http://proxy.infra:3128
+    no_proxy: '10.0.0.0/8, c'
     tls_config: {ca_file: /run/ca.pem, insecure_skip_verify: true}
     static_configs:
       - {targets: ['c:1'], labels: {env: 'a$b'}}
@@ -42,11 +45,36 @@ scrape_configs:
     assert!(apps.honor_labels && apps.scheme == Scheme::Https && apps.limits.samples == 5000);
     assert!(apps.authorization.is_some() && apps.tls.as_ref().unwrap().insecure_skip_verify);
     assert_eq!(apps.params["module"], ["http_2xx"]);
+    assert_eq!(apps.limits.body_bytes, ByteSize::mib(10));
+    let proxy = apps.proxy.as_ref().unwrap();
+    assert_eq!((proxy.url.authority().as_str(), proxy.no_proxy.len()), ("proxy.infra:3128", 2));
     assert!(apps.labels.is_empty(), "not all targets have them: rules set them");
     let set = &apps.relabel[0];
     assert_eq!((set.regex.as_str(), set.replacement.as_str()), ("c:1", "a$$b"));
     assert_eq!((apps.relabel[1].regex.as_str(), apps.relabel.len()), ("5", 2));
     assert_eq!(escaped("[::1]:2.a"), r"\[::1\]:2\.a");
+}
+
+/// A job whose targets want a token, from a server behind a proxy.
+#[test]
+fn a_pasted_job_may_ask_for_tokens() {
+    let text = r"
+- job_name: a
+  body_size_limit: 0
+  oauth2:
+    client_id: me
+    client_secret_file: /run/secret
+    token_url: https://sso.infra/token
+    scopes: [read]
+    endpoint_params: {audience: x}
+    tls_config: {ca_file: /run/ca.pem}
+    proxy_url: http://proxy.infra:3128
+";
+    let jobs = jobs(text).unwrap();
+    let oauth2 = jobs[0].oauth2.as_ref().unwrap();
+    assert_eq!((oauth2.client_id.as_deref(), oauth2.scopes.len()), (Some("me"), 1));
+    assert!(oauth2.tls.is_some() && oauth2.proxy.is_some() && jobs[0].proxy.is_none());
+    assert_eq!(jobs[0].limits, ScrapeJob::default().limits);
 }
 
 /// The list alone, with a short interval: the time-out is no longer.
@@ -89,6 +117,14 @@ fn what_is_not_supported_is_named_by_line() {
             "- static_configs:\n  - targets:\n    - localhost\n",
             "line 3: [0].static_configs[0].targets[0]: `localhost` is not a target: write \
              host:port without a scheme or path, as in node-exporter.monitoring:9100",
+        ),
+        (
+            "- job_name: a\n  oauth2: {client_id: a, client_secret: s, token_url: 'https://t/'}\n",
+            "line 2: [0].oauth2.client_secret: a secret must be in a file: write client_secret_file",
+        ),
+        (
+            "- job_name: a\n  body_size_limit: 10\n",
+            "line 2: [0].body_size_limit: write a whole number and its unit, as in 512MB",
         ),
         ("{}", "it has no job: paste scrape_configs, or its list"),
     ] {

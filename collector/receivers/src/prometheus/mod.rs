@@ -10,8 +10,8 @@
 //! is room and few are kept. Redirects are not followed unless
 //! the settings say so. A target with a loopback or link-local address is refused, unless the
 //! settings allow it: the address is checked after the name was resolved, and that address is
-//! connected to. At most [`LOOKUPS_MAX`] names are resolved at once. What is held is reserved in
-//! the process's budget.
+//! connected to. At most [`LOOKUPS_MAX`] names are resolved at once, and [`SLOW_LOOKUPS_MAX`] more
+//! that the name server doesn't answer. What is held is reserved in the process's budget.
 
 mod board;
 mod buffers;
@@ -47,8 +47,8 @@ pub use board::{
     Board, DroppedCounts, ERROR_CHARACTERS_MAX, JobView, LISTS_MAX, LastScrape, ListView,
     TargetState, TargetView, TargetsView,
 };
-pub use connect::LOOKUPS_MAX;
 use connect::{Connector, Network};
+pub use connect::{HostNames, LOOKUPS_MAX, SLOW_LOOKUPS_MAX};
 pub use report::{EntryReport, ShareReport, ShareView};
 
 use discovery::files::Files;
@@ -89,6 +89,8 @@ pub struct Parts {
     pub board: Board,
     /// Where jobs and targets come from, if not from the settings.
     pub share: Option<Shares>,
+    /// Who knows the addresses of names.
+    pub hosts: HostNames,
 }
 
 /// A receiver that could not start.
@@ -150,7 +152,7 @@ enum Reader {
 /// # Errors
 /// When metrics have nowhere to go, or the budget is too small.
 pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
-    let Parts { settings, budget, drain, telemetry, publisher, board, share } = parts;
+    let Parts { settings, budget, drain, telemetry, publisher, board, share, hosts } = parts;
     let PrometheusReceiver { jobs, allow_local_addresses, .. } = settings;
     if !publisher.takes(Signal::Metrics) {
         return Err(StartError::Unconfigured);
@@ -160,7 +162,7 @@ pub fn start(parts: Parts) -> Result<Prometheus, StartError> {
         return Err(StartError::SmallBudget { budget_bytes, needed_bytes: SCRAPE_BYTES });
     }
     let metrics = ScrapeMetrics::register(&telemetry)?;
-    let network = Network::new(allow_local_addresses);
+    let network = Network::new(allow_local_addresses, hosts);
     let way = Way { budget, telemetry, publisher };
     let shared = Shared { way, metrics, drain, spare: Arc::default() };
     if let Some(shares) = share {

@@ -1,8 +1,12 @@
 //! Many targets that answer in every bad way at once, beside many that answer well.
 
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use millrace_config::{ByteSize, ScrapeJob, TargetAddress};
+use millrace_receivers::prometheus::{HostNames, LOOKUPS_MAX, SLOW_LOOKUPS_MAX};
 
 use crate::gzip;
 use crate::rig::{Answer, PATIENCE, Rig, Target, job};
@@ -16,6 +20,8 @@ const SCRAPES: usize = 5;
 /// What 210 targets need at once: 96 KiB each while they are asked, 20 MiB, and what is read of
 /// those that answer.
 const BUDGET_BYTES: u64 = 32 << 20;
+/// Threads of look-ups.
+const THREADS_MAX: usize = LOOKUPS_MAX + SLOW_LOOKUPS_MAX;
 /// Endless bodies end here.
 const BODY_KIB: u64 = 256;
 
@@ -121,15 +127,7 @@ async fn bad_targets_of_every_kind_make_no_good_one_late() {
         assert!(Instant::now() < deadline, "some targets are not asked");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let ends = Instant::now();
-    let mut late = Duration::ZERO;
-    for target in &good {
-        let began = target.scrapes().began;
-        let gaps = began.windows(2).map(|pair| pair[1] - pair[0]);
-        let open = began.last().map(|last| ends.saturating_duration_since(*last));
-        let longest = gaps.chain(open).max().unwrap();
-        late = late.max(longest.saturating_sub(INTERVAL));
-    }
+    let late = latest(&good, INTERVAL);
     println!("the latest scrape is {late:?} late; the budget's peak is {peak_bytes} bytes");
     assert!(late < INTERVAL, "a good target was asked {late:?} late");
     assert!(peak_bytes <= BUDGET_BYTES);
@@ -146,6 +144,128 @@ async fn bad_targets_of_every_kind_make_no_good_one_late() {
         let ups = came.iter().filter(|point| point.name == "up" && point.instance == *name);
         let ups: Vec<f64> = ups.map(|point| point.value).collect();
         assert!(ups.len() >= SCRAPES - 1 && ups.iter().all(|up| *up == 1.0), "{name}: {ups:?}");
+    }
+    rig.stop().await;
+}
+
+/// How much later than its interval the latest of all scrapes came, or would come.
+pub(crate) fn latest<'a>(
+    targets: impl IntoIterator<Item = &'a Target>,
+    interval: Duration,
+) -> Duration {
+    let ends = Instant::now();
+    let late = targets.into_iter().map(|target| {
+        let began = target.scrapes().began;
+        let gaps = began.windows(2).map(|pair| pair[1] - pair[0]);
+        let open = began.last().map(|last| ends.saturating_duration_since(*last));
+        gaps.chain(open).max().unwrap().saturating_sub(interval)
+    });
+    late.max().unwrap_or_default()
+}
+
+/// A name server that knows names that begin with `good`, and says nothing of others, as soon as it
+/// hangs nothing at all; as a resolver it then blocks its caller.
+#[derive(Default)]
+struct NameServer {
+    state: Mutex<NameServerState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct NameServerState {
+    hangs: bool,
+    is_over: bool,
+    asked: usize,
+    open: usize,
+    most: usize,
+}
+
+impl NameServer {
+    fn find(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
+        let mut state = self.state.lock().unwrap();
+        state.asked += 1;
+        if name.starts_with("good") && !state.hangs {
+            return Ok(vec!["127.0.0.1:0".parse().unwrap()]);
+        }
+        state.open += 1;
+        state.most = state.most.max(state.open);
+        let mut state = self.changed.wait_while(state, |state| !state.is_over).unwrap();
+        state.open -= 1;
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    fn set(&self, change: impl FnOnce(&mut NameServerState)) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_all();
+    }
+}
+
+/// Its threads end when this is dropped.
+struct Over(Arc<NameServer>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.set(|state| state.is_over = true);
+    }
+}
+
+/// Scenario: 100 targets by names of their own, whose connections close after each answer, so that
+/// each scrape asks for the name; beside 100 names of which the name server says nothing; then it
+/// says nothing of any name. Guarantee: no scrape of the former fails, and none comes over an
+/// interval late; the latter are down at each of their scrapes; look-ups take no more threads than
+/// they may.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_server_that_hangs_makes_no_good_target_late() {
+    let server = Arc::new(NameServer::default());
+    let _over = Over(Arc::clone(&server));
+    let mut good = Vec::new();
+    for number in 0..GOOD {
+        good.push(Target::new(Answer::text(&format!("number {number}\n"))).await);
+    }
+    let name = |(number, target): (usize, &Target)| {
+        format!("good-{number}.test:{}", target.address.port())
+    };
+    let names: Vec<String> = good.iter().enumerate().map(name).collect();
+    let unknown: Vec<String> = (0..GOOD).map(|number| format!("other-{number}.test:80")).collect();
+    let address = |name: &String| TargetAddress::new(name.clone()).unwrap();
+    let scraped = ScrapeJob {
+        targets: names.iter().chain(&unknown).map(address).collect(),
+        interval_seconds: 2,
+        timeout_seconds: 2,
+        ..job("names", &[])
+    };
+    let own = Arc::clone(&server);
+    let hosts = HostNames::new(move |name| own.find(name));
+    let rig = Rig::with_names(vec![scraped], BUDGET_BYTES, hosts);
+    for scrapes in [SCRAPES, 2 * SCRAPES] {
+        rig.until(|_| good.iter().all(|target| target.scrapes().began.len() >= scrapes)).await;
+        let late = latest(&good, INTERVAL);
+        println!("the latest scrape is {late:?} late");
+        assert!(late < INTERVAL, "a target was asked {late:?} late");
+        server.set(|state| state.hangs = true);
+    }
+    let ups = |name: &String| -> Vec<f64> {
+        let came = rig.came();
+        let ups = came.iter().filter(|point| point.name == "up" && point.instance == *name);
+        ups.map(|point| point.value).collect()
+    };
+    for name in &names {
+        let ups = ups(name);
+        assert!(ups.len() >= SCRAPES && ups.iter().all(|up| *up == 1.0), "{name}: {ups:?}");
+    }
+    for name in &unknown {
+        let ups = ups(name);
+        assert!(ups.len() >= SCRAPES && ups.iter().all(|up| *up == 0.0), "{name}: {ups:?}");
+    }
+    {
+        let state = server.state.lock().unwrap();
+        assert!(state.asked >= GOOD * SCRAPES, "{} look-ups", state.asked);
+        assert!(
+            state.open >= GOOD && state.most <= THREADS_MAX,
+            "{} of {}",
+            state.open,
+            state.most
+        );
     }
     rig.stop().await;
 }

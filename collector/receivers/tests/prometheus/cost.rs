@@ -13,7 +13,7 @@ use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{Delivered, Delivery, Publish, Refused, Request};
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_receivers::prometheus::{Board, Parts, start};
+use millrace_receivers::prometheus::{Board, HostNames, Parts, start};
 use millrace_wire::Signal;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
@@ -191,6 +191,7 @@ fn measure(folder: &tempfile::TempDir, lines: usize, keeps: bool, is_https: bool
         publisher: Arc::new(Void),
         board: board.clone(),
         share: None,
+        hosts: HostNames::of_system(),
     };
     let scraper = start(parts).unwrap();
     let running = client.spawn(scraper.run());

@@ -11,6 +11,7 @@
 mod chaos;
 mod cost;
 mod discovery;
+mod killed;
 mod rig;
 mod share;
 

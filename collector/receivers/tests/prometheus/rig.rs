@@ -11,7 +11,7 @@ use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{Delivered, Delivery, Publish, Refused, Request};
 use millrace_pipeline::share::Shares;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_receivers::prometheus::{Board, Parts, StartError, start};
+use millrace_receivers::prometheus::{Board, HostNames, Parts, StartError, start};
 use millrace_wire::Signal;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -337,7 +337,18 @@ impl Rig {
     ) -> Result<Self, StartError> {
         let settings =
             PrometheusReceiver { jobs, allow_local_addresses, ..PrometheusReceiver::default() };
-        Self::of(settings, None, (budget_bytes, PATIENCE))
+        let room = (budget_bytes, PATIENCE);
+        Self::of(settings, None, room, HostNames::of_system())
+    }
+
+    /// A receiver that knows names by what it is told.
+    pub(crate) fn with_names(jobs: Vec<ScrapeJob>, budget_bytes: u64, hosts: HostNames) -> Self {
+        let settings = PrometheusReceiver {
+            jobs,
+            allow_local_addresses: true,
+            ..PrometheusReceiver::default()
+        };
+        Self::of(settings, None, (budget_bytes, PATIENCE), hosts).unwrap()
     }
 
     /// A receiver whose targets come from a share, in a process that may drain for so long.
@@ -347,13 +358,15 @@ impl Rig {
             allow_local_addresses: true,
             ..PrometheusReceiver::default()
         };
-        Self::of(settings, Some(shares), (64 << 20, drain_time)).unwrap()
+        let room = (64 << 20, drain_time);
+        Self::of(settings, Some(shares), room, HostNames::of_system()).unwrap()
     }
 
     fn of(
         settings: PrometheusReceiver,
         share: Option<Shares>,
         (budget_bytes, drain_time): (u64, Duration),
+        hosts: HostNames,
     ) -> Result<Self, StartError> {
         let budget = Budget::new(budget_bytes);
         let telemetry = Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap());
@@ -368,6 +381,7 @@ impl Rig {
             publisher: Arc::clone(&publisher) as _,
             board: board.clone(),
             share,
+            hosts,
         })?;
         let running = Some(tokio::spawn(prometheus.run()));
         Ok(Self { publisher, telemetry, budget, drain, board, running })
@@ -410,6 +424,13 @@ impl Rig {
     /// Whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.running.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// Ends it in the middle of whatever it does.
+    pub(crate) async fn kill(mut self) {
+        let running = self.running.take().unwrap();
+        running.abort();
+        assert!(running.await.unwrap_err().is_cancelled());
     }
 
     /// Drains in order. Everything is given back.

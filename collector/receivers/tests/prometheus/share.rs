@@ -15,13 +15,13 @@ use tokio::sync::watch;
 use crate::rig::{Answer, PATIENCE, Rig, Target};
 
 /// A pod: its receiver, and where its document is told.
-struct Pod {
+pub(crate) struct Pod {
     rig: Rig,
     told: watch::Sender<Told>,
 }
 
 impl Pod {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::draining_for(PATIENCE)
     }
 
@@ -34,7 +34,21 @@ impl Pod {
         self.told.send_modify(|told| told.share = Some(Arc::new(share)));
     }
 
-    fn report(&self) -> ShareReport {
+    /// Gives it while the test goes on.
+    pub(crate) fn give_after(&self, share: Share, time: Duration) {
+        let told = self.told.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            told.send_modify(|told| told.share = Some(Arc::new(share)));
+        });
+    }
+
+    /// Ends it as a kill does: in the middle of whatever it does.
+    pub(crate) async fn kill(self) {
+        self.rig.kill().await;
+    }
+
+    pub(crate) fn report(&self) -> ShareReport {
         self.rig.board.share().unwrap_or_default()
     }
 
@@ -65,7 +79,7 @@ impl Pod {
     }
 
     /// Takes all targets away, then drains in order.
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         let version = self.told.borrow().share.as_ref().map_or(0, |share| share.version) + 1;
         self.give(Share { version, ..Share::default() });
         self.until_version(version).await;

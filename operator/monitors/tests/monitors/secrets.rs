@@ -19,6 +19,8 @@ const SPEC: &str = r#"
           clientId: {configMap: {name: client, key: id}}
           clientSecret: {name: client, key: secret}
           tokenUrl: https://sso.infra/token
+          proxyUrl: http://proxy.infra:3128
+          noProxy: 10.0.0.0/8, sso.infra
       - port: http
         basicAuth: {username: {name: user, key: u}, password: {name: user, key: p}}
       - port: http
@@ -43,6 +45,12 @@ fn keys_become_files_and_lie_in_the_monitors_namespace() {
     for name in names {
         assert!(told.contains(&format!("\"{SECRETS_FOLDER}/{name}\"")), "{name}");
     }
+    let oauth2 = scraped.jobs["serviceMonitor/shop/m/0"].oauth2.as_ref().unwrap();
+    let proxy = oauth2.proxy.as_ref().unwrap();
+    assert_eq!(
+        (proxy.url.to_string().as_str(), proxy.no_proxy.len()),
+        ("http://proxy.infra:3128/", 2)
+    );
     let header = scraped.jobs["serviceMonitor/shop/m/2"].authorization.as_ref().unwrap();
     assert_eq!(header.r#type, "Token");
 }

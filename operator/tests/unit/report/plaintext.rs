@@ -67,6 +67,11 @@ fn credentials_that_targets_are_sent_are_told() {
     };
     let user = json!({"credentialsSecretRef": {"name": "s"}});
     let tokens = |url: &str| json!({"clientSecretRef": {"name": "s"}, "tokenUrl": url});
+    let through = |url: &str| {
+        let mut tokens = tokens(url);
+        tokens["proxy"] = json!({"url": "http://p:1", "credentialsSecretRef": {"name": "s"}});
+        tokens
+    };
     for (job, said) in [
         (json!({}), None),
         (json!({"authorization": user}), Some("a token as it is")),
@@ -75,6 +80,7 @@ fn credentials_that_targets_are_sent_are_told() {
         (json!({"oauth2": tokens("https://t/"), "scheme": "https"}), None),
         (json!({"oauth2": tokens("https://t/")}), Some("a token as it is")),
         (json!({"oauth2": tokens("http://t/"), "scheme": "https"}), Some("oauth2.tokenUrl")),
+        (json!({"oauth2": through("https://t/"), "scheme": "https"}), Some("oauth2.proxy")),
         (json!({"proxy": {"url": "http://p:1"}}), None),
         (
             json!({"proxy": {"url": "http://p:1", "credentialsSecretRef": {"name": "s"}}}),

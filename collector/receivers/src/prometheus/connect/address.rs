@@ -4,19 +4,16 @@
 //! else a moment later changes nothing.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 
 use super::fault::ConnectError;
 use super::kept::KEPT_MAX;
+use super::names::{HostNames, Lookups};
 use super::tls::Roots;
-
-/// Most names that are resolved at once: each takes a thread until the resolver answers.
-pub const LOOKUPS_MAX: usize = 32;
 
 /// Most addresses of a name that are tried.
 const TRIES_MAX: usize = 8;
@@ -24,7 +21,7 @@ const TRIES_MAX: usize = 8;
 /// What all connections of the process share.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Network {
-    lookups: Arc<Semaphore>,
+    lookups: Lookups,
     pub(super) roots: Arc<Roots>,
     /// For connections that are kept.
     pub(super) kept: Arc<Semaphore>,
@@ -32,8 +29,8 @@ pub(in super::super) struct Network {
 }
 
 impl Network {
-    pub(in super::super) fn new(allows_local: bool) -> Self {
-        let lookups = Arc::new(Semaphore::new(LOOKUPS_MAX));
+    pub(in super::super) fn new(allows_local: bool, hosts: HostNames) -> Self {
+        let lookups = Lookups::new(hosts);
         let kept = Arc::new(Semaphore::new(KEPT_MAX));
         Self { lookups, roots: Arc::default(), kept, allows_local }
     }
@@ -71,18 +68,17 @@ impl Network {
         if let Ok(address) = host.parse::<IpAddr>() {
             return self.allowed(host, vec![SocketAddr::new(address, port)]);
         }
-        let told = |source| ConnectError::Resolve { host: host.to_owned(), source };
-        let closed = |_| told(io::ErrorKind::Interrupted.into());
-        let permit = Arc::clone(&self.lookups).acquire_owned().await.map_err(closed)?;
-        let name = host.to_owned();
-        // The permit is the thread's: a resolver that hangs holds it longer than the scrape lasts.
-        let found = spawn_blocking(move || {
-            let found = (name.as_str(), port).to_socket_addrs().map(Vec::from_iter);
-            drop(permit);
-            found
-        });
-        let found = found.await.unwrap_or_else(|ended| Err(ended.into()));
-        self.allowed(host, found.map_err(told)?)
+        let found = self.lookups.find(host).await;
+        let found = found
+            .map_err(|source| ConnectError::Resolve { host: host.to_owned(), source })?
+            .iter()
+            .map(|address| {
+                let mut address = *address;
+                address.set_port(port);
+                address
+            })
+            .collect();
+        self.allowed(host, found)
     }
 
     fn allowed(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ConnectError> {
@@ -97,7 +93,8 @@ impl Network {
 }
 
 fn nowhere(host: &str) -> ConnectError {
-    ConnectError::Resolve { host: host.to_owned(), source: io::ErrorKind::NotFound.into() }
+    let source = Arc::new(io::ErrorKind::NotFound.into());
+    ConnectError::Resolve { host: host.to_owned(), source }
 }
 
 /// Services of clouds for the machine alone, outside the link-local ranges: Alibaba's and Azure's.

@@ -13,7 +13,7 @@ use super::REDIRECTS_MAX;
 #[derive(Debug, thiserror::Error)]
 pub(in super::super) enum ConnectError {
     #[error("the name {host} can't be resolved: {source}")]
-    Resolve { host: String, source: io::Error },
+    Resolve { host: String, source: Arc<io::Error> },
     #[error(
         "the address {address} of {host} is a loopback, link-local or unusable one: name another \
          host, or set receivers.prometheus.allowLocalAddresses"

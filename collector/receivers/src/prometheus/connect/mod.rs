@@ -17,6 +17,7 @@ mod files;
 mod kept;
 mod link;
 mod login;
+mod names;
 mod oauth2;
 mod proxy;
 mod tls;
@@ -31,12 +32,12 @@ use hyper::body::Incoming;
 use millrace_config::{HttpAccess, HttpUrl, Scheme};
 use tokio::sync::Semaphore;
 
-pub use address::LOOKUPS_MAX;
 pub(super) use address::Network;
 pub(super) use fault::ConnectError;
 pub(super) use kept::{KEPT_BYTES, Kept};
 use link::{Dialer, Link};
 use login::Login;
+pub use names::{HostNames, LOOKUPS_MAX, SLOW_LOOKUPS_MAX};
 
 /// Most redirects that a request follows.
 pub(super) const REDIRECTS_MAX: usize = 10;

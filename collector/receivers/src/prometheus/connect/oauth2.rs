@@ -1,5 +1,6 @@
 //! Tokens by OAuth 2.0's client credentials (RFC 6749, 4.4): asked for once at a time, kept until
-//! shortly before they expire. The server is asked straight, never through the job's proxy.
+//! shortly before they expire. The server is asked through a proxy of its own, if there is one,
+//! never through the job's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,8 +79,16 @@ enum Outcome {
 
 impl Tokens {
     pub(super) fn new(settings: &OAuth2, network: &Network) -> Self {
-        let OAuth2 { client_id_file, client_secret_file, scopes, endpoint_params, tls, .. } =
-            settings;
+        let OAuth2 {
+            client_id: _,
+            client_id_file,
+            client_secret_file,
+            token_url: _,
+            scopes,
+            endpoint_params,
+            tls,
+            proxy,
+        } = settings;
         let mut form = "grant_type=client_credentials".to_owned();
         if !scopes.is_empty() {
             push_field(&mut form, "scope", &scopes.join(" "));
@@ -89,7 +98,7 @@ impl Tokens {
         }
         let files = client_id_file.iter().chain([client_secret_file]).cloned().collect();
         Self {
-            dialer: Dialer::new(network, tls.as_ref(), None),
+            dialer: Dialer::new(network, tls.as_ref(), proxy.as_ref()),
             settings: settings.clone(),
             form,
             client: Watched::new(files, OnFault::Fail),

@@ -69,7 +69,7 @@ async fn a_password_is_sent() {
     }
 }
 
-fn oauth2(files: &Files, tokens: &Server) -> HttpAccess {
+pub(super) fn oauth2(files: &Files, tokens: &Server) -> HttpAccess {
     let oauth2 = Some(OAuth2 {
         client_id: Some("me".into()),
         client_id_file: None,
@@ -78,6 +78,7 @@ fn oauth2(files: &Files, tokens: &Server) -> HttpAccess {
         scopes: vec!["a".into(), "b c".into()],
         endpoint_params: BTreeMap::from([("audience".into(), "x&y".into())]),
         tls: None,
+        proxy: None,
     });
     HttpAccess { oauth2, ..HttpAccess::default() }
 }

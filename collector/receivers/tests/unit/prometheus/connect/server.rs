@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use super::super::{Connector, Kept, Network};
+use super::super::{Connector, HostNames, Kept, Network};
 
 /// Longer than any wait here should take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -257,7 +257,7 @@ impl Files {
 }
 
 pub(super) fn connector(access: &HttpAccess) -> Connector {
-    Connector::new(access, &Network::new(true))
+    Connector::new(access, &Network::new(true, HostNames::of_system()))
 }
 
 /// One request, by a connection that is kept.

@@ -4,7 +4,8 @@ use millrace_config::{Authorization, BasicAuth, HttpAccess, HttpTls, NoProxy, Pr
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::super::{Connector, Network, REDIRECTS_MAX};
+use super::super::{Connector, HostNames, Network, REDIRECTS_MAX};
+use super::authorization::oauth2;
 use super::server::{Authority, Files, Server, connector, get, ok, redirect, status};
 
 /// A proxy that connects to whatever it is asked for, if who asks says `me:pass`. Its address, and
@@ -157,28 +158,52 @@ async fn a_certificate_is_not_shown_to_another_server() {
     assert_eq!((server.asked().len(), other.asked().len()), (1, 0));
 }
 
+/// Scenario: a token server over https that is asked through a proxy with a password, for a target
+/// that is asked straight; then without the password. Guarantee: the proxy connects to the token
+/// server alone; what it refuses is told.
+#[tokio::test]
+async fn a_token_may_be_asked_for_through_a_proxy() {
+    let (files, ours) = (Files::new(), Authority::new());
+    let token = r#"{"access_token":"t1","token_type":"Bearer"}"#;
+    let tokens = Server::with(&ours.sign("localhost"), move |_| ok(token)).await;
+    let target = Server::new(|_| ok("a 1\n")).await;
+    let (port, mut asked) = tunnels().await;
+    let basic = BasicAuth {
+        username: Some("me".into()),
+        username_file: None,
+        password_file: Some(files.write("password", "pass")),
+    };
+    let mut access = oauth2(&files, &tokens);
+    let settings = access.oauth2.as_mut().unwrap();
+    settings.tls = Some(files.trust(&ours));
+    settings.proxy = through(port, Some(basic), &[]);
+    assert_eq!(get(&connector(&access), &target.url("/")).await.unwrap(), "a 1\n");
+    assert!(target.asked()[0].contains("authorization: Bearer t1\r\n"), "{:?}", target.asked());
+    assert!(tokens.asked()[0].starts_with("POST /token HTTP/1.1\r\n"), "{:?}", tokens.asked());
+    let head = asked.recv().await.unwrap();
+    assert!(head.starts_with(&format!("CONNECT localhost:{} ", tokens.address.port())), "{head}");
+    assert!(asked.try_recv().is_err(), "the target is asked straight");
+    access.oauth2.as_mut().unwrap().proxy = through(port, None, &[]);
+    let error = get(&connector(&access), &target.url("/")).await.unwrap_err();
+    assert!(error.contains("no token from") && error.contains("407"), "{error}");
+}
+
 /// Scenario: local addresses as target, by name, behind a redirect, as proxy, as token server, as
 /// target of a proxy. Guarantee: each is refused before anything is sent to it.
 #[tokio::test]
 async fn local_addresses_are_refused_everywhere() {
     let (files, server) = (Files::new(), Server::new(|_| ok("a 1\n")).await);
-    let strict = |access: &HttpAccess| Connector::new(access, &Network::new(false));
+    let network = Network::new(false, HostNames::of_system());
+    let strict = |access: &HttpAccess| Connector::new(access, &network);
     let port = server.address.port();
     let far = "http://10.255.255.1:1/".parse().unwrap();
     let usual = HttpAccess::default();
     let by_proxy = HttpAccess { proxy: through(port, None, &[]), ..usual.clone() };
-    let by_token = HttpAccess {
-        oauth2: Some(millrace_config::OAuth2 {
-            client_id: Some("me".into()),
-            client_id_file: None,
-            client_secret_file: files.write("secret", "s"),
-            token_url: server.url("/token"),
-            scopes: Vec::new(),
-            endpoint_params: Default::default(),
-            tls: None,
-        }),
-        ..usual.clone()
-    };
+    let by_token = oauth2(&files, &server);
+    let mut by_token_proxy = by_token.clone();
+    let tokens = by_token_proxy.oauth2.as_mut().unwrap();
+    tokens.token_url = "http://10.255.255.1:1/token".parse().unwrap();
+    tokens.proxy = through(port, None, &[]);
     let mapped = format!("http://[::ffff:127.0.0.1]:{port}/").parse().unwrap();
     for (access, url) in [
         (&usual, &server.url("/")),
@@ -186,6 +211,7 @@ async fn local_addresses_are_refused_everywhere() {
         (&by_proxy, &far),
         (&by_proxy, &"http://sub.localhost/".parse().unwrap()),
         (&by_token, &far),
+        (&by_token_proxy, &far),
     ] {
         let error = get(&strict(access), url).await.unwrap_err();
         assert!(error.contains("loopback, link-local or unusable"), "{error}");

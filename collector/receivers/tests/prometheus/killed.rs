@@ -1,0 +1,194 @@
+//! One of ten pods is killed under load: the operator's rule gives its targets to the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use millrace_shares::{
+    Delays, Entry, Input, PodName, Policy, SILENT_SECONDS, Seen, Share, Step, TargetId, Wanted,
+    Weight, Write, assigned, decide, state,
+};
+use serde_json::{Value, json};
+
+use crate::chaos::latest;
+use crate::rig::{Answer, PATIENCE, Target};
+use crate::share::Pod;
+
+/// How much faster time goes here than for an operator.
+const SPEED: u32 = 4;
+const PODS: usize = 10;
+/// 100 scrapes a second in all.
+const TARGETS: usize = 200;
+const INTERVAL: Duration = Duration::from_secs(2);
+/// The operator's own time.
+const DELAYS: Delays = Delays { propagation_seconds: 5, report_seconds: 5, step_seconds: 5 };
+
+fn here(seconds: i64) -> Duration {
+    Duration::from_secs(seconds as u64) / SPEED
+}
+
+/// The operator's loop, but for its requests: pods are asked directly, and documents reach them as
+/// late as they may.
+struct Operator {
+    began: Instant,
+    entries: BTreeMap<TargetId, Entry>,
+    jobs: BTreeMap<String, Value>,
+    shares: BTreeMap<PodName, Share>,
+    seen: BTreeMap<PodName, Seen>,
+    weights: BTreeMap<TargetId, Weight>,
+}
+
+impl Operator {
+    fn now(&self) -> i64 {
+        (self.began.elapsed() * SPEED).as_secs() as i64
+    }
+
+    /// One round. A pod that was killed is still listed and doesn't answer.
+    fn round(&mut self, pods: &BTreeMap<PodName, Option<Pod>>) {
+        let now = self.now();
+        for (name, pod) in pods {
+            let seen =
+                self.seen.entry(name.clone()).or_insert(Seen { heard_at: now, ..Seen::default() });
+            let Some(pod) = pod else { continue };
+            let report = pod.report();
+            (seen.heard_at, seen.reported) = (now, Some(report.version.unwrap_or(0)));
+            for (id, entry) in report.targets {
+                if let Some(samples) = entry.samples {
+                    let seconds = INTERVAL.as_secs() as u32;
+                    self.weights.insert(id, Weight::of_scrape(samples, seconds));
+                }
+            }
+        }
+        let targets = self.entries.iter().map(|(id, entry)| {
+            let weight = self.weights.get(id).copied();
+            (*id, millrace_shares::Target { job: entry.job.clone(), weight, zone: None })
+        });
+        let judged = self.seen.iter().map(|(name, seen)| {
+            let state = state(seen, now, SILENT_SECONDS);
+            (name.clone(), millrace_shares::Pod { state, zone: None })
+        });
+        let (targets, judged): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            (targets.collect(), judged.collect());
+        let before = assigned(&self.shares);
+        let policy = Policy::default();
+        let input = Input { targets: &targets, pods: &judged, assigned: &before, policy: &policy };
+        let wanted = decide(&input).placements.into_iter().filter_map(|(id, placed)| {
+            let entry = Entry { weight: placed.weight, ..self.entries[&id].clone() };
+            Some((id, Wanted { pod: placed.pod?, entry }))
+        });
+        let wanted: BTreeMap<_, _> = wanted.collect();
+        let writes = millrace_shares::step(&Step {
+            shares: &self.shares,
+            pods: &self.seen,
+            wanted: &wanted,
+            jobs: &self.jobs,
+            now,
+            silent_seconds: SILENT_SECONDS,
+        });
+        for write in writes {
+            let Write::Put(name, share) = write else { panic!("no pod's object is deleted") };
+            if let Some(pod) = &pods[&name] {
+                pod.give_after(share.clone(), here(DELAYS.propagation_seconds));
+            }
+            self.shares.insert(name, share);
+        }
+    }
+
+    fn has(&self, pod: &PodName) -> BTreeSet<TargetId> {
+        self.shares.get(pod).map(|it| it.targets.keys().copied().collect()).unwrap_or_default()
+    }
+}
+
+/// Goes on with rounds until something holds.
+async fn rounds(
+    operator: &mut Operator,
+    pods: &BTreeMap<PodName, Option<Pod>>,
+    holds: impl Fn() -> bool,
+) {
+    let mut next = tokio::time::interval(here(DELAYS.step_seconds));
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "some targets are not asked");
+        next.tick().await;
+        operator.round(pods);
+    }
+}
+
+/// Scenario: ten pods scrape 200 targets by the operator's rule, four times as fast as it goes, with
+/// documents as late as they may be. One pod is killed; its object stays, so that it is only silent.
+/// Guarantee: its targets are scraped by others within 30 s and their next interval, and stay where
+/// they then are; all others stay where they were, and none of them comes over an interval late; no
+/// target is ever scraped twice at once, nor twice in an interval.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_pods_targets_are_scraped_by_others_within_thirty_seconds() {
+    let lines: String = (0..100).map(|n| format!("m{{n=\"{n}\"}} {n}\n")).collect();
+    let Answer::Bytes(body) = Answer::text(&lines) else { panic!() };
+    let mut targets = Vec::new();
+    for _ in 0..TARGETS {
+        targets.push(Target::new(Answer::Slow(body.clone(), Duration::from_millis(20))).await);
+    }
+    let entry = |target: &Target| Entry {
+        job: "shop".into(),
+        address: target.name(),
+        labels: BTreeMap::new(),
+        weight: Weight::UNKNOWN,
+    };
+    let seconds = INTERVAL.as_secs();
+    let settings = json!({"intervalSeconds": seconds, "timeoutSeconds": seconds});
+    let mut operator = Operator {
+        began: Instant::now(),
+        entries: (0..).map(TargetId).zip(targets.iter().map(entry)).collect(),
+        jobs: [("shop".to_owned(), settings)].into(),
+        shares: BTreeMap::new(),
+        seen: BTreeMap::new(),
+        weights: BTreeMap::new(),
+    };
+    let names = (0..PODS).map(|number| PodName::new(&format!("pod-{number}")));
+    let mut pods: BTreeMap<_, _> = names.map(|name| (name, Some(Pod::new()))).collect();
+    let count = |target: &Target| target.scrapes().began.len();
+    rounds(&mut operator, &pods, || targets.iter().all(|it| count(it) >= 3)).await;
+
+    let victim = PodName::new("pod-4");
+    let lost = operator.has(&victim);
+    assert!(lost.len().abs_diff(TARGETS / PODS) <= 2, "{} targets", lost.len());
+    let before = operator.shares.clone();
+    pods.insert(victim.clone(), None).flatten().unwrap().kill().await;
+    let killed = Instant::now();
+    let since = |target: &Target| -> Vec<Duration> {
+        let began = target.scrapes().began;
+        began.iter().filter_map(|began| began.checked_duration_since(killed)).collect()
+    };
+    rounds(&mut operator, &pods, || targets.iter().all(|it| since(it).len() >= 3)).await;
+
+    let rescue = here(DELAYS.dead_pod_seconds(SILENT_SECONDS));
+    let (mut longest, mut others) = (Duration::ZERO, Vec::new());
+    for (target, id) in targets.iter().zip((0..).map(TargetId)) {
+        if lost.contains(&id) {
+            longest = longest.max(since(target)[0]);
+        } else {
+            others.push(target);
+        }
+        let scrapes = target.scrapes();
+        assert_eq!(scrapes.most, 1, "never twice at once");
+        let mut gaps = scrapes.began.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(gaps.all(|gap| gap > INTERVAL / 2), "twice in an interval: {:?}", scrapes.began);
+    }
+    let late = latest(others, INTERVAL);
+    println!(
+        "the last of {} targets was scraped again after {:.1} s of the operator's time; \
+         the latest other scrape is {late:?} late",
+        lost.len(),
+        (longest * SPEED).as_secs_f64()
+    );
+    assert!(longest <= rescue + INTERVAL, "{longest:?}, of {rescue:?}");
+    assert!(late < INTERVAL, "a target of another pod was asked {late:?} late");
+    assert!(operator.has(&victim).is_empty());
+    for (name, share) in &before {
+        let has = operator.has(name);
+        assert!(*name == victim || share.targets.keys().all(|id| has.contains(id)), "{name}");
+    }
+    for (_, pod) in pods {
+        if let Some(pod) = pod {
+            pod.stop().await;
+        }
+    }
+}
