@@ -9,6 +9,7 @@ mod dashboards;
 mod edges;
 mod files;
 mod kernel;
+mod plugin;
 mod refusals;
 mod repairs;
 mod scale;
