@@ -6,6 +6,7 @@
 mod arguments;
 mod bundle;
 mod plan;
+mod program;
 mod rights;
 mod rollout;
 mod status;

@@ -101,7 +101,7 @@ impl Server {
         command::run(&Session { cluster, palette: Palette::PLAIN, now }, &cli).await
     }
 
-    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+    pub(crate) async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         let path = parts.uri.path().to_owned();
