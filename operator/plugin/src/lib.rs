@@ -1,7 +1,7 @@
 //! `kubectl millrace`: asks a cluster how its pipelines are, why, and what to do next.
 //!
-//! It works with the user's own kubeconfig and rights, and names the right that is missing. It never
-//! reads a Secret, and changes nothing but the rollout annotations that it is told to write.
+//! It works with the user's own kubeconfig and rights, and names the right that is missing. It
+//! never reads a Secret, and changes nothing but the rollout annotations that it is told to write.
 //!
 //! Rooms, each using those before it: `facts` (what was read, as data), `report` (pure: facts to
 //! findings), `render` (pure: reports to text), `gather` (the one room with a client), `command`

@@ -27,6 +27,8 @@ fn main() -> ExitCode {
         Ok(answer) => {
             let text = match cli.output {
                 Output::Text => answer.text,
+                // What another program printed already, or what only a shell reads.
+                Output::Json if answer.json.is_null() => answer.text,
                 Output::Json => format!("{:#}\n", answer.json),
             };
             match (output::print(&text), answer.healthy) {

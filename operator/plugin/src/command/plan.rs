@@ -1,5 +1,5 @@
-//! `plan -f FILE`: the API server applies the file as a dry run, so that its defaults, its rules and
-//! other managers' fields count; the differences are then told by `report::plan`.
+//! `plan -f FILE`: the API server applies the file as a dry run, so that its defaults, its rules
+//! and other managers' fields count; the differences are then told by `report::plan`.
 
 use std::io::Read;
 

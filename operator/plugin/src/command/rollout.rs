@@ -1,6 +1,6 @@
-//! `rollout`: shows rollouts, and writes the annotation `millrace.dev/rollout`, the one way in which
-//! the operator lets people hold a change (docs/operations.md#rollouts-of-gateways). It never edits
-//! a spec: a change that all pods have is taken back by writing the earlier unit.
+//! `rollout`: shows rollouts, and writes the annotation `millrace.dev/rollout`, the one way in
+//! which the operator lets people hold a change (docs/operations.md#rollouts-of-gateways). It never
+//! edits a spec: a change that all pods have is taken back by writing the earlier unit.
 
 use millrace_crds::ROLLOUT_ANNOTATION;
 use millrace_crds::v1alpha1::{EdgePool, GatewayPool};

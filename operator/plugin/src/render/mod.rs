@@ -1,5 +1,5 @@
-//! Reports as text: sentences in lines of 100 columns, tables as wide as what they hold. Pure: colours
-//! are asked for by whoever prints.
+//! Reports as text: sentences in lines of 100 columns, tables as wide as what they hold. Pure:
+//! colours are asked for by whoever prints.
 
 mod lag;
 mod plan;

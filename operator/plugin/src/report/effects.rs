@@ -1,7 +1,7 @@
 //! What the operator does about each field of a pipeline: the documented effects, by path. Pure.
 //!
-//! A field that is not listed counts as part of the pods' configuration: rather one restart too many
-//! is announced than one too few.
+//! A field that is not listed counts as part of the pods' configuration: rather one restart too
+//! many is announced than one too few.
 
 use millrace_crds::v1alpha1::Signal;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! What to do about each reason of a condition, and which section of the documentation has more.
 //!
-//! A test demands of each reason that it has a remedy or is listed as one that needs none, and holds
-//! each section against the pages.
+//! A test demands of each reason that it has a remedy or is listed as one that needs none, and
+//! holds each section against the pages.
 
 use millrace_crds::Reason;
 use serde::Serialize;

@@ -106,10 +106,9 @@ async fn without_a_cluster_the_error_says_what_to_set() {
     assert!(error.contains("the API server did not answer telemetrypipelines"), "{error}");
 }
 
-/// Scenario: dead letters listed by a kubectl that works (it prints what it is called with), one that
-/// fails, and without any. Guarantee:
-/// the collector's tool is run in a ready gateway pod with the options given; a failure says which
-/// right it needs.
+/// Scenario: dead letters listed by a kubectl that works (it prints what it is called with), one
+/// that fails, and without any. Guarantee: the collector's tool is run in a ready gateway pod with
+/// the options given, and nothing is printed beside its output; a failure says which right it needs.
 #[tokio::test]
 async fn dead_letters_run_the_collectors_tool_by_kubectl() {
     let served = Served::new(healthy()).await;
@@ -121,9 +120,12 @@ async fn dead_letters_run_the_collectors_tool_by_kubectl() {
     assert_eq!(listed.status.code(), Some(0), "{}", text(&listed.stderr));
     assert_eq!(
         text(&listed.stdout),
-        "--context c -n obs exec prod-gateway-0 -c collector -- /usr/local/bin/millrace-collector dead-letters \
-         list --config /etc/millrace/config/collector.yaml --reason truncated\n"
+        "--context c -n obs exec prod-gateway-0 -c collector -- \
+         /usr/local/bin/millrace-collector dead-letters list --config /etc/millrace/config/collector.yaml --reason truncated\n"
     );
+    let line = ["-o", "json", "dead-letters", "list", "--kubectl", "echo"];
+    let printed = text(&served.run(&line).await.stdout);
+    assert!(printed.ends_with("--output json\n"), "the tool's JSON alone: {printed}");
     let failed = run("false").await;
     assert_eq!(failed.status.code(), Some(2));
     assert!(text(&failed.stderr).contains("create pods/exec in namespace obs"));
