@@ -10,6 +10,7 @@ mod edges;
 mod files;
 mod found;
 mod kernel;
+mod plugin;
 mod refusals;
 mod repairs;
 mod scale;

@@ -67,7 +67,16 @@ pub(crate) fn release(name: &str) -> PathBuf {
 
 /// Release binaries of the product and its tools.
 pub(crate) fn binaries(which: Collectors) -> Result<()> {
-    cargo_build(&["-p", "millrace-operator", "-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
+    cargo_build(&[
+        "-p",
+        "millrace-operator",
+        "-p",
+        "millrace-plugin",
+        "-p",
+        "millrace-ddl",
+        "-p",
+        "millrace-loadgen",
+    ])?;
     collectors(which)
 }
 

@@ -38,7 +38,7 @@ const LAYERS: &[&[&str]] = &[
         "millrace-loadgen",
     ],
     &["millrace-dead-letters"],
-    &["millrace-collector", "millrace-operator"],
+    &["millrace-collector", "millrace-operator", "millrace-plugin"],
     &["millrace-stack", "millrace-clock"],
     &["millrace-e2e", "millrace-fuzz", "xtask"],
     &["millrace-bench", "millrace-chaos", "millrace-operator-bench"],
@@ -50,6 +50,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         "millrace-operator",
         &["millrace-pipeline", "millrace-receivers", "millrace-exporters", "millrace-dead-letters"],
     ),
+    // It knows the kinds and the words of decisions, never how the operator comes to them.
+    ("millrace-plugin", &["millrace-ddl", "millrace-pipeline", "millrace-config"]),
     ("millrace-collector", &["millrace-crds", "millrace-autoscale", "millrace-rollout"]),
     ("millrace-receivers", &["millrace-columns", "millrace-ddl", "millrace-crds"]),
     ("millrace-exporters", &["millrace-ledger", "millrace-crds"]),

@@ -1,0 +1,83 @@
+//! `kubectl-millrace`: parse, run, print, pick the exit code.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::Parser;
+use jiff::Timestamp;
+use millrace_plugin::args::{Cli, Color, Output};
+use millrace_plugin::command::{self, Answer, Session};
+use millrace_plugin::error::Error;
+use millrace_plugin::gather::Cluster;
+use millrace_plugin::render::Palette;
+
+/// Not healthy.
+const UNHEALTHY: u8 = 1;
+/// Not done. Clap's own code for a wrong command line is the same.
+const FAILED: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(run(&cli)),
+        Err(error) => Err(Error::Impossible(format!("no runtime: {error}"))),
+    };
+    match done {
+        Ok(answer) => {
+            let text = match cli.output {
+                Output::Text => answer.text,
+                // What another program printed already, or what only a shell reads.
+                Output::Json if answer.json.is_null() => answer.text,
+                Output::Json => format!("{:#}\n", answer.json),
+            };
+            match (output::print(&text), answer.healthy) {
+                (false, _) => ExitCode::from(FAILED),
+                (true, true) => ExitCode::SUCCESS,
+                (true, false) => ExitCode::from(UNHEALTHY),
+            }
+        }
+        Err(error) => {
+            output::complain(&error.to_string());
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+async fn run(cli: &Cli) -> Result<Answer, Error> {
+    if let Some(answer) = command::without_cluster(cli) {
+        return answer;
+    }
+    let cluster = Cluster::connect(&cli.place).await?;
+    let palette = Palette { colours: colours(cli.color) };
+    command::run(&Session { cluster, palette, now: Timestamp::now }, cli).await
+}
+
+fn colours(asked: Color) -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    match asked {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => std::io::stdout().is_terminal() && !refused,
+    }
+}
+
+/// The one place that prints.
+mod output {
+    use std::io::Write;
+
+    /// The answer; a reader that went away (`| head`) is no failure.
+    pub(crate) fn print(text: &str) -> bool {
+        let mut out = std::io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => true,
+            Err(error) => error.kind() == std::io::ErrorKind::BrokenPipe,
+        }
+    }
+
+    /// One line on standard error.
+    #[allow(clippy::print_stderr)]
+    pub(crate) fn complain(error: &str) {
+        eprintln!("kubectl millrace: {}", millrace_plugin::render::harmless(error));
+    }
+}
