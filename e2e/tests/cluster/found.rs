@@ -116,7 +116,7 @@ fn scraped(
     since: u64,
 ) -> Result<BTreeMap<String, Vec<u64>>> {
     let sql = format!(
-        "SELECT ResourceAttributes.`service.instance.id`::String AS instance, \
+        "SELECT ResourceAttributes['service.instance.id'] AS instance, \
          toUnixTimestamp64Milli(TimeUnix) AS at FROM DATABASE.otel_metrics_gauge \
          WHERE MetricName = 'up' AND ServiceName = 'kubernetes-pods' AND Value = 1 \
          AND toUnixTimestamp64Milli(TimeUnix) >= {since} ORDER BY at"
@@ -209,12 +209,12 @@ fn what_is_found_in_the_cluster_is_scraped_by_a_pool_that_is_scaled() {
     .unwrap();
     judge(&stored, until);
     told("all to be up in the end").unwrap();
-    let twice = "SELECT count() - uniqExact(ResourceAttributes.`service.instance.id`::String, \
+    let twice = "SELECT count() - uniqExact(ResourceAttributes['service.instance.id'], \
                  TimeUnix) FROM DATABASE.otel_metrics_gauge WHERE MetricName = 'up'";
     assert_eq!(pipeline.query(&stack, twice).unwrap().trim(), "0", "no sample is there twice");
-    let labeled = "SELECT uniqExact(Attributes.service::String) FROM DATABASE.otel_metrics_gauge \
+    let labeled = "SELECT uniqExact(Attributes['service']) FROM DATABASE.otel_metrics_gauge \
                    WHERE MetricName = 'up' AND startsWith(ServiceName, 'numbers-') \
-                   AND Attributes.endpoint::String = 'metrics'";
+                   AND Attributes['endpoint'] = 'metrics'";
     let labeled = pipeline.query(&stack, labeled).unwrap();
     assert_eq!(labeled.trim(), SERVICES.to_string(), "labels of prometheus-operator's rules");
 }
