@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::plan::{Change, Effect, EffectKind};
 
-/// The one cause that replaces gateways without being a rollout.
+/// The one cause that replaces pods without a trial.
 pub(super) const RESOURCES: &str = "its resources change";
 
 fn effect(kind: EffectKind, on: String, text: impl Into<String>) -> Effect {
@@ -213,6 +213,7 @@ fn of_edge(name: &str, head: &str, rest: &str, change: &Change) -> Vec<Effect> {
         "service" | "networkPolicy" | "disruptionBudget" => {
             effect(EffectKind::InPlace, on, "no pod is replaced")
         }
+        "resources" => edge_restart(name, edge, RESOURCES),
         "mode" => effect(EffectKind::Restart, on, "its mode changes, which is another workload"),
         _ => edge_restart(name, edge, "its configuration changes"),
     }]

@@ -145,12 +145,18 @@ fn merged(mut effects: Vec<Effect>) -> Vec<Effect> {
     effects.retain(|effect| effect.kind != EffectKind::Restart);
     causes.retain(|on, _| effects.iter().all(|one| one.on != *on || one.kind != EffectKind::Made));
     effects.extend(causes.into_iter().map(|(on, causes)| {
-        let how = match (on.starts_with("GatewayPool"), &*causes) {
-            (true, [only]) if only == RESOURCES => "one by one, without a trial",
-            (true, _) => "by a rollout, after a trial pod",
-            (false, _) => "after a trial pod",
+        let gateway = on.starts_with("GatewayPool");
+        let alone = matches!(&*causes, [only] if only == RESOURCES);
+        let how = match (gateway, alone) {
+            (true, true) => {
+                "pods are resized in place where scaling and the cluster allow it, else replaced \
+                 one by one, without a trial"
+            }
+            (false, true) => "pods are replaced as their workload does it, without a trial",
+            (true, false) => "pods are replaced by a rollout, after a trial pod",
+            (false, false) => "pods are replaced, after a trial pod",
         };
-        let text = format!("{}: pods are replaced, {how}", causes.join(", "));
+        let text = format!("{}: {how}", causes.join(", "));
         Effect { kind: EffectKind::Restart, on, text }
     }));
     effects.sort();

@@ -76,6 +76,30 @@ async fn no_change_less_and_more_are_told_apart() {
     assert_eq!(report["new"], json!(true));
 }
 
+/// Scenario: other resources of gateways and edges, then also another setting of the gateways.
+/// Guarantee: resources alone are told as what they are, no rollout; with a setting they are one.
+#[tokio::test(start_paused = true)]
+async fn resources_alone_are_no_rollout() {
+    let server = healthy();
+    let resources = json!({"memory": {"max": "1Gi"}});
+    let alone = file(|document| {
+        document["spec"]["gateway"]["resources"] = resources.clone();
+        document["spec"]["edges"][0]["resources"] = resources.clone();
+    });
+    let (_, report) = plan(&server, &alone).await.unwrap();
+    let effects = report["effects"].to_string();
+    assert!(effects.contains("resized in place where scaling") && !effects.contains("rollout"));
+    assert!(effects.contains("as their workload does it, without a trial"), "{effects}");
+    let both = file(|document| {
+        document["spec"]["gateway"]["resources"] = resources.clone();
+        document["spec"]["gateway"]["nestedDepth"] = json!(4);
+    });
+    let (_, report) = plan(&server, &both).await.unwrap();
+    let effects = report["effects"].to_string();
+    assert!(effects.contains("replaced by a rollout, after a trial pod"), "{effects}");
+    assert_eq!(report["effects"].as_array().unwrap().len(), 1, "{effects}");
+}
+
 /// Scenario: a field of another manager; a plan that waits for approval. Guarantee: both are told.
 #[tokio::test(start_paused = true)]
 async fn conflicts_and_waiting_plans_are_told() {

@@ -123,7 +123,7 @@ async fn dead_letters_run_the_collectors_tool_by_kubectl() {
         "--context c -n obs exec prod-gateway-0 -c collector -- \
          /usr/local/bin/millrace-collector dead-letters list --config /etc/millrace/config/collector.yaml --reason truncated\n"
     );
-    let line = ["-o", "json", "dead-letters", "list", "--kubectl", "echo"];
+    let line = ["--context", "c", "-o", "json", "dead-letters", "list", "--kubectl", "echo"];
     let printed = text(&served.run(&line).await.stdout);
     assert!(printed.ends_with("--output json\n"), "the tool's JSON alone: {printed}");
     let failed = run("false").await;
