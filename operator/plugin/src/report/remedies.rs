@@ -115,6 +115,11 @@ const fn of_pods(reason: Reason) -> Option<Remedy> {
             "make room on nodes, or lower resources, or change podTemplate's placement",
             READING,
         ),
+        Reason::WatchesRefused => say(
+            "grant what the message names to the pods' account, or let the operator grant it \
+             (chart: podAccess.grant)",
+            READING,
+        ),
         Reason::PodsRefused => say(
             "the message has the API server's cause: a quota, an admission rule, a role",
             READING,

@@ -35,7 +35,8 @@ impl Validated<'_> {
     }
 }
 
-/// Checks that every child can be named after the pipeline, and that its tables can be what it says.
+/// Checks that every child can be named after the pipeline, and that its tables can be what it
+/// says.
 ///
 /// # Errors
 /// When the pipeline's name leaves no room for what its pools put behind it, or attributes are

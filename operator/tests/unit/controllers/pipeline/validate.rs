@@ -1,3 +1,5 @@
+//! How a pipeline's tables store attributes: asked, recorded, or by default.
+
 use millrace_crds::v1alpha1::{Attributes, TelemetryPipelineStatus};
 
 use super::*;
