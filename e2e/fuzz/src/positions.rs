@@ -84,9 +84,12 @@ fn files(whole: &[u8], damage: usize) {
     assert_eq!(owned(&first), owned(&tail(recalled)));
 }
 
+/// Sorted as text: `/a` and `/a/` are one path, whose entries come in any order.
 fn owned(tail: &Tail) -> Vec<(String, u64)> {
     let owned = |(path, offset): (&std::path::Path, u64)| (path.display().to_string(), offset);
-    tail.positions().into_iter().map(owned).collect()
+    let mut all: Vec<_> = tail.positions().into_iter().map(owned).collect();
+    all.sort_unstable();
+    all
 }
 
 /// A whole document of the position in the kernel's log.
