@@ -159,7 +159,10 @@ impl Tail {
         text.at_end = at_end.is_some_and(|offset| offset > 0);
         if !inode.seen.inside {
             match (inode.called.take(), inode.base.clone()) {
-                (_, Some(base)) => text.base = base,
+                (_, Some(base)) => {
+                    text.source = self.names.source(&base).unwrap_or(source);
+                    text.base = base;
+                }
                 (Some((source, path)), None) => (text.source, text.base) = (source, path),
                 (None, None) => {}
             }
@@ -210,7 +213,8 @@ impl Tail {
         text.state = if text.state == State::Open { State::Open } else { State::Closed };
         if let (true, Some(base)) = (text.is_blank(), &base) {
             // The text expected in it may have had another name.
-            (text.source, text.base) = (seen.source, Arc::clone(base));
+            text.source = self.names.source(base).unwrap_or(seen.source);
+            text.base = Arc::clone(base);
         }
         text.name(&seen);
         if seen.is_packed() {

@@ -397,6 +397,13 @@ impl Tail {
         positions
     }
 
+    /// The source that a text is of: that of its name, also while its file has another one, which
+    /// every source of the directory may see.
+    #[must_use]
+    pub fn source(&self, file: FileId) -> Option<usize> {
+        self.texts.get(&file).map(|text| text.source)
+    }
+
     /// The document to write, if it changed since the last call.
     pub fn changed_checkpoint(&mut self) -> Option<Vec<u8>> {
         self.verify(&self.held());

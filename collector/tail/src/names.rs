@@ -54,6 +54,11 @@ impl Names {
         older.map(|name| name.stamp = stamp).is_some()
     }
 
+    /// The source that reads files of this name.
+    pub(crate) fn source(&self, path: &Path) -> Option<usize> {
+        self.0.get(path).map(|name| name.source)
+    }
+
     pub(crate) fn stamp(&self, path: &Path) -> u64 {
         self.0.get(path).map_or(0, |name| name.stamp)
     }

@@ -113,16 +113,19 @@ impl Worker {
         (path, source): (&Arc<Path>, usize),
         now: Instant,
     ) -> Option<FileId> {
-        let rules = self.sources.get(source)?;
-        let (file, Position { offset, written }) = match opened {
+        let (file, position, is_behind_others) = match opened {
             Opened::Unread => return None,
-            Opened::From(file, position) => (file, position),
-            Opened::FromEnd(file, position)
-                if content.is_line_start(position.offset, rules.form.encoding) =>
-            {
-                (file, position)
-            }
-            Opened::FromEnd(file, _) => (file, self.tail.begins_within_line(file)),
+            Opened::From(file, position) => (file, position, false),
+            Opened::FromEnd(file, position) => (file, position, true),
+        };
+        // Several sources may see a file that is rotated: what it is, the source of its text says.
+        let source = self.tail.source(file).unwrap_or(source);
+        let rules = self.sources.get(source)?;
+        let is_within =
+            is_behind_others && !content.is_line_start(position.offset, rules.form.encoding);
+        let Position { offset, written } = match is_within {
+            true => self.tail.begins_within_line(file),
+            false => position,
         };
         // The name that its text had.
         let path = match &content {
@@ -142,7 +145,8 @@ impl Worker {
 
     /// Opens a compressed file, if there is room for its text.
     fn open_packed(&mut self, file: Identity, path: &Arc<Path>, source: usize, now: Instant) {
-        let longest = self.sources.get(source).map_or(0, |it| it.form.max_record_bytes);
+        // Which of the sources its text is of isn't known yet.
+        let longest = self.sources.iter().map(|it| it.form.max_record_bytes).max().unwrap_or(0);
         let bytes = (Buffer::bytes_for(longest) + UNPACK_BYTES) as u64;
         if self.table.unpacked() >= UNPACKED_MAX || !self.table.take_bytes(bytes) {
             return self.tail.not_opened(file);

@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 
-use millrace_config::{Encoding, FilesReceiver, StartAt};
+use millrace_config::{Encoding, FilesReceiver, Multiline, StartAt};
 use millrace_receivers::files::SourceSettings;
 
 use crate::rig::{Rig, numbered};
@@ -82,5 +82,64 @@ fn reading_from_the_end_begins_with_a_whole_line() {
     append(&rig, "whole.log", &low_first(&wide("whole", 0, 2)));
     append(&rig, "mark.log", &high_first(&wide("mark", 0, 2)));
     rig.until_exactly([wide("half", 0, 2), wide("whole", 0, 2), wide("mark", 0, 2)].concat());
+    rig.stop();
+}
+
+/// Scenario: one directory has files of three sources: in UTF-8, in UTF-16, and with records of
+/// several lines. While the collector is off, and again while it runs, all are written on and
+/// rotated: renamed, and compressed. Guarantee: each record comes once, read as its own source says,
+/// though every source sees the rotated files.
+#[test]
+fn rotated_files_are_read_as_the_source_of_their_name_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = |name: &str, more: FilesReceiver| {
+        let include = vec![format!("{}/logs/{name}.log", folder.path().display())];
+        SourceSettings::Files(FilesReceiver { include, start_at: StartAt::Beginning, ..more })
+    };
+    let wide_rules = FilesReceiver { encoding: Encoding::Utf16Le, ..FilesReceiver::default() };
+    let multiline = Some(Multiline { indented: true, ..Multiline::default() });
+    let trace_rules = FilesReceiver { multiline, ..FilesReceiver::default() };
+    let sources = vec![
+        source("plain", FilesReceiver::default()),
+        source("wide", wide_rules),
+        source("trace", trace_rules),
+    ];
+    let mut rig = Rig::with(folder, sources);
+    let traces = |from, to| -> Vec<String> {
+        numbered("trace", from, to).iter().map(|line| format!("{line}\n  at here")).collect()
+    };
+    let plain_bytes = |lines: &[String]| -> Vec<u8> {
+        lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect()
+    };
+    let mut all = Vec::new();
+    let mut write = |rig: &Rig, from: usize, to: usize| {
+        let (plain, wide, trace) =
+            (numbered("plain", from, to), wide("wide", from, to), traces(from, to));
+        append(rig, "plain.log", &plain_bytes(&plain));
+        append(rig, "wide.log", &low_first(&wide));
+        append(rig, "trace.log", &plain_bytes(&trace));
+        all.extend([plain, wide, trace].concat());
+        all.clone()
+    };
+    let rotate = |rig: &Rig, number: usize| {
+        for name in ["plain", "wide", "trace"] {
+            let to = format!("{name}.log.{number}");
+            rig.rename(&format!("{name}.log"), &to);
+            if number % 2 == 0 {
+                gzip(rig, &to, true);
+            }
+        }
+    };
+    let _ = write(&rig, 0, 20);
+    rig.start();
+    rig.until_exactly(write(&rig, 20, 40));
+    rig.stop();
+    for number in [1, 2] {
+        let _ = write(&rig, 20 + 20 * number, 40 + 20 * number);
+        rotate(&rig, number);
+    }
+    let _ = write(&rig, 80, 100);
+    rig.start();
+    rig.until_exactly(write(&rig, 100, 120));
     rig.stop();
 }

@@ -124,9 +124,12 @@ impl Logs {
             // Each look reads the whole table, and would slow down what it waits for.
             sleep(LOOK);
             let stored = self.stored(world)?;
-            let behind: u64 =
-                lines.iter().zip(&stored).map(|(all, done)| all - all.min(done)).sum();
-            ensure!(behind == 0, "{behind} lines are not, or behind such a one");
+            let files = lines.iter().zip(&stored).enumerate();
+            let behind: Vec<String> = files
+                .filter(|(_, (all, done))| done < all)
+                .map(|(file, (all, done))| format!("{} of file {file} from {done} on", all - done))
+                .collect();
+            ensure!(behind.is_empty(), "these aren't, or are behind such: {}", behind.join("; "));
             Ok(stored)
         })?;
         self.writer.are_stored(&stored);
