@@ -15,6 +15,10 @@ use crate::text::{FileId, State, Text};
 /// minutes in which a volume may be mounted late.
 pub(crate) const LOOKS_RECALLED: u32 = 2_400;
 
+/// How much older than the youngest file of the last look a file may be and count as made since:
+/// one minute of nanoseconds. A look at many directories takes a second, and clocks are set.
+const SINCE_LOOK_NANOS: u64 = 60_000_000_000;
+
 /// A file under a name that isn't read: the name that is read of which it derives, and whether the
 /// file is younger than what is known of that.
 struct Placed {
@@ -43,7 +47,8 @@ impl Tail {
             self.meet_names(&chosen);
             self.reads_rotated = !complete || !self.paused.sources.is_empty();
         }
-        let placed = self.placed(&chosen, &lost);
+        let new = self.meet_new_names(&chosen);
+        let placed = self.placed(&chosen, &lost, &new);
         let mut present = HashSet::with_capacity(chosen.len());
         for seen in &chosen {
             let identity = seen.identity();
@@ -58,6 +63,8 @@ impl Tail {
         if complete {
             self.miss(&present);
             self.age();
+            let newest = chosen.iter().map(|seen| seen.modified).max();
+            self.newest = newest.or(self.newest).or(Some(0));
         }
         // Also after an incomplete look: what it missed counts as new, so nothing is skipped.
         for (source, begun) in self.begun.iter_mut().enumerate() {
@@ -122,9 +129,16 @@ impl Tail {
     }
 
     /// Files under names that aren't read and that matter: known ones; those that rotation made and
-    /// that are younger than what is known of the name; those that may have a lost text. So several
-    /// rotations between two looks, or while the process was off, are all read.
-    fn placed(&mut self, chosen: &[&Seen], lost: &Lost) -> HashMap<Identity, Placed> {
+    /// that are younger than what is known of the name, or if the name is `new`, as young as the
+    /// last look's; those that may have a lost text. So several rotations between two looks, or
+    /// while the process was off, are all read.
+    fn placed(
+        &mut self,
+        chosen: &[&Seen],
+        lost: &Lost,
+        new: &HashSet<Arc<Path>>,
+    ) -> HashMap<Identity, Placed> {
+        let since_look = self.newest.unwrap_or_default().saturating_sub(SINCE_LOOK_NANOS);
         let is_passed = |seen: &Seen| {
             self.passed.get(&seen.identity()).is_some_and(|stamps| *stamps == seen.stamps())
         };
@@ -144,7 +158,9 @@ impl Tail {
             }
             let folders = folders.get_or_insert_with(|| self.names.by_folder());
             let base = nearest(folders, &seen.path);
-            let young = base.is_some_and(|(_, stamp)| seen.modified >= stamp);
+            let young = base.is_some_and(|(base, stamp)| {
+                seen.modified >= if new.contains(base) { since_look } else { stamp }
+            });
             let may_be_rest =
                 base.is_some() && seen.path.parent().is_some_and(|it| bereft.contains(it));
             if known.is_some() || young || may_be_rest || is_lost(lost, seen) {
@@ -164,6 +180,22 @@ impl Tail {
         for seen in chosen.iter().filter(|seen| seen.inside) {
             self.names.meet(&seen.path, seen.source);
         }
+    }
+
+    /// Takes in the names that are new since the last look, and gives them.
+    fn meet_new_names(&mut self, chosen: &[&Seen]) -> HashSet<Arc<Path>> {
+        let mut new = HashSet::new();
+        if self.newest.is_none() {
+            return new;
+        }
+        for seen in chosen.iter().filter(|seen| seen.inside) {
+            let is_begun = self.begun.get(seen.source).is_some_and(|begun| *begun);
+            if is_begun && self.names.meet(&seen.path, seen.source) {
+                self.dirty = true;
+                new.insert(Arc::clone(&seen.path));
+            }
+        }
+        new
     }
 
     /// Adds an unknown file. False if there is no room.

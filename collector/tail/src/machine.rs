@@ -164,6 +164,9 @@ pub struct Tail {
     pub(crate) passed: HashMap<Identity, (u64, u64)>,
     /// Sources whose first look is over: their unknown files are new.
     pub(crate) begun: Vec<bool>,
+    /// The youngest stamp of the files of the last complete look, or of those on record; 0 if there
+    /// were no files.
+    pub(crate) newest: Option<u64>,
     /// No positions could be read: until a look is complete, rotated files of all names are new.
     pub(crate) reads_rotated: bool,
     pub(crate) events: Vec<Event>,
@@ -195,6 +198,7 @@ impl Tail {
             names: Names::default(),
             passed: HashMap::new(),
             begun,
+            newest: None,
             reads_rotated,
             events: Vec::new(),
             paused: Paused::default(),
@@ -211,6 +215,7 @@ impl Tail {
             let id = tail.next_id();
             tail.texts.insert(id, Box::new(text));
         }
+        tail.newest = tail.names.iter().map(|(_, name)| name.stamp).max();
         tail
     }
 

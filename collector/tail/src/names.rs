@@ -2,7 +2,8 @@
 //!
 //! A name stays known for a while without a file, so that what is rotated meanwhile is recognised.
 //! Its stamp is that of the youngest text known to be read. An older file beside it with an unknown
-//! text was there before, and isn't read, unless all positions were lost.
+//! text was there before, and isn't read, unless all positions were lost. Beside a name that is new
+//! itself, what is as young as the files of the last look was made since.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;

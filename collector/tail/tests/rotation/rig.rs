@@ -16,7 +16,7 @@ pub(crate) struct Disk {
     pub(crate) names: BTreeMap<PathBuf, u64>,
     pub(crate) content: HashMap<u64, Vec<u8>>,
     stamps: HashMap<u64, u64>,
-    clock: u64,
+    pub(crate) clock: u64,
     next_inode: u64,
     /// Compressed files of which only the beginning is there.
     pub(crate) torn: HashSet<u64>,

@@ -1,5 +1,7 @@
 //! Which text a file has, where names and inodes mislead.
 
+use std::path::Path;
+
 use millrace_tail::{Event, Resort, recall};
 
 use crate::rig::{Collector, Disk};
@@ -196,4 +198,59 @@ fn rotated_files_are_read_too_if_no_positions_can_be() {
     collector.restart();
     collector.looks(&disk, 30);
     collector.has_sent(&lines(0, 50));
+}
+
+/// Scenario: between two looks a file of a name never seen is made, and rotated twice: copied and
+/// truncated, or renamed and once compressed. Beside it is an archive that was there before, and
+/// one of yesterday is moved there meanwhile. Guarantee: every line of the new file once, no line
+/// of the archives, also after a restart.
+#[test]
+fn a_new_name_is_read_with_what_was_rotated_of_it_before_it_was_seen() {
+    for renames in [false, true] {
+        let mut disk = Disk::default();
+        let mut collector = Collector::start(|path| path.ends_with("app.log"), false);
+        disk.append("/l/b/app.log.9", "archived yesterday\n");
+        disk.clock += 86_400_000_000_000;
+        write(&mut disk, "/l/b/app.log.8", 80, 90);
+        write(&mut disk, "/l/a/app.log", 0, 10);
+        let archive = disk.names.remove(Path::new("/l/b/app.log.9")).unwrap();
+        collector.looks(&disk, 3);
+        disk.names.insert("/l/b/app.log.9".into(), archive);
+        for first in [20, 30, 40] {
+            if first > 30 {
+                disk.rename("/l/b/app.log.1", "/l/b/app.log.2");
+            }
+            if first > 20 && renames {
+                disk.rename("/l/b/app.log", "/l/b/app.log.1");
+            } else if first > 20 {
+                disk.copy("/l/b/app.log", "/l/b/app.log.1");
+                disk.truncate("/l/b/app.log");
+            }
+            write(&mut disk, "/l/b/app.log", first, first + 10);
+        }
+        if renames {
+            disk.pack("/l/b/app.log.2");
+            disk.delete("/l/b/app.log.2");
+        }
+        let expected = [lines(0, 10), lines(20, 50)].concat();
+        collector.looks(&disk, 5);
+        collector.has_sent(&expected);
+        collector.restart();
+        collector.looks(&disk, 5);
+        collector.has_sent(&expected);
+    }
+}
+
+/// Scenario: there is nothing at the first look; then a file is made and rotated before the next.
+/// Guarantee: all of it is read.
+#[test]
+fn what_is_rotated_where_nothing_was_is_read() {
+    let mut disk = Disk::default();
+    let mut collector = Collector::start(app, false);
+    collector.looks(&disk, 1);
+    write(&mut disk, "/l/app.log", 0, 10);
+    disk.rename("/l/app.log", "/l/app.log.1");
+    write(&mut disk, "/l/app.log", 10, 20);
+    collector.looks(&disk, 3);
+    collector.has_sent(&lines(0, 20));
 }

@@ -30,9 +30,6 @@ const BURST_EVERY: u64 = 500;
 const BURST_LINES: u64 = 500;
 /// In one turn of this many a file is rotated: every two seconds.
 const ROTATION_EVERY: u64 = 100;
-/// Turns, two seconds of them, in which a new file isn't copied and truncated: what is copied before
-/// its file was read at all is not read, a known fault (docs/files.md, "Not there yet").
-const COPIED_FROM_TURN: u64 = 100;
 /// One rotation of this many is followed by others at once, within one look of the reader.
 const SERIES_EVERY: u64 = 4;
 const SERIES: usize = 3;
@@ -192,7 +189,6 @@ struct Log {
     open: File,
     /// Lines of the file that is open.
     lines: u64,
-    turns: u64,
     rotations: u64,
     /// The oldest first.
     rotated: VecDeque<Rotated>,
@@ -213,18 +209,7 @@ impl Log {
         fs::create_dir_all(path.parent().context("a file in no folder")?)?;
         let (open, rotated) = (append_to(&path)?, VecDeque::new());
         let manner = manner(file);
-        Ok(Self {
-            file,
-            manner,
-            path,
-            round,
-            open,
-            lines: 0,
-            turns: 0,
-            rotations: 0,
-            rotated,
-            ledger,
-        })
+        Ok(Self { file, manner, path, round, open, lines: 0, rotations: 0, rotated, ledger })
     }
 
     fn turn(&mut self, random: &mut Random) -> Result<()> {
@@ -233,9 +218,7 @@ impl Log {
             _ => random.below(LINES),
         };
         self.write(count, random)?;
-        self.turns += 1;
-        let is_new = self.manner == Manner::Copy && self.turns < COPIED_FROM_TURN;
-        if random.below(ROTATION_EVERY) > 0 || self.lines == 0 || is_new {
+        if random.below(ROTATION_EVERY) > 0 || self.lines == 0 {
             return Ok(());
         }
         let times = if random.below(SERIES_EVERY) == 0 { SERIES } else { 1 };
