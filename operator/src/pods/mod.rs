@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use millrace_figures::TextError;
 
 pub use board::PodBoard;
 pub use http::HttpPods;
@@ -27,12 +28,10 @@ pub use metered::{Metered, MeteredPods, MetricsApi};
 pub use pod_state::{PodState, facts};
 pub use rates::PodRates;
 pub use share::{ShareAnswers, ShareReport, ShareSource, TargetReport};
-pub use text::{TextError, sample};
+pub use text::sample;
 
-/// The container's name.
-pub const CONTAINER: &str = "collector";
-/// The collector's port for probes and metrics.
-pub const ADMIN_PORT: i32 = 9464;
+pub use millrace_crds::pods::{ADMIN_PORT, CONTAINER};
+
 /// Pods asked at once by one scrape; each is one socket for at most two seconds.
 pub const PODS_MAX: usize = 100;
 /// Timeout of a pod: a healthy one answers in milliseconds.

@@ -1,30 +1,13 @@
-//! Parses the Prometheus text format as far as a collector's metrics need it. Pure.
+//! A pod's metrics as the operator needs them. Pure.
 //!
 //! Unknown families are skipped, so that other releases' collectors can be read.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use millrace_figures::{Series, TextError};
+
 use super::Sample;
-
-/// Series read at most; a collector with 200 partitions of three topics writes 2,000.
-const SERIES_MAX: usize = 50_000;
-
-/// What is wrong with the text.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TextError {
-    /// A line that is no sample.
-    #[error("line {line} is no sample of a metric")]
-    Line {
-        /// Its number, from 1.
-        line: usize,
-    },
-    /// None of a collector's metrics is there.
-    #[error("none of them is a collector's")]
-    Foreign,
-    /// More series than are read.
-    #[error("there are more than {SERIES_MAX} series")]
-    TooMany,
-}
 
 /// What a pod's metrics say.
 ///
@@ -32,24 +15,13 @@ pub enum TextError {
 /// When the text is not in Prometheus' format, or not a collector's.
 pub fn sample(text: &str, at: i64) -> Result<Sample, TextError> {
     let mut sample = Sample { at, ..Sample::default() };
-    let mut is_ours = false;
-    let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
-    let series = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    for (count, (number, line)) in series.enumerate() {
-        if count >= SERIES_MAX {
-            return Err(TextError::TooMany);
-        }
-        let series = Series::read(line).ok_or(TextError::Line { line: number })?;
-        is_ours |= series.name == "millrace_budget_bytes";
-        note(&mut sample, &series);
-    }
-    is_ours.then_some(sample).ok_or(TextError::Foreign)
+    millrace_figures::read(text, |series| note(&mut sample, series))?;
+    Ok(sample)
 }
 
 fn note(sample: &mut Sample, series: &Series<'_>) {
-    let Series { name, labels: _, value } = series;
-    let (count, value) = (whole(*value), *value);
-    match *name {
+    let (count, value) = (series.count(), series.value);
+    match series.name {
         "millrace_records_in_total" => sample.records_in += count,
         "millrace_records_out_total" => sample.records_out += count,
         "millrace_records_refused_total" => sample.records_apart += count,
@@ -81,9 +53,8 @@ fn note(sample: &mut Sample, series: &Series<'_>) {
             add(&mut sample.table_remembers_seconds, series.label("table"), count);
         }
         "millrace_consumer_lag_messages" => {
-            let partition = series.label("partition").and_then(|text| text.parse().ok());
-            if let (Some(topic), Some(partition)) = (series.label("topic"), partition) {
-                sample.lag_messages.insert((topic.to_owned(), partition), count);
+            if let Some(partition) = series.partition() {
+                sample.lag_messages.insert(partition, count);
             }
         }
         "millrace_files_behind_bytes" => sample.node_logs.behind_bytes = Some(count),
@@ -99,85 +70,18 @@ fn note(sample: &mut Sample, series: &Series<'_>) {
 }
 
 /// Adds to the sum of a label's value; a series without that label is no part of any.
-fn add(sums: &mut BTreeMap<String, u64>, of: Option<&str>, count: u64) {
+fn add(sums: &mut BTreeMap<String, u64>, of: Option<Cow<'_, str>>, count: u64) {
     if let Some(of) = of {
-        let sum = sums.entry(of.to_owned()).or_default();
+        let sum = sums.entry(of.into_owned()).or_default();
         *sum = sum.saturating_add(count);
     }
-}
-
-/// A whole number out of a float; what is negative or no number is nothing.
-fn whole(value: f64) -> u64 {
-    // The cast saturates, and a NaN becomes 0.
-    value as u64
-}
-
-/// One line.
-struct Series<'a> {
-    name: &'a str,
-    labels: &'a str,
-    value: f64,
-}
-
-impl<'a> Series<'a> {
-    fn read(line: &'a str) -> Option<Self> {
-        let (name, labels, rest) = match line.split_once('{') {
-            Some((name, rest)) => {
-                let end = end_of_labels(rest)?;
-                (name, &rest[..end], &rest[end + 1..])
-            }
-            None => {
-                let (name, rest) = line.split_once(' ')?;
-                (name, "", rest)
-            }
-        };
-        // What may follow the value is a time.
-        let value = rest.split_whitespace().next()?.parse().ok()?;
-        let is_name = !name.is_empty()
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':'));
-        is_name.then_some(Self { name, labels, value })
-    }
-
-    /// A label's value. Those read here have no escapes.
-    fn label(&self, name: &str) -> Option<&'a str> {
-        let mut rest = self.labels;
-        while let Some((label, behind)) = rest.split_once("=\"") {
-            let end = end_of_value(behind)?;
-            if label.trim_start_matches(',').trim() == name {
-                return Some(&behind[..end]);
-            }
-            rest = &behind[end + 1..];
-        }
-        None
-    }
-}
-
-/// Where a quoted value ends: at the first quote that isn't escaped.
-fn end_of_value(text: &str) -> Option<usize> {
-    let mut escaped = false;
-    text.bytes().position(|byte| {
-        let ends = byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        ends
-    })
-}
-
-/// Where the labels end: at the first bracket outside of quotes.
-fn end_of_labels(text: &str) -> Option<usize> {
-    let (mut quoted, mut escaped) = (false, false);
-    text.bytes().position(|byte| {
-        if byte == b'"' && !escaped {
-            quoted = !quoted;
-        }
-        escaped = byte == b'\\' && !escaped;
-        byte == b'}' && !quoted
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pods::NodeLogsSample;
+    use millrace_figures::SERIES_MAX;
     use proptest::prelude::*;
 
     const TEXT: &str = r#"

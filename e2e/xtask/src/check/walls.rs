@@ -12,6 +12,7 @@ const LAYERS: &[&[&str]] = &[
         "millrace-crds",
         "millrace-autoscale",
         "millrace-rollout",
+        "millrace-figures",
         "millrace-shares",
         "millrace-ledger",
         "millrace-wire",
@@ -75,6 +76,7 @@ const PRODUCT_LAYERS: usize = 5;
 const PURE: &[&str] = &[
     "millrace-autoscale",
     "millrace-rollout",
+    "millrace-figures",
     "millrace-shares",
     "millrace-monitors",
     "millrace-ledger",

@@ -1,12 +1,11 @@
-//! What one collector counts, read from its metrics. Pure.
+//! What one collector counts, as far as reports need it. Pure.
 //!
-//! Unknown families are skipped, so that other releases' collectors can be read. Limits: 50,000
-//! series; a collector with 200 partitions of three topics writes 2,000.
+//! Unknown families are skipped, so that other releases' collectors can be read.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Series read at most.
-const SERIES_MAX: usize = 50_000;
+use millrace_figures::{Series, TextError};
 
 /// Counts by one name.
 pub type Counts = BTreeMap<String, u64>;
@@ -50,43 +49,18 @@ pub struct Sample {
     pub budget_bytes: Option<u64>,
 }
 
-/// Why a text is not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TextError {
-    /// A line that is no sample.
-    #[error("line {0} is no sample of a metric")]
-    Line(usize),
-    /// None of a collector's metrics is there.
-    #[error("none of its metrics is a collector's")]
-    Foreign,
-    /// More series than are read.
-    #[error("it has more than {SERIES_MAX} series")]
-    TooMany,
-}
-
 /// What a pod's metrics say.
 ///
 /// # Errors
 /// When the text is not in Prometheus' format, or not a collector's.
 pub fn sample(text: &str) -> Result<Sample, TextError> {
     let mut sample = Sample::default();
-    let mut is_ours = false;
-    let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
-    let series = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    for (count, (number, line)) in series.enumerate() {
-        if count >= SERIES_MAX {
-            return Err(TextError::TooMany);
-        }
-        let series = Series::read(line).ok_or(TextError::Line(number))?;
-        is_ours |= series.name == "millrace_budget_bytes";
-        note(&mut sample, &series);
-    }
-    is_ours.then_some(sample).ok_or(TextError::Foreign)
+    millrace_figures::read(text, |series| note(&mut sample, series))?;
+    Ok(sample)
 }
 
 fn note(sample: &mut Sample, series: &Series<'_>) {
-    // The cast saturates: what is below nothing, or no number, is nothing.
-    let count = series.value as u64;
+    let count = series.count();
     match series.name {
         "millrace_records_in_total" => add(&mut sample.taken, series.label("signal"), count),
         "millrace_records_out_total" => add(&mut sample.passed, series.label("signal"), count),
@@ -99,12 +73,12 @@ fn note(sample: &mut Sample, series: &Series<'_>) {
             add(&mut sample.lost, series.label("topic"), count);
         }
         "millrace_consumer_lag_messages" => {
-            if let Some(partition) = partition(series) {
+            if let Some(partition) = series.partition() {
                 sample.lag_messages.insert(partition, count);
             }
         }
         "millrace_consumer_lag_seconds" => {
-            if let Some(partition) = partition(series) {
+            if let Some(partition) = series.partition() {
                 sample.lag_seconds.insert(partition, series.value.max(0.0));
             }
         }
@@ -113,7 +87,9 @@ fn note(sample: &mut Sample, series: &Series<'_>) {
             add(&mut sample.insert_retries, series.label("class"), count);
         }
         "millrace_buffer_records" => sample.buffered_on_disk += count,
-        "millrace_build_info" => sample.version = series.label("version"),
+        "millrace_build_info" => {
+            sample.version = series.label("version").map(Cow::into_owned);
+        }
         "process_start_time_seconds" => sample.started_at = i64::try_from(count).ok(),
         "process_cpu_seconds_total" => sample.cpu_seconds = series.value,
         "process_resident_memory_bytes" => sample.resident_bytes = Some(count),
@@ -123,77 +99,17 @@ fn note(sample: &mut Sample, series: &Series<'_>) {
     }
 }
 
-fn add(sums: &mut Counts, of: Option<String>, count: u64) {
+fn add(sums: &mut Counts, of: Option<Cow<'_, str>>, count: u64) {
     if let Some(of) = of {
-        let sum = sums.entry(of).or_default();
+        let sum = sums.entry(of.into_owned()).or_default();
         *sum = sum.saturating_add(count);
     }
 }
 
 fn add_two(sums: &mut BTreeMap<(String, String), u64>, series: &Series<'_>, count: u64) {
     if let (Some(signal), Some(reason)) = (series.label("signal"), series.label("reason")) {
-        let sum = sums.entry((signal, reason)).or_default();
+        let sum = sums.entry((signal.into_owned(), reason.into_owned())).or_default();
         *sum = sum.saturating_add(count);
-    }
-}
-
-fn partition(series: &Series<'_>) -> Option<(String, i32)> {
-    Some((series.label("topic")?, series.label("partition")?.parse().ok()?))
-}
-
-/// One line.
-struct Series<'a> {
-    name: &'a str,
-    labels: Vec<(&'a str, String)>,
-    value: f64,
-}
-
-impl<'a> Series<'a> {
-    fn read(line: &'a str) -> Option<Self> {
-        let end = line.find(['{', ' '])?;
-        let (name, mut rest) = line.split_at(end);
-        let mut labels = Vec::new();
-        if let Some(inside) = rest.strip_prefix('{') {
-            rest = read_labels(inside, &mut labels)?;
-        }
-        // What may follow the value is a time.
-        let value = rest.split_whitespace().next()?.parse().ok()?;
-        let is_name = !name.is_empty()
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':'));
-        is_name.then_some(Self { name, labels, value })
-    }
-
-    fn label(&self, name: &str) -> Option<String> {
-        self.labels.iter().find(|(label, _)| *label == name).map(|(_, value)| value.clone())
-    }
-}
-
-/// Reads `a="b",c="d"}` and returns what is behind the bracket.
-fn read_labels<'a>(text: &'a str, labels: &mut Vec<(&'a str, String)>) -> Option<&'a str> {
-    let mut rest = text.trim_start_matches([',', ' ']);
-    loop {
-        if let Some(behind) = rest.strip_prefix('}') {
-            return Some(behind);
-        }
-        let (name, behind) = rest.split_once("=\"")?;
-        let mut value = String::new();
-        let mut escaped = false;
-        let mut end = None;
-        for (at, character) in behind.char_indices() {
-            match (escaped, character) {
-                (true, 'n') => value.push('\n'),
-                (true, other) => value.push(other),
-                (false, '\\') => {}
-                (false, '"') => {
-                    end = Some(at + 1);
-                    break;
-                }
-                (false, other) => value.push(other),
-            }
-            escaped = !escaped && character == '\\';
-        }
-        labels.push((name.trim(), value));
-        rest = behind.get(end?..)?.trim_start_matches([',', ' ']);
     }
 }
 

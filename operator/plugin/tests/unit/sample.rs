@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::{TextError, sample};
+use millrace_figures::TextError;
+
+use super::sample;
 
 const TEXT: &str = r#"
 # TYPE millrace_records_in_total counter
@@ -46,7 +48,7 @@ fn what_is_not_a_collectors_is_refused() {
     assert_eq!(sample(""), Err(TextError::Foreign));
     assert_eq!(sample("up 1\n"), Err(TextError::Foreign));
     for (text, line) in [("<html>", 1), ("up 1\nx{", 2), ("x{a=\"}\"} y", 1), ("{} 1", 1)] {
-        assert_eq!(sample(text), Err(TextError::Line(line)), "{text}");
+        assert_eq!(sample(text), Err(TextError::Line { line }), "{text}");
     }
     assert_eq!(sample(&"up 1\n".repeat(50_001)), Err(TextError::TooMany));
 }
