@@ -238,6 +238,11 @@ impl NoProxy {
         Ok(Self { text: text.to_owned(), hosts })
     }
 
+    /// Those of a text, between commas.
+    pub fn list(text: &str) -> impl Iterator<Item = Result<Self, NoProxyError>> {
+        text.split(',').map(str::trim).filter(|host| !host.is_empty()).map(Self::new)
+    }
+
     /// Whether a URL's host is meant. Names are not resolved for it.
     #[must_use]
     pub fn holds(&self, url: &HttpUrl) -> bool {

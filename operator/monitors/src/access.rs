@@ -113,8 +113,8 @@ pub(crate) const fn proxy<T: HasProxy>() -> [Field<T>; 4] {
         }),
         read("noProxy", |r, to, at, it| {
             let text = r.text(at, it);
-            for host in text.split(',').map(str::trim).filter(|host| !host.is_empty()) {
-                match host.parse() {
+            for host in NoProxy::list(&text) {
+                match host {
                     Ok(host) => to.proxy().no_proxy.push(host),
                     Err(error) => r.refuse(at, format!("{error}")),
                 }

@@ -19,8 +19,8 @@ impl ProxyFields {
             "proxy_url" => self.url = reader.parsed(at, it),
             "no_proxy" => {
                 let text = reader.text(at, it);
-                for host in text.split(',').map(str::trim).filter(|host| !host.is_empty()) {
-                    match host.parse() {
+                for host in NoProxy::list(&text) {
+                    match host {
                         Ok(host) => self.no_proxy.push(host),
                         Err(error) => reader.refuse(at, &format!("{error}")),
                     }
