@@ -92,6 +92,7 @@ use crate::names::{StorageClassName, TopicName};
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = pool_rules)]
+#[schemars(transform = rules::own_descriptions)]
 pub struct EdgePoolSpec {
     /// The Kafka that records go to.
     pub kafka: KafkaConnection,
@@ -394,12 +395,10 @@ pub struct ServiceSettings {
     /// Where traffic from outside goes: Cluster (any pod) or Local (pods of the node that got it,
     /// which see the client's address). Default: Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = rules::own_description)]
     pub external_traffic_policy: Option<TrafficPolicy>,
     /// Where traffic of the cluster goes: Cluster (any pod) or Local (pods of the client's node,
     /// for mode DaemonSet). Default: Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = rules::own_description)]
     pub internal_traffic_policy: Option<TrafficPolicy>,
     /// IPv4, IPv6 or both, the primary one first. The primary one can't be changed. Default: the
     /// cluster's.
@@ -408,7 +407,6 @@ pub struct ServiceSettings {
     pub ip_families: Vec<IpFamily>,
     /// SingleStack, PreferDualStack or RequireDualStack. Default: SingleStack.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = rules::own_description)]
     pub ip_family_policy: Option<IpFamilyPolicy>,
 }
 
@@ -474,6 +472,7 @@ pub enum IpFamilyPolicy {
 /// The observed state of an edge pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules::own_descriptions)]
 pub struct EdgePoolStatus {
     /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -79,6 +79,7 @@ use crate::names::{ConsumerGroup, TopicName};
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = |schema: &mut Schema| group_stays(schema, &[]))]
+#[schemars(transform = rules::own_descriptions)]
 pub struct GatewayPoolSpec {
     /// The Kafka that records come from.
     pub kafka: KafkaConnection,
@@ -359,6 +360,7 @@ pub enum Delivery {
 /// The observed state of a gateway pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules::own_descriptions)]
 pub struct GatewayPoolStatus {
     /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]

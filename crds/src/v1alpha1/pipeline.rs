@@ -57,6 +57,7 @@ use crate::names::{EdgeName, TopicName};
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = pipeline_rules)]
+#[schemars(transform = rules::own_descriptions)]
 pub struct TelemetryPipelineSpec {
     /// The Kafka between edges and gateways.
     pub kafka: KafkaConnection,
@@ -197,6 +198,7 @@ impl TelemetryPipelineSpec {
 /// What was observed of a pipeline: its children's status, summed up.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules::own_descriptions)]
 pub struct TelemetryPipelineStatus {
     /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -233,7 +235,6 @@ pub struct TelemetryPipelineStatus {
     pub schema_revision: Option<String>,
     /// How the tables store attributes. Recorded so that another default changes no pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = rules::own_description)]
     pub attributes: Option<Attributes>,
     /// Where clients inside the cluster send OTLP over gRPC: host:4317 (HTTP: port 4318). That of
     /// the first edge pool.

@@ -238,7 +238,6 @@ pub struct Multiline {
     /// A stack trace of this runtime is one record with the line before it, and so are indented
     /// lines: java, python, go, nodejs or rust.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = rules::own_description)]
     pub traces: Option<Traces>,
 }
 

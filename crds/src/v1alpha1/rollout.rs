@@ -4,8 +4,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::rules;
-
 /// How a change of image, allocator or configuration reaches the gateways' pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -105,7 +103,6 @@ pub struct RolloutStatus {
     pub stage: RolloutStage,
     /// The stage that is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = rules::own_description)]
     pub paused_at: Option<RolloutStage>,
     /// Since when.
     #[schemars(with = "String", extend("format" = "date-time"))]

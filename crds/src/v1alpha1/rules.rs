@@ -3,6 +3,7 @@
 //! Every message says what to write instead. A rule of one kind only belongs in that kind's file.
 
 use schemars::Schema;
+use schemars::transform::transform_subschemas;
 use serde_json::{Value, json};
 
 /// Adds one rule to a schema. Messages are fixed text: CEL can't bound the cost of a message that
@@ -16,9 +17,10 @@ pub(crate) fn rule(schema: &mut Schema, rule: &str, message: &str) {
     }
 }
 
-/// Keeps a field's own description where its value is optional and has one too: kube's derive would
-/// put the value's in its place.
-pub(crate) fn own_description(schema: &mut Schema) {
+/// Keeps the fields' own descriptions where their values are optional and have one too, here and
+/// below: kube's derive would put the values' in their place. Of each kind's spec and status.
+pub(crate) fn own_descriptions(schema: &mut Schema) {
+    transform_subschemas(&mut own_descriptions, schema);
     let own = schema.get("description").cloned();
     let values = schema.get_mut("anyOf").and_then(Value::as_array_mut);
     let value = values.and_then(|values| values.first_mut()).and_then(Value::as_object_mut);

@@ -41,6 +41,7 @@ use crate::conditions::Condition;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules::own_descriptions)]
 pub struct TelemetrySchemaSpec {
     /// The ClickHouse that has the tables.
     pub clickhouse: ClickHouseTarget,
@@ -55,7 +56,6 @@ pub struct TelemetrySchemaSpec {
     /// annotation millrace.dev/approve-plan with the value of status.planHash approves exactly that
     /// plan, except for destructive steps. Default: Automatic.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = rules::own_description)]
     pub changes: Option<ChangePolicy>,
     /// Objects that may be destroyed, as the plan names them, for example
     /// otel.otel_logs.OldColumn, otel.otel_logs.idx_old or otel.otel_traces.ttl (rows older than a
@@ -107,6 +107,7 @@ fn tables_fit(schema: &mut Schema) {
 /// The observed state of the tables.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules::own_descriptions)]
 pub struct TelemetrySchemaStatus {
     /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]

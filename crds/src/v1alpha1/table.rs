@@ -22,7 +22,6 @@ pub struct TableSettings {
     /// (typed sub-columns, read fast one by one). Can't be changed afterwards. Default: in a
     /// pipeline Map, or what its tables were made with; in a TelemetrySchema JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = rules::own_description)]
     pub attributes: Option<Attributes>,
     /// MergeTree (one host), ReplicatedMergeTree (replicas through Keeper), ReplacingMergeTree or
     /// ReplicatedReplacingMergeTree (traces only: spans sent twice become one when parts are
@@ -383,16 +382,15 @@ pub(crate) fn table_stays(
         .into_iter()
         .map(|(field, default)| {
             let path = [steps, field].concat();
-            let or_default = |owner| match default {
-                Some(default) => rules::deep_or_default(owner, &path, default),
-                None => rules::deep(owner, &path).0,
-            };
-            let same = format!("{} == {}", or_default(owner), or_default(old));
             let rule = match default {
-                Some(_) => same,
+                Some(default) => {
+                    let value = |of| rules::deep_or_default(of, &path, default);
+                    format!("{} == {}", value(owner), value(old))
+                }
                 None => {
-                    let (now, before) = (rules::deep(owner, &path).1, rules::deep(old, &path).1);
-                    format!("!({now}) || !({before}) || {same}")
+                    let (now, is_there) = rules::deep(owner, &path);
+                    let (before, was_there) = rules::deep(old, &path);
+                    format!("!({is_there}) || !({was_there}) || {now} == {before}")
                 }
             };
             let message = format!(

@@ -43,6 +43,7 @@ use crate::names::TopicName;
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = name_rules)]
+#[schemars(transform = rules::own_descriptions)]
 pub struct TelemetryTopicSpec {
     /// The Kafka that has the topic.
     pub kafka: KafkaConnection,
@@ -74,6 +75,7 @@ fn name_rules(schema: &mut Schema) {
 /// The observed state of a topic.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules::own_descriptions)]
 pub struct TelemetryTopicStatus {
     /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
