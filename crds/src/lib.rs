@@ -10,6 +10,7 @@ mod amounts;
 mod conditions;
 mod crd;
 mod names;
+pub mod pods;
 pub mod reference;
 pub mod v1alpha1;
 

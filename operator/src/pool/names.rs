@@ -6,35 +6,13 @@ use std::collections::BTreeMap;
 use kube::Resource;
 use kube::api::ObjectMeta;
 use millrace_crds::MANAGED_BY;
+pub use millrace_crds::pods::{PRODUCT, Role};
 
 use crate::error::Invalid;
 
 /// A StatefulSet's pods carry `<name>-<hash of 10>` as a label value of at most 63, and a pod's
 /// ordinal needs up to 5 more; 52 is what Kubernetes itself advises.
 const WORKLOAD_NAME_BYTES_MAX: usize = 52;
-
-/// The label that names the product.
-pub const PRODUCT: &str = "millrace-collector";
-
-/// What a pool's collectors do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// OTLP to Kafka.
-    Edge,
-    /// Kafka to ClickHouse.
-    Gateway,
-}
-
-impl Role {
-    /// The role's word in names and in the component label.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Edge => "edge",
-            Self::Gateway => "gateway",
-        }
-    }
-}
 
 /// The checked names and labels of one pool.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,14 +13,13 @@ use crate::{render, report};
 pub(super) async fn status(session: &Session, args: &Status) -> Result<Answer, Error> {
     let Session { cluster, palette, now } = session;
     let found = cluster.pipelines(args.pipeline.as_deref(), args.all_namespaces).await?;
-    let mut texts = Vec::new();
-    let mut reports = Vec::new();
+    let mut facts = Vec::new();
     for pipeline in found {
-        let facts = cluster.facts(pipeline, depth(args.interval), now()).await;
-        let report = report::status(&facts);
-        texts.push(render::status(&report, *palette));
-        reports.push(report);
+        facts.push(cluster.facts(pipeline, depth(args.interval), now()).await);
     }
+    let reports: Vec<_> = facts.iter().map(report::status).collect();
+    let texts: Vec<String> =
+        reports.iter().map(|report| render::status(report, *palette)).collect();
     let healthy = reports.iter().all(|report| report.healthy);
     let answer = Answer::of(texts.join("\n"), &json!({"pipelines": reports}))?;
     Ok(Answer { healthy, ..answer })

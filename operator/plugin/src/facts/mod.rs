@@ -9,8 +9,9 @@ use millrace_crds::v1alpha1::{
     EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
 
-pub use pod::{PodFacts, Role};
-pub use sample::{Counts, Sample, TextError, sample};
+pub use millrace_crds::pods::Role;
+pub use pod::PodFacts;
+pub use sample::{Counts, Sample, sample};
 
 /// A pipeline and what belongs to it.
 #[derive(Clone, Debug)]

@@ -3,35 +3,14 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use millrace_crds::pods::{CONTAINER, Role};
+use serde::Serialize;
 
 use super::Sample;
 
-/// The operator's container.
-const CONTAINER: &str = "collector";
-
-/// What a pool's collectors do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// To Kafka.
-    Edge,
-    /// From Kafka to ClickHouse.
-    Gateway,
-}
-
-impl Role {
-    /// The word in labels.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Edge => "edge",
-            Self::Gateway => "gateway",
-        }
-    }
-}
-
 /// A pod of a pool.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodFacts {
     /// Its name.
     pub name: String,
@@ -50,14 +29,17 @@ pub struct PodFacts {
     /// Why it ended last, if it ever did.
     pub ended: Option<String>,
     /// Its image.
+    #[serde(skip)]
     pub image: Option<String>,
     /// Its memory limit as written.
     pub memory_limit: Option<String>,
     /// Its processor limit as written.
     pub cpu_limit: Option<String>,
     /// What its process counted at the first reading.
+    #[serde(skip)]
     pub before: Option<Sample>,
     /// What it counted at the last one.
+    #[serde(skip)]
     pub now: Option<Sample>,
 }
 
@@ -67,11 +49,8 @@ impl PodFacts {
     pub fn of(pod: &Pod) -> Option<Self> {
         let none = BTreeMap::new();
         let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
-        let role = match labels.get("app.kubernetes.io/component")?.as_str() {
-            "edge" => Role::Edge,
-            "gateway" => Role::Gateway,
-            _ => return None,
-        };
+        let word = labels.get("app.kubernetes.io/component")?;
+        let role = [Role::Edge, Role::Gateway].into_iter().find(|role| role.as_str() == word)?;
         let spec = pod.spec.as_ref();
         let status = pod.status.as_ref();
         let container =

@@ -6,18 +6,15 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
+use millrace_crds::MANAGED_BY;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Cluster;
 use super::objects::Kind;
+use super::{Cluster, of_pools};
 use crate::error::chain;
 use crate::facts::{Facts, Gap};
 
-/// What the operator labels its objects with.
-const OURS: &str = "app.kubernetes.io/managed-by=millrace-operator";
-/// What its pods are labelled with.
-const PODS: &str = "app.kubernetes.io/name=millrace-collector";
 /// The operator's own pods.
 const OPERATOR: &str = "app.kubernetes.io/name=millrace";
 
@@ -36,15 +33,17 @@ impl Cluster {
     /// The objects of a pipeline's pools, their pods, and events about any of them.
     pub async fn raw(&self, facts: &Facts, gaps: &mut Vec<Gap>) -> Vec<Raw> {
         let place = facts.namespace();
+        // What the operator labels its objects with.
+        let ours = &format!("app.kubernetes.io/managed-by={MANAGED_BY}");
         let mut all = Vec::new();
-        self.add::<Deployment>(&mut all, gaps, place, OURS).await;
-        self.add::<StatefulSet>(&mut all, gaps, place, OURS).await;
-        self.add::<DaemonSet>(&mut all, gaps, place, OURS).await;
-        self.add::<Service>(&mut all, gaps, place, OURS).await;
-        self.add::<ConfigMap>(&mut all, gaps, place, OURS).await;
-        self.add::<PodDisruptionBudget>(&mut all, gaps, place, OURS).await;
+        self.add::<Deployment>(&mut all, gaps, place, ours).await;
+        self.add::<StatefulSet>(&mut all, gaps, place, ours).await;
+        self.add::<DaemonSet>(&mut all, gaps, place, ours).await;
+        self.add::<Service>(&mut all, gaps, place, ours).await;
+        self.add::<ConfigMap>(&mut all, gaps, place, ours).await;
+        self.add::<PodDisruptionBudget>(&mut all, gaps, place, ours).await;
         self.add::<HorizontalPodAutoscaler>(&mut all, gaps, place, "").await;
-        self.add::<Pod>(&mut all, gaps, place, PODS).await;
+        self.add::<Pod>(&mut all, gaps, place, &of_pools()).await;
         all.retain(|one| is_of(facts, &one.name));
         let mut events = Vec::new();
         self.add::<Event>(&mut events, gaps, place, "").await;

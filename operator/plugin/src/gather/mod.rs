@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use millrace_crds::pods::PRODUCT;
 use millrace_crds::v1alpha1::{
     EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
@@ -25,7 +26,7 @@ use crate::facts::{Facts, Gap, PodFacts, Role};
 
 pub use bundle::{Raw, raw};
 pub use objects::{Kind, right};
-pub use pods::{ADMIN_PORT, Logs};
+pub use pods::Logs;
 
 /// A connection must stand within this.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -167,8 +168,7 @@ impl Cluster {
     }
 
     async fn add_pods(&self, facts: &mut Facts, namespace: &str, depth: Depth) {
-        let selector = "app.kubernetes.io/name=millrace-collector";
-        let pods = self.list::<Pod>(Some(namespace), selector).await;
+        let pods = self.list::<Pod>(Some(namespace), &of_pools()).await;
         let pods = noted(&mut facts.gaps, "pods", pods);
         let of_ours = |pod: &PodFacts| match pod.role {
             Role::Edge => names(&facts.edges).any(|name| name == pod.pool),
@@ -195,6 +195,11 @@ impl Cluster {
         self.read_metrics(facts, namespace).await;
         facts.interval_seconds = Some((again - began).as_secs_f64());
     }
+}
+
+/// Selects the pods of all pools.
+fn of_pools() -> String {
+    format!("app.kubernetes.io/name={PRODUCT}")
 }
 
 fn names<K: kube::Resource>(objects: &[K]) -> impl Iterator<Item = &str> {

@@ -8,13 +8,12 @@ use http::Request;
 use http_body_util::{BodyExt, Limited};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, LogParams};
+use millrace_crds::pods::ADMIN_PORT;
 
 use super::Cluster;
 use crate::error::{Error, Right, chain};
 use crate::facts::{Facts, Gap, Sample, sample};
 
-/// The port that the operator gives collectors for metrics and probes.
-pub const ADMIN_PORT: u16 = 9464;
 /// Pods that are asked at once.
 const AT_ONCE: usize = 8;
 /// Pods whose metrics are read.

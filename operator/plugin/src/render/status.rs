@@ -5,7 +5,7 @@ use crate::report::{Finding, Path, PodLine, RolloutLine, Severity, StatusReport,
 
 /// A pipeline's screen.
 #[must_use]
-pub fn status(report: &StatusReport, palette: Palette) -> String {
+pub fn status(report: &StatusReport<'_>, palette: Palette) -> String {
     let mut page = Page::new(palette);
     head(&mut page, report);
     for path in &report.paths {
@@ -18,7 +18,7 @@ pub fn status(report: &StatusReport, palette: Palette) -> String {
     page.finish()
 }
 
-fn head(page: &mut Page, report: &StatusReport) {
+fn head(page: &mut Page, report: &StatusReport<'_>) {
     let palette = page.palette();
     let (word, paint) = match (&*report.ready, report.healthy) {
         ("True", true) => ("Ready", Paint::Good),
@@ -46,7 +46,7 @@ fn head(page: &mut Page, report: &StatusReport) {
     }
 }
 
-fn draw(page: &mut Page, path: &Path, report: &StatusReport) {
+fn draw(page: &mut Page, path: &Path, report: &StatusReport<'_>) {
     let over = report.interval_seconds.map(|seconds| format!(" (rates over {seconds:.0} s)"));
     page.heading(&format!("{}{}", path.signal, over.unwrap_or_default()));
     let mut table = Table::new(2);
@@ -187,14 +187,15 @@ fn changes(page: &mut Page, rollouts: &[RolloutLine]) {
     page.line("  kubectl millrace rollout status has the figures");
 }
 
-fn pods(page: &mut Page, pods: &[PodLine]) {
-    if pods.is_empty() {
+fn pods(page: &mut Page, lines: &[PodLine<'_>]) {
+    if lines.is_empty() {
         return;
     }
     page.heading("PODS");
     let mut table = Table::new(2);
     table.head(&["NAME", "STATE", ">RESTARTS", ">IN", ">OUT", ">MEMORY", ">CPU", "NODE"]);
-    for pod in pods {
+    for line in lines {
+        let pod = line.pod;
         let (state, paint) = match (pod.ready, &*pod.state) {
             (true, "Running") => ("Ready".to_owned(), Paint::Good),
             (false, "Running") => ("not ready".to_owned(), Paint::Bad),
@@ -205,15 +206,15 @@ fn pods(page: &mut Page, pods: &[PodLine]) {
             Cell::of(&*pod.name),
             Cell::of(state).painted(paint),
             restarts.painted(if pod.restarts > 0 { Paint::Warn } else { Paint::Plain }),
-            Cell::number(pod.in_per_second.map(rate)),
-            Cell::number(pod.out_per_second.map(rate)),
-            Cell::number(pod.memory_bytes.map(bytes)),
-            Cell::number(pod.cpu_millicores.map(|it| format!("{it:.0}m"))),
+            Cell::number(line.in_per_second.map(rate)),
+            Cell::number(line.out_per_second.map(rate)),
+            Cell::number(line.memory_bytes.map(bytes)),
+            Cell::number(line.cpu_millicores.map(|it| format!("{it:.0}m"))),
             Cell::of(pod.node.as_deref().unwrap_or("-")),
         ]);
     }
     page.table(&table);
-    for pod in pods.iter().filter(|pod| pod.restarts > 0) {
+    for pod in lines.iter().map(|line| line.pod).filter(|pod| pod.restarts > 0) {
         if let Some(ended) = &pod.ended {
             page.wrapped("  ", "    ", &format!("{} ended last by {ended}", pod.name), Paint::Warn);
         }

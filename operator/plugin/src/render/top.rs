@@ -6,7 +6,7 @@ use crate::report::PodLine;
 
 /// A table of pods.
 #[must_use]
-pub fn top(name: &str, pods: &[PodLine], not_read: &[Gap], palette: Palette) -> String {
+pub fn top(name: &str, pods: &[PodLine<'_>], not_read: &[Gap], palette: Palette) -> String {
     let mut page = Page::new(palette);
     if pods.is_empty() {
         page.line(&format!("{name} has no pods"));
@@ -35,25 +35,26 @@ pub fn top(name: &str, pods: &[PodLine], not_read: &[Gap], palette: Palette) -> 
     page.finish()
 }
 
-fn row(pod: &PodLine) -> Vec<Cell> {
+fn row(line: &PodLine<'_>) -> Vec<Cell> {
+    let pod = line.pod;
     let paint = if pod.ready { Paint::Plain } else { Paint::Bad };
-    let full = pod.budget_percent.is_some_and(|percent| percent >= 90);
-    let resent = pod.insert_retries_per_second.filter(|it| *it > 0.0);
+    let full = line.budget_percent.is_some_and(|percent| percent >= 90);
+    let resent = line.insert_retries_per_second.filter(|it| *it > 0.0);
     vec![
         Cell::of(&*pod.name).painted(paint),
         pod.role.as_str().into(),
-        Cell::number(pod.in_per_second.map(rate)),
-        Cell::number(pod.out_per_second.map(rate)),
-        Cell::number(pod.cpu_millicores.map(|it| format!("{it:.0}m"))),
+        Cell::number(line.in_per_second.map(rate)),
+        Cell::number(line.out_per_second.map(rate)),
+        Cell::number(line.cpu_millicores.map(|it| format!("{it:.0}m"))),
         Cell::number(pod.cpu_limit.clone()),
-        Cell::number(pod.memory_bytes.map(bytes)),
+        Cell::number(line.memory_bytes.map(bytes)),
         Cell::number(pod.memory_limit.clone()),
-        Cell::number(pod.budget_percent.map(|it| format!("{it} %"))).painted(if full {
+        Cell::number(line.budget_percent.map(|it| format!("{it} %"))).painted(if full {
             Paint::Warn
         } else {
             Paint::Plain
         }),
-        Cell::number(pod.buffered_on_disk.map(count)),
+        Cell::number(line.buffered_on_disk.map(count)),
         Cell::number(resent.map(rate)),
         Cell::number(Some(pod.restarts.to_string())),
     ]

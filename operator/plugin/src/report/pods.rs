@@ -7,23 +7,10 @@ use crate::facts::{Facts, PodFacts, Role, Sample};
 /// One pod.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PodLine {
-    /// Its name.
-    pub name: String,
-    /// Its pool.
-    pub pool: String,
-    /// What it does.
-    pub role: Role,
-    /// Its node.
-    pub node: Option<String>,
-    /// Whether it is ready.
-    pub ready: bool,
-    /// Running, Pending, or why it doesn't run.
-    pub state: String,
-    /// Restarts of its container.
-    pub restarts: i32,
-    /// Why its container ended last.
-    pub ended: Option<String>,
+pub struct PodLine<'a> {
+    /// It.
+    #[serde(flatten)]
+    pub pod: &'a PodFacts,
     /// Its release, by itself.
     pub version: Option<String>,
     /// Records per second taken in, of all signals.
@@ -32,12 +19,8 @@ pub struct PodLine {
     pub out_per_second: Option<f64>,
     /// Resident memory.
     pub memory_bytes: Option<u64>,
-    /// Its limit, as written.
-    pub memory_limit: Option<String>,
     /// Processor time used, in thousandths of a core.
     pub cpu_millicores: Option<f64>,
-    /// Its limit, as written.
-    pub cpu_limit: Option<String>,
     /// Bytes held for records, in percent of what may be held.
     pub budget_percent: Option<u64>,
     /// Records in its buffer on disk.
@@ -48,13 +31,13 @@ pub struct PodLine {
 
 /// The pods of a pipeline, by role, pool and name.
 #[must_use]
-pub fn pod_lines(facts: &Facts) -> Vec<PodLine> {
+pub fn pod_lines(facts: &Facts) -> Vec<PodLine<'_>> {
     let mut pods: Vec<&PodFacts> = facts.pods.iter().collect();
     pods.sort_by(|a, b| (a.role, &a.pool, &a.name).cmp(&(b.role, &b.pool, &b.name)));
     pods.into_iter().map(|pod| line(facts, pod)).collect()
 }
 
-fn line(facts: &Facts, pod: &PodFacts) -> PodLine {
+fn line<'a>(facts: &Facts, pod: &'a PodFacts) -> PodLine<'a> {
     let told = pod.now.as_ref();
     let rate = |count: fn(&Sample) -> f64| {
         let seconds = facts.interval_seconds.filter(|seconds| *seconds > 0.0)?;
@@ -63,21 +46,12 @@ fn line(facts: &Facts, pod: &PodFacts) -> PodLine {
     };
     let is_gateway = pod.role == Role::Gateway;
     PodLine {
-        name: pod.name.clone(),
-        pool: pod.pool.clone(),
-        role: pod.role,
-        node: pod.node.clone(),
-        ready: pod.ready,
-        state: pod.state.clone(),
-        restarts: pod.restarts,
-        ended: pod.ended.clone(),
+        pod,
         version: told.and_then(|sample| sample.version.clone()),
         in_per_second: rate(|sample| sample.taken.values().sum::<u64>() as f64),
         out_per_second: rate(|sample| sample.passed.values().sum::<u64>() as f64),
         memory_bytes: told.and_then(|sample| sample.resident_bytes),
-        memory_limit: pod.memory_limit.clone(),
         cpu_millicores: rate(|sample| sample.cpu_seconds * 1_000.0),
-        cpu_limit: pod.cpu_limit.clone(),
         budget_percent: told.and_then(|sample| {
             let most = sample.budget_bytes.filter(|most| *most > 0)?;
             Some(sample.in_flight_bytes?.saturating_mul(100) / most)

@@ -12,7 +12,7 @@ use crate::facts::{Facts, Gap};
 /// A pipeline in one screen.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StatusReport {
+pub struct StatusReport<'a> {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -46,14 +46,14 @@ pub struct StatusReport {
     /// Changes that not all pods have, or that were refused.
     pub rollouts: Vec<RolloutLine>,
     /// Pods.
-    pub pod_list: Vec<PodLine>,
+    pub pod_list: Vec<PodLine<'a>>,
     /// What could not be read.
     pub gaps: Vec<Gap>,
 }
 
 /// A pipeline's screen.
 #[must_use]
-pub fn status(facts: &Facts) -> StatusReport {
+pub fn status(facts: &Facts) -> StatusReport<'_> {
     let meta = &facts.pipeline.metadata;
     let told = facts.pipeline.status.as_ref();
     let conditions = told.map_or(&[][..], |status| &status.conditions);
