@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// Prometheus, likewise, as an agent.
     #[arg(long, env = "PROMETHEUS", value_name = "PROGRAM")]
     pub(crate) prometheus: Option<PathBuf>,
+    /// The OpenTelemetry Collector with the Prometheus receiver, likewise.
+    #[arg(long, env = "OTELCOL_SCRAPE", value_name = "PROGRAM")]
+    pub(crate) otelcol_scrape: Option<PathBuf>,
     /// Where results, settings, logs and flame graphs go.
     #[arg(long, default_value = "target/bench", value_name = "DIR")]
     pub(crate) out: PathBuf,

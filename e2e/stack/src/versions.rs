@@ -14,6 +14,8 @@ pub const HELM: &str = "v3.22.0";
 pub const OTELCOL: &str = "v0.155.0";
 /// Goes up when the parts in `otelcol/manifest.yaml` change: a build with other parts is another.
 pub const OTELCOL_PARTS: u32 = 2;
+/// The same of `otelcol/scrape.yaml`.
+pub const OTELCOL_SCRAPER_PARTS: u32 = 1;
 /// VictoriaLogs, of which vlagent is built; no part of a cluster.
 pub const VLAGENT: &str = "v1.52.1";
 /// VictoriaMetrics, of which vmagent is built; no part of a cluster. Later ones need Go 1.27.

@@ -26,6 +26,7 @@ pub(crate) fn run(peers: bool, from: Binaries) -> Result<()> {
         command.env("VMAGENT", vmagent::build(&paths, &progress)?);
         let program = prometheus::find_or_fetch(Program::Prometheus, &paths, &progress)?;
         command.env("PROMETHEUS", program);
+        command.env("OTELCOL_SCRAPE", otelcol::build_scraper(&paths, &progress)?);
     }
     if peers || names_files {
         let paths = Paths::from_env()?;

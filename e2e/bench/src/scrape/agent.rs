@@ -1,11 +1,15 @@
-//! Who scrapes: our collector, vmagent, or Prometheus as an agent; each with settings that ask for
-//! the same work. Ours writes to the broker; the others can't, and write to the harness.
+//! Who scrapes: our collector, vmagent, Prometheus as an agent, or the OpenTelemetry Collector's
+//! receiver; each with settings that ask for the same work. Ours and the Collector write to the
+//! broker; the others can't, and write to the harness.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::collector::Collector;
+use crate::peer::Place;
+
+const OTELCOL: &str = include_str!("../../peers/otelcol-scrape.yaml");
 
 /// Where a run happens.
 #[derive(Debug)]
@@ -31,6 +35,7 @@ pub(super) enum Agent {
     Ours(Box<Collector>),
     Vmagent(PathBuf),
     Prometheus(PathBuf),
+    Otelcol(PathBuf),
 }
 
 impl Agent {
@@ -40,6 +45,7 @@ impl Agent {
             Self::Ours(_) => "millrace",
             Self::Vmagent(_) => "vmagent",
             Self::Prometheus(_) => "prometheus-agent",
+            Self::Otelcol(_) => "otelcol-prometheus",
         }
     }
 
@@ -52,7 +58,8 @@ impl Agent {
                 folder.to_string_lossy().trim_start_matches("vmagent-").to_owned()
             }
             // `prometheus, version 2.42.0+ds (branch: ...`
-            Self::Prometheus(program) => said(program),
+            Self::Prometheus(program) => said(program, 2),
+            Self::Otelcol(program) => said(program, 2),
         }
     }
 
@@ -96,15 +103,19 @@ impl Agent {
                 );
                 (program.clone(), arguments, settings)
             }
+            Self::Otelcol(program) => {
+                let arguments = vec!["--config".to_owned(), config.to_string()];
+                (program.clone(), arguments, otelcol(setting))
+            }
         }
     }
 }
 
-/// The third word of what a program says to `--version`.
-fn said(program: &Path) -> String {
+/// A word of what a program says to `--version`.
+fn said(program: &Path, place: usize) -> String {
     let said = Command::new(program).arg("--version").output();
     let said = said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let word = said.ok().and_then(|text| text.split_whitespace().nth(2).map(str::to_owned));
+    let word = said.ok().and_then(|text| text.split_whitespace().nth(place).map(str::to_owned));
     word.unwrap_or_default()
 }
 
@@ -138,4 +149,14 @@ fn scrape_configs(setting: &Setting<'_>) -> String {
         "global: {{scrape_interval: {interval_seconds}s, scrape_timeout: {interval_seconds}s}}\n\
          scrape_configs:\n  - job_name: node\n    static_configs: [{{targets: [{targets}]}}]\n"
     )
+}
+
+fn otelcol(setting: &Setting<'_>) -> String {
+    let Setting { targets, interval_seconds, broker, topic, .. } = setting;
+    Place::default()
+        .with("targets", quoted(targets))
+        .with("interval", interval_seconds.to_string())
+        .with("broker", *broker)
+        .with("topic", *topic)
+        .fill(OTELCOL)
 }

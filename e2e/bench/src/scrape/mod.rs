@@ -1,8 +1,9 @@
-//! Scraped targets: bodies to OTLP on one thread; and our collector beside vmagent and Prometheus as
-//! an agent, on the same targets, in the same run.
+//! Scraped targets: bodies to OTLP on one thread; and our collector beside vmagent, Prometheus as an
+//! agent and the OpenTelemetry Collector's receiver, on the same targets, in the same run.
 //!
 //! Targets are the harness' own, on loopback, with bodies as exporters write them whose values
-//! change. Ours writes to a real broker: each point of each answer must be there once. Cases are interleaved like all others: each by every collector, then all again.
+//! change. Ours and the Collector write to a real broker; of ours each point of each answer must be
+//! there once. Cases are interleaved like all others: each by every collector, then all again.
 
 mod agent;
 mod arrivals;
@@ -96,6 +97,7 @@ fn entries(args: &Args, cases: &[Case]) -> Result<Vec<Entry>> {
         let peers = [
             args.vmagent.clone().map(Agent::Vmagent),
             args.prometheus.clone().map(Agent::Prometheus),
+            args.otelcol_scrape.clone().map(Agent::Otelcol),
         ];
         let peers = peers.into_iter().flatten().filter(|_| !args.profile);
         let ours = Agent::Ours(Box::new(Collector::ours(None)?));
