@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use millrace_config::{BootstrapServer, GroupId, TopicName};
 use millrace_dead_letters::{Place, Places};
+use millrace_exporters::clickhouse::{RunId, TEST_RECORDS_MAX};
 use millrace_wire::Signal;
 
 /// Receives telemetry and delivers it to Kafka or ClickHouse.
@@ -32,8 +33,35 @@ pub(crate) enum Command {
     /// Show dead letters, and send them again.
     #[command(subcommand)]
     DeadLetters(DeadLetters),
+    /// Look for the rows of test records in ClickHouse, until all are there. `kubectl millrace
+    /// send` and `verify` use it.
+    Rows(Rows),
     /// Print the version and the allocator compiled in.
     Version,
+}
+
+/// Which test records to look for. Prints a line of JSON for each look.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rows {
+    /// The settings of a gateway, for servers, log-in and tables.
+    #[arg(long)]
+    pub(crate) config: PathBuf,
+    /// Their signal: traces, logs or metrics.
+    #[arg(long)]
+    pub(crate) signal: Signal,
+    /// Their run: 16 lower-case hex digits.
+    #[arg(long)]
+    pub(crate) run: RunId,
+    /// When the run began, in seconds since 1970.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) since: u32,
+    /// How many there are, 1 to 10,000: numbers from 1 on.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(TEST_RECORDS_MAX)))]
+    pub(crate) expect: u32,
+    /// How long to look until all are there, in seconds, 0 to 900; 0 looks once.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(0..=900))]
+    pub(crate) wait: u32,
 }
 
 /// What to do with dead letters.

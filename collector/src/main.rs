@@ -16,6 +16,7 @@ mod output;
 mod page;
 mod pods;
 mod process;
+mod rows;
 mod run;
 mod share;
 mod sources;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Run { config } => run::run(&config),
         Command::Validate { config } => run::validate(&config),
         Command::DeadLetters(command) => dead_letters::run(command),
+        Command::Rows(arguments) => rows::run(arguments),
         Command::Version => run::version(),
     }
 }

@@ -48,6 +48,7 @@ mod privilege;
 mod privileges;
 pub mod render;
 mod revision;
+mod test_run;
 mod ttl;
 
 pub use apply::{Converged, converge, verify};
@@ -81,4 +82,5 @@ pub use plan::{Blocked, Loss, Permit, Phase, Plan, Step, StepClass, needed, plan
 pub use preflight::{PreflightError, ServerFacts, ServerVersion, preflight};
 pub use privilege::{Privilege, Scope};
 pub use privileges::{Missing, missing};
+pub use test_run::{RunId, RunIdError, TEST_RECORDS_MAX, TEST_SERVICE, TestRun, TestTable};
 pub use ttl::{TTL_SECONDS_MAX, Ttl, TtlError};

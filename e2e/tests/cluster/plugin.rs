@@ -27,7 +27,8 @@ fn millrace(stack: &Stack, namespace: &str, args: &[&str]) -> Spoken {
 /// Scenario: a pipeline that is Ready, asked from outside of the cluster. Guarantee: `status` takes it
 /// for healthy and has figures that came through the API server's proxy, `why` has the sizing
 /// decision, `plan` of the stored pipeline changes nothing, and a bundle has the pipeline and its
-/// pods' logs, and neither password.
+/// pods' logs, and neither password. A test record sent through the API server's proxy is found as a
+/// row from a gateway's pod, and so is each of a small load, once.
 #[test]
 fn the_plugin_tells_of_a_pipeline_that_works() {
     let stack = Stack::open().unwrap();
@@ -48,6 +49,18 @@ fn the_plugin_tells_of_a_pipeline_that_works() {
 
     let why = millrace(&stack, namespace, &["why"]);
     assert!(why.ok && why.out.starts_with("GatewayPool "), "{} {}", why.out, why.err);
+
+    let kubectl = stack.tool("kubectl").unwrap();
+    let kubectl = ["--kubectl", kubectl.to_str().unwrap(), "-o", "json"];
+    let send = millrace(&stack, namespace, &[&["send", NAME][..], &kubectl].concat());
+    assert!(send.ok, "{} {}", send.out, send.err);
+    let sent: Value = serde_json::from_str(&send.out).unwrap();
+    assert_eq!((&sent["found"], &sent["inKafka"]), (&1.into(), &"yes".into()), "{sent:#}");
+    let load = ["verify", NAME, "--records", "250"];
+    let verify = millrace(&stack, namespace, &[&load[..], &kubectl].concat());
+    assert!(verify.ok, "{} {}", verify.out, verify.err);
+    let sent: Value = serde_json::from_str(&verify.out).unwrap();
+    assert_eq!((&sent["found"], &sent["repeated"]), (&250.into(), &0.into()), "{sent:#}");
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pipeline.json");

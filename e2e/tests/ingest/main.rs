@@ -9,4 +9,5 @@ mod loadgen;
 mod memory;
 mod path;
 mod tables;
+mod test_rows;
 mod topics;

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use millrace_crds::v1alpha1::Signal;
+
+use crate::load::RECORDS_MAX;
 
 /// The longest time between two readings: a minute of waiting is enough for a screen.
 const INTERVAL_SECONDS_MAX: f64 = 60.0;
@@ -85,6 +88,10 @@ pub enum Command {
     /// Records that could not be stored, by the collector's own tool in a gateway's pod.
     #[command(subcommand)]
     DeadLetters(DeadLetters),
+    /// A test record, followed hop by hop to its row.
+    Send(Send),
+    /// A small seeded load of test records, and whether each is stored once.
+    Verify(Verify),
     /// Logs of a pipeline's pods, by role.
     Logs(LogsArgs),
     /// A tar file with everything that support needs, and no secret.
@@ -202,6 +209,76 @@ pub struct ToolArgs {
     /// The tool's own options and places: docs/operations.md#dead-letters.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub rest: Vec<String>,
+}
+
+/// Of `send`.
+#[derive(Args, Clone, Debug)]
+pub struct Send {
+    /// The way of the record.
+    #[command(flatten)]
+    pub way: Way,
+    /// Seconds to wait for the row, 1 to 600.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub wait: u32,
+}
+
+/// Of `verify`.
+#[derive(Args, Clone, Debug)]
+pub struct Verify {
+    /// The way of the records.
+    #[command(flatten)]
+    pub way: Way,
+    /// How many records, 1 to 10,000; 100 in a request.
+    #[arg(long, default_value_t = 1_000,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(RECORDS_MAX)))]
+    pub records: u32,
+    /// What sizes and durations of the records follow from.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Seconds to wait for the rows, 1 to 600.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120,
+          value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub wait: u32,
+}
+
+/// Where test records go in, as what, and by which program their rows are looked for.
+#[derive(Args, Clone, Debug)]
+pub struct Way {
+    /// The pipeline.
+    #[command(flatten)]
+    pub named: Named,
+    /// What to send: a span, a log record, a point of a gauge. The pipeline's first signal when
+    /// left out.
+    #[arg(long, value_enum)]
+    pub signal: Option<SignalArg>,
+    /// Only this EdgePool. All that take the signal when left out.
+    #[arg(long)]
+    pub pool: Option<String>,
+    /// The kubectl that runs the collector's tool in a gateway pod.
+    #[arg(long, default_value = "kubectl")]
+    pub kubectl: PathBuf,
+}
+
+/// A signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SignalArg {
+    /// Spans.
+    Traces,
+    /// Log records.
+    Logs,
+    /// Points of a gauge.
+    Metrics,
+}
+
+impl From<SignalArg> for Signal {
+    fn from(arg: SignalArg) -> Self {
+        match arg {
+            SignalArg::Traces => Self::Traces,
+            SignalArg::Logs => Self::Logs,
+            SignalArg::Metrics => Self::Metrics,
+        }
+    }
 }
 
 /// Of `logs`.

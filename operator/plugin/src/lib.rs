@@ -2,10 +2,11 @@
 //!
 //! It works with the user's own kubeconfig and rights, and names the right that is missing. It
 //! never reads a Secret, and changes nothing but the rollout annotations that it is told to write.
+//! What `send` and `verify` add are test records, which go the way of all others.
 //!
 //! Rooms, each using those before it: `facts` (what was read, as data), `report` (pure: facts to
-//! findings), `render` (pure: reports to text), `gather` (the one room with a client), `command`
-//! (one file for each command).
+//! findings), `load` (pure: test records), `render` (pure: reports to text), `gather` (the one room
+//! with a client), `command` (one file for each command).
 //!
 //! Limits: those of `gather`: 10,000 objects of a kind, the metrics of 100 pods, 4 MiB each.
 
@@ -14,5 +15,6 @@ pub mod command;
 pub mod error;
 pub mod facts;
 pub mod gather;
+pub mod load;
 pub mod render;
 pub mod report;

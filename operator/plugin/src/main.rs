@@ -1,5 +1,7 @@
 //! `kubectl-millrace`: parse, run, print, pick the exit code.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -50,7 +52,10 @@ async fn run(cli: &Cli) -> Result<Answer, Error> {
     }
     let cluster = Cluster::connect(&cli.place).await?;
     let palette = Palette { colours: colours(cli.color) };
-    command::run(&Session { cluster, palette, now: Timestamp::now }, cli).await
+    // The keys of a new hasher are random: no other run gets the same number.
+    let run = || RandomState::new().hash_one(0_u8);
+    let progress = output::complain;
+    command::run(&Session { cluster, palette, now: Timestamp::now, run, progress }, cli).await
 }
 
 fn colours(asked: Color) -> bool {

@@ -17,6 +17,7 @@ mod grant;
 mod insert;
 mod journal;
 mod system;
+mod test_run;
 
 pub use create::create_all;
 pub use drop::drop_all;
@@ -33,6 +34,7 @@ pub(crate) use expression::{canonical_codec, canonical_index, canonical_list, ca
 pub(crate) use grant::{CREATE_DATABASE, CREATE_TABLE, check_grant, grant, readonly_mode};
 pub(crate) use journal::{create_journal, read_holders, read_journal, record};
 pub use system::{columns, insert_targets};
+pub use test_run::{test_rows, test_rows_grant};
 
 pub(crate) use system::{databases, indexes, keepers, replicas, server, tables};
 

@@ -143,16 +143,27 @@ impl HttpClient {
         endpoint: usize,
         statement: &Statement,
     ) -> Result<Bytes, String> {
-        let base = self.settings.endpoints.get(endpoint).ok_or("no such endpoint")?;
+        self.question(endpoint, statement).await.map_err(|verdict| verdict.to_string())
+    }
+
+    /// The same; a failure with the server's code, if it gave one.
+    pub(super) async fn question(
+        &self,
+        endpoint: usize,
+        statement: &Statement,
+    ) -> Result<Bytes, Verdict> {
+        let unanswered = |cause: &dyn std::fmt::Display| Verdict::unanswered(cause);
+        let base = self.settings.endpoints.get(endpoint);
+        let base = base.ok_or_else(|| unanswered(&"no such endpoint"))?;
         let url = format!("{}/?{ASK_SETTINGS}", base.as_str());
         let request = self.request(&url, statement.sql().to_owned().into());
-        let request = request.map_err(|error| error.to_string())?;
+        let request = request.map_err(|error| unanswered(&error))?;
         let exchange = self.exchange(request, MAX_ROWS_BYTES);
         match tokio::time::timeout(ASK_TIMEOUT, exchange).await {
-            Err(_) => Err(format!("no answer within {} s", ASK_TIMEOUT.as_secs())),
-            Ok(Err(cause)) => Err(cause),
+            Err(_) => Err(unanswered(&format!("no answer within {} s", ASK_TIMEOUT.as_secs()))),
+            Ok(Err(cause)) => Err(unanswered(&cause)),
             Ok(Ok((parts, body))) if parts.status == StatusCode::OK => Ok(body),
-            Ok(Ok((parts, body))) => Err(judge(parts.status, &parts.headers, &body, 0).to_string()),
+            Ok(Ok((parts, body))) => Err(judge(parts.status, &parts.headers, &body, 0)),
         }
     }
 

@@ -166,7 +166,7 @@ impl Delivery {
 }
 
 /// Rows of an answer in the format `JSONEachRow`.
-fn rows<T: DeserializeOwned>(answer: &[u8]) -> Result<Vec<T>, String> {
+pub(super) fn rows<T: DeserializeOwned>(answer: &[u8]) -> Result<Vec<T>, String> {
     let rows = serde_json::Deserializer::from_slice(answer).into_iter();
     rows.collect::<Result<_, _>>().map_err(|error| format!("an answer that isn't rows: {error}"))
 }

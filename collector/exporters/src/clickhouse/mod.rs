@@ -10,6 +10,7 @@
 //! when its source is: it keeps nothing of its own.
 //!
 //! [`DirectPublisher`] is a source of requests for it, where there is no Kafka in between.
+//! [`TestRows`] looks for the rows of test records, with the sink's own endpoints and log-in.
 //!
 //! This module doesn't know Kafka.
 
@@ -24,6 +25,7 @@ mod rest;
 mod settings;
 mod state;
 mod tables;
+mod test_rows;
 mod window;
 
 use std::sync::Arc;
@@ -41,11 +43,13 @@ use client::HttpClient;
 use deliver::Delivery;
 pub use direct::{DirectParts, DirectPublisher};
 use encoder::ColumnsEncoder;
+pub use millrace_ddl::{RunId, TEST_RECORDS_MAX, TestRun};
 use plan::Plans;
 use rest::Rests;
 pub use settings::{SinkError, SinkSettings};
 use state::State;
 use tables::Tables;
+pub use test_rows::{LookError, Seen, TestRows};
 use window::Window;
 
 /// How often servers are pinged.

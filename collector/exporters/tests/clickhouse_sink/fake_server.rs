@@ -64,6 +64,7 @@ pub(super) struct Live {
 struct State {
     script: Mutex<VecDeque<Reply>>,
     inserts: Mutex<Vec<Request>>,
+    test_rows: Mutex<VecDeque<Result<String, u32>>>,
     live: Mutex<Live>,
     trouble: Mutex<Option<(&'static str, Reply)>>,
     answer_takes: Mutex<Duration>,
@@ -125,6 +126,12 @@ impl FakeServer {
         *self.state.live.lock().unwrap() = live;
     }
 
+    /// Questions for test records are answered with these, one after the other: rows as lines of
+    /// JSON, or an exception's code.
+    pub(super) fn tell(&self, answers: impl IntoIterator<Item = Result<String, u32>>) {
+        self.state.test_rows.lock().unwrap().extend(answers);
+    }
+
     /// From now on inserts into the table with this name, and no other, fail with this code.
     pub(super) fn refuse(&self, table_and_code: Option<(&'static str, u32)>) {
         let trouble = table_and_code.map(|(table, code)| (table, Reply::Exception(500, code)));
@@ -153,6 +160,10 @@ impl Drop for FakeServer {
     }
 }
 
+fn exception(code: u32) -> String {
+    format!("Code: {code}. DB::Exception: as scripted. (NAME)\n")
+}
+
 /// Serves one connection until either side closes it.
 fn serve(stream: impl Read + Write, state: &State) {
     let mut reader = BufReader::new(stream);
@@ -165,6 +176,14 @@ fn serve(stream: impl Read + Write, state: &State) {
         if request.body.starts_with(b"SELECT") {
             let live = state.live.lock().unwrap().clone();
             let question = String::from_utf8_lossy(&request.body).into_owned();
+            if question.contains(millrace_ddl::TEST_SERVICE) {
+                let told = state.test_rows.lock().unwrap().pop_front();
+                match told.unwrap_or_else(|| Ok(String::new())) {
+                    Ok(rows) => respond(stream, 200, &[], &rows),
+                    Err(code) => respond(stream, 500, &[], &exception(code)),
+                }
+                continue;
+            }
             let of_columns = question.contains("system.columns");
             respond(stream, 200, &[], if of_columns { &live.columns } else { &live.tables });
             continue;
@@ -179,7 +198,6 @@ fn serve(stream: impl Read + Write, state: &State) {
             }
         };
         state.inserts.lock().unwrap().push(request);
-        let exception = |code: u32| format!("Code: {code}. DB::Exception: as scripted. (NAME)\n");
         match reply {
             Reply::Ok => respond(stream, 200, &[], ""),
             Reply::Wrote(rows) => {

@@ -5,6 +5,7 @@
 mod fake_server;
 mod live_tables;
 mod one_table;
+mod test_rows;
 mod tls;
 
 use std::sync::Arc;

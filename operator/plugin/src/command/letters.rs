@@ -6,17 +6,16 @@ use std::process::Stdio;
 use serde_json::Value;
 use tokio::process::Command;
 
+use super::exec::{self, CONFIG};
 use super::watch::facts;
 use super::{Answer, Session};
 use crate::args::{DeadLetters, Named, Output, Place};
 use crate::error::Error;
-use crate::facts::{Facts, Role};
 use crate::gather::Depth;
 
-/// Where the operator mounts a collector's settings.
-const CONFIG: &str = "/etc/millrace/config/collector.yaml";
-/// Where images have the collector.
-const TOOL: &str = "/usr/local/bin/millrace-collector";
+/// What a person does where no gateway pod is ready.
+const INSTEAD: &str = "run millrace-collector dead-letters with --brokers yourself \
+                       (docs/operations.md#dead-letters)";
 
 /// Runs it; what the tool prints goes through as it is.
 pub(super) async fn run(
@@ -38,7 +37,7 @@ pub(super) async fn run(
     }
     let named = Named { pipeline: args.pipeline.clone() };
     let facts = facts(session, &named, Depth::Pods).await?;
-    let pod = gateway(&facts)?;
+    let pod = exec::gateway(&facts, INSTEAD)?;
     let words = invocation(place, facts.namespace(), &pod, word, output, &args.rest);
     let ended = Command::new(&args.kubectl).args(&words).stdin(Stdio::null()).status().await;
     let ended = ended.map_err(|error| Error::Program {
@@ -55,19 +54,6 @@ pub(super) async fn run(
     Ok(Answer { text: String::new(), json: Value::Null, healthy: true })
 }
 
-fn gateway(facts: &Facts) -> Result<String, Error> {
-    let mut pods = facts.pods.iter().filter(|pod| pod.role == Role::Gateway && pod.ready);
-    pods.next().map(|pod| pod.name.clone()).ok_or_else(|| {
-        let why = facts.gaps.first().map(|gap| format!(" ({}: {})", gap.what, gap.why));
-        Error::Impossible(format!(
-            "pipeline {} has no ready gateway pod to run the tool in{}: run millrace-collector \
-             dead-letters with --brokers yourself (docs/operations.md#dead-letters)",
-            facts.name(),
-            why.unwrap_or_default()
-        ))
-    })
-}
-
 /// What kubectl is called with.
 fn invocation(
     place: &Place,
@@ -77,15 +63,8 @@ fn invocation(
     output: Output,
     rest: &[String],
 ) -> Vec<String> {
-    let mut words = Vec::new();
-    if let Some(kubeconfig) = &place.kubeconfig {
-        words.extend(["--kubeconfig".to_owned(), kubeconfig.display().to_string()]);
-    }
-    if let Some(context) = &place.context {
-        words.extend(["--context".to_owned(), context.clone()]);
-    }
-    let fixed = ["-n", namespace, "exec", pod, "-c", "collector", "--", TOOL, "dead-letters", word];
-    words.extend(fixed.map(str::to_owned));
+    let mut words = exec::words(place, namespace, pod);
+    words.extend(["dead-letters", word].map(str::to_owned));
     words.extend(["--config".to_owned(), CONFIG.to_owned()]);
     if output == Output::Json {
         words.extend(["--output".to_owned(), "json".to_owned()]);

@@ -1,10 +1,12 @@
 //! One file for each command: read facts, make the report, render it. Nothing here prints.
 
 mod bundle;
+mod exec;
 mod letters;
 mod logs;
 mod plan;
 mod rollout;
+mod test_run;
 mod uninstall;
 mod watch;
 pub mod words;
@@ -46,7 +48,7 @@ impl Answer {
     }
 }
 
-/// A cluster, a clock and a palette.
+/// A cluster, a clock, a palette, and where test records get their numbers.
 #[derive(Clone)]
 pub struct Session {
     /// The cluster.
@@ -55,6 +57,10 @@ pub struct Session {
     pub palette: Palette,
     /// The time of day: ages in statuses are measured by it.
     pub now: fn() -> Timestamp,
+    /// A number that no other run of test records has.
+    pub run: fn() -> u64,
+    /// Says how far something long has come, to whoever waits.
+    pub progress: fn(&str),
 }
 
 /// Does what needs no cluster; none if one is needed.
@@ -86,6 +92,8 @@ pub async fn run(session: &Session, cli: &Cli) -> Result<Answer, Error> {
         Command::Rollout(args) => rollout::run(session, args).await,
         Command::Plan(args) => plan::run(session, &cli.place, args).await,
         Command::DeadLetters(args) => letters::run(session, &cli.place, cli.output, args).await,
+        Command::Send(args) => test_run::send(session, &cli.place, args).await,
+        Command::Verify(args) => test_run::verify(session, &cli.place, args).await,
         Command::Logs(args) => logs::run(session, args).await,
         Command::Bundle(args) => bundle::run(session, args).await,
         Command::Uninstall(args) => uninstall::run(session, args).await,

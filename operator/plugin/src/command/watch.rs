@@ -11,7 +11,7 @@ use crate::{render, report};
 
 /// One screen for each pipeline.
 pub(super) async fn status(session: &Session, args: &Status) -> Result<Answer, Error> {
-    let Session { cluster, palette, now } = session;
+    let Session { cluster, palette, now, .. } = session;
     let found = cluster.pipelines(args.pipeline.as_deref(), args.all_namespaces).await?;
     let mut facts = Vec::new();
     for pipeline in found {

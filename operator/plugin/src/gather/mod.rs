@@ -6,6 +6,7 @@
 //! Limits: 20 pages of 500 objects; the metrics of 100 pods, eight at a time, 4 MiB and 5 s each.
 
 mod bundle;
+mod export;
 mod objects;
 mod pods;
 
@@ -25,6 +26,7 @@ use crate::error::{Error, chain};
 use crate::facts::{Facts, Gap, PodFacts, Role};
 
 pub use bundle::{Raw, raw};
+pub use export::{Door, OTLP_HTTP_PORT};
 pub use objects::{Kind, right};
 pub use pods::Logs;
 

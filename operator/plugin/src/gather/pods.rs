@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
-use http::Request;
+use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, LogParams};
@@ -89,22 +89,42 @@ impl Cluster {
             resource: "pods/proxy".to_owned(),
             namespace: Some(namespace.to_owned()),
         };
+        let (status, text) = self.proxied(request, &right, what).await?;
+        match status.is_success() {
+            true => Ok(text),
+            false => Err(Self::of_proxy(status, &text, right, what)),
+        }
+    }
+
+    /// A request to a pod by the API server's proxy: whoever answers, with which text.
+    ///
+    /// # Errors
+    /// When the API server doesn't answer, or the answer is too long or no text.
+    pub(super) async fn proxied(
+        &self,
+        request: Request<kube::client::Body>,
+        right: &Right,
+        what: &str,
+    ) -> Result<(StatusCode, String), Error> {
+        let failed = |cause: String| Error::Server { what: what.to_owned(), cause };
         let answer = self.client.send(request).await;
         let answer = answer.map_err(|error| Error::of(error, right.clone(), what))?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
         let bytes = body.map_err(|error| failed(chain(error.as_ref())))?.to_bytes();
         let text = String::from_utf8(bytes.into()).map_err(|error| failed(error.to_string()))?;
-        if status.is_success() {
-            return Ok(text);
-        }
-        let told = serde_json::from_str::<kube::core::Status>(&text);
+        Ok((status, text))
+    }
+
+    /// What the API server says instead of the pod.
+    pub(super) fn of_proxy(status: StatusCode, text: &str, right: Right, what: &str) -> Error {
+        let told = serde_json::from_str::<kube::core::Status>(text);
         let told = told.unwrap_or_else(|_no_status| kube::core::Status {
             message: format!("it answers {status}"),
             ..Default::default()
         });
         let told = kube::core::Status { code: status.as_u16(), ..told };
-        Err(Error::of(kube::Error::Api(Box::new(told)), right, what))
+        Error::of(kube::Error::Api(Box::new(told)), right, what)
     }
 
     /// Part of the log of a pod's collector.

@@ -12,6 +12,7 @@ mod remedies;
 mod rollout;
 mod sizing;
 mod status;
+mod test_run;
 mod uninstall;
 
 pub use findings::{Finding, Severity, findings};
@@ -23,4 +24,5 @@ pub use remedies::{Remedy, remedy};
 pub use rollout::{RolloutLine, rollouts};
 pub use sizing::{SizingReport, sizing};
 pub use status::{StatusReport, status};
+pub use test_run::{Entrance, InKafka, Seen, TestRun, entrances, hints};
 pub use uninstall::{Installed, UninstallReport, uninstall};

@@ -52,6 +52,9 @@ fn the_command_line_is_sound() {
     let error = parse(&["lag", "--interval", "soon"]).unwrap_err().to_string();
     assert!(error.contains("no number of seconds"), "{error}");
     assert!(parse(&["lag", "--interval", "61"]).is_err());
+    for line in [["verify", "--records", "10001"], ["send", "--wait", "0"]] {
+        assert!(parse(&line).is_err(), "{line:?}");
+    }
     assert!(parse(&["uninstall"]).is_err(), "uninstall without --check must not be taken");
     assert!(parse(&["status", "prod", "-A"]).is_err());
     let tool = parse(&["dead-letters", "resend", "--reason", "truncated", "--dry-run"]).unwrap();
@@ -92,6 +95,10 @@ fn the_page_shows_what_the_tool_prints() {
         "rollout-status.txt",
         "rollout-undo.txt",
         "plan.txt",
+        "send.txt",
+        "send-missing.txt",
+        "verify.txt",
+        "verify-missing.txt",
         "logs.txt",
         "uninstall.txt",
     ] {

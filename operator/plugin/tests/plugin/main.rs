@@ -11,6 +11,7 @@ mod rights;
 mod rollout;
 mod status;
 mod support;
+mod test_run;
 mod uninstall;
 mod words;
 mod writes;

@@ -22,6 +22,9 @@ pub(crate) const NAMESPACE: &str = "obs";
 /// The time of all tests.
 const NOW: &str = "2026-11-26T12:00:00Z";
 
+/// The run of all tests' records.
+pub(crate) const RUN: u64 = 0x5eed_0000_0000_00a1;
+
 #[derive(Default)]
 struct State {
     objects: BTreeMap<String, Value>,
@@ -30,6 +33,8 @@ struct State {
     forbidden: Vec<(Method, String)>,
     conflict: Option<String>,
     asked: Vec<(Method, String)>,
+    taken: Vec<(String, Value)>,
+    refusal: Option<(usize, u16, Value)>,
 }
 
 /// The server; clones share their objects.
@@ -79,6 +84,16 @@ impl Server {
         self.state.lock().unwrap().conflict = Some(message.to_owned());
     }
 
+    /// What edges took so far: the pod with its port, and the request.
+    pub(crate) fn taken(&self) -> Vec<(String, Value)> {
+        self.state.lock().unwrap().taken.clone()
+    }
+
+    /// Edges take so many requests and refuse the next ones with this code and body.
+    pub(crate) fn refuse_after(&self, requests: usize, code: u16, body: Value) {
+        self.state.lock().unwrap().refusal = Some((requests, code, body));
+    }
+
     /// What was asked so far.
     pub(crate) fn asked(&self) -> Vec<(Method, String)> {
         self.state.lock().unwrap().asked.clone()
@@ -98,7 +113,9 @@ impl Server {
         let namespace = cli.place.namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned());
         let cluster = Cluster::new(kube::Client::new(service, "default"), namespace);
         let now = || NOW.parse::<Timestamp>().unwrap();
-        command::run(&Session { cluster, palette: Palette::PLAIN, now }, &cli).await
+        let (run, progress) = (|| RUN, |_: &str| {});
+        let session = Session { cluster, palette: Palette::PLAIN, now, run, progress };
+        command::run(&session, &cli).await
     }
 
     pub(crate) async fn answer(&self, request: Request<Body>) -> Response<Body> {
@@ -118,11 +135,29 @@ impl Server {
         if parts.method == Method::PATCH {
             return state.patch(&path, &query, &body);
         }
+        if parts.method == Method::POST {
+            return state.take(&path, &body);
+        }
         state.read(&path, &query)
     }
 }
 
 impl State {
+    /// An edge's answer to OTLP, by the proxy.
+    fn take(&mut self, path: &str, body: &[u8]) -> Response<Body> {
+        let at = path.split("/pods/").nth(1).and_then(|it| it.split_once("/proxy/v1/"));
+        let Some((pod, _signal)) = at else {
+            return status(404, "NotFound", "no such path");
+        };
+        if let Some((_, code, refusal)) =
+            self.refusal.as_ref().filter(|(requests, ..)| self.taken.len() >= *requests)
+        {
+            return answer(*code, refusal);
+        }
+        self.taken.push((pod.to_owned(), serde_json::from_slice(body).unwrap()));
+        answer(200, &json!({"partialSuccess": {}}))
+    }
+
     fn read(&mut self, path: &str, query: &str) -> Response<Body> {
         if let Some(pod) = path.split("/pods/").nth(1).and_then(|it| it.strip_suffix("/log")) {
             return match self.logs.get(pod) {
