@@ -9,9 +9,9 @@ mod status;
 mod table;
 mod top;
 mod uninstall;
-mod units;
 
 pub use lag::lag;
+pub use millrace_reports::units::{ago, bytes, count, rate};
 pub use plan::plan;
 pub use rollout::rollouts;
 pub use sizing::sizing;
@@ -19,7 +19,6 @@ pub use status::status;
 pub use table::{Cell, Table};
 pub use top::top;
 pub use uninstall::uninstall;
-pub use units::{ago, bytes, count, rate};
 
 /// Columns of a wrapped text.
 const COLUMNS: usize = 100;
