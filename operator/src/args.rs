@@ -3,10 +3,12 @@
 //! Nothing here has an effect. No secret is ever given by argument.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
 
+use crate::console::{Access, AccessError};
 use crate::lease::Terms;
 use crate::outbound::Pattern;
 
@@ -81,6 +83,20 @@ pub struct Args {
     #[arg(long, env = "MILLRACE_ADMIN_ADDRESS", default_value = "0.0.0.0:8080")]
     pub admin_address: SocketAddr,
 
+    /// Where the console is served: read-only pages about pipelines. Without it: nowhere.
+    #[arg(long, env = "MILLRACE_CONSOLE_ADDRESS")]
+    pub console_address: Option<SocketAddr>,
+
+    /// A file with the token that the console asks for: 32 to 1024 bytes. Without it the console's
+    /// address must be a loopback one, or --console-guarded given.
+    #[arg(long, env = "MILLRACE_CONSOLE_TOKEN_FILE", requires = "console_address")]
+    pub console_token_file: Option<PathBuf>,
+
+    /// Serve the console without a token on an address that others can reach: a NetworkPolicy must
+    /// admit nobody but the API server, whose proxy then says who may look.
+    #[arg(long, env = "MILLRACE_CONSOLE_GUARDED", requires = "console_address")]
+    pub console_guarded: bool,
+
     /// What to log: a level, or target=level pairs. Watch errors are logged by the operator itself.
     #[arg(
         long,
@@ -131,6 +147,16 @@ impl Args {
         Terms { duration: Duration::from_secs(self.lease_duration_seconds) }
     }
 
+    /// Where the console is served, and to whom; none if it isn't.
+    ///
+    /// # Errors
+    /// When anybody could look.
+    pub fn console(&self) -> Result<Option<(SocketAddr, Access)>, AccessError> {
+        let Some(address) = self.console_address else { return Ok(None) };
+        let access = Access::of(address, self.console_token_file.clone(), self.console_guarded)?;
+        Ok(Some((address, access)))
+    }
+
     /// This replica's identity. Outside a pod, the process id keeps two replicas apart.
     #[must_use]
     pub fn identity(&self) -> String {
@@ -157,6 +183,27 @@ mod tests {
         assert_eq!(parsed("prod-eu.1").unwrap().cluster_id.as_deref(), Some("prod-eu.1"));
         assert!(parsed("prod/eu").is_err());
         assert!(parsed("").is_err());
+    }
+
+    /// Scenario: no console asked for; one on loopback; one that all could reach, without a token,
+    /// with one, guarded, with both. Guarantee: off unless asked for, and never open by omission.
+    #[test]
+    fn the_console_is_off_and_never_open_by_omission() {
+        let console = |line: &[&str]| {
+            Args::try_parse_from([&["millrace-operator"][..], line].concat()).unwrap().console()
+        };
+        let (all, file) = ("--console-address=0.0.0.0:8081", "--console-token-file=/t/token");
+        assert_eq!(console(&[]), Ok(None));
+        let own = "127.0.0.1:8081".parse().unwrap();
+        assert_eq!(
+            console(&["--console-address=127.0.0.1:8081"]),
+            Ok(Some((own, Access::Loopback)))
+        );
+        let any = "0.0.0.0:8081".parse().unwrap();
+        assert_eq!(console(&[all]), Err(AccessError::Open(any)));
+        assert_eq!(console(&[all, file]), Ok(Some((any, Access::Token("/t/token".into())))));
+        assert_eq!(console(&[all, "--console-guarded"]), Ok(Some((any, Access::Guarded))));
+        assert_eq!(console(&[all, file, "--console-guarded"]), Err(AccessError::Both));
     }
 
     /// Scenario: a lease of one second. Guarantee: refused, the holder could never renew in time.

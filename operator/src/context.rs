@@ -21,6 +21,7 @@ use crate::cache::objects::Stores;
 use crate::cache::queue_time::QueueTimes;
 use crate::cache::scraping::Scraping;
 use crate::cache::secret_references::References;
+use crate::cache::shown::Shown;
 use crate::cache::sizing::Sizing;
 use crate::clickhouse::Tables;
 use crate::clickhouse::migrations::Migrations;
@@ -91,6 +92,8 @@ pub struct Context {
     pub metered: MetricsApi,
     /// What is remembered of each pool's sizing.
     pub sizings: ByPool<Sizing>,
+    /// What the console shows and no status holds.
+    pub shown: Shown,
     /// Versions of children from watches, and which were verified.
     pub seen: Arc<Seen>,
     /// Who holds which topics, groups and tables.

@@ -36,6 +36,7 @@ pub mod reconcile;
 
 pub mod controllers;
 
+pub mod console;
 pub mod lease;
 
 pub mod args;

@@ -13,16 +13,20 @@ use futures::future::{FutureExt, Shared, join_all};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::args::Args;
 use crate::cache::access::Access;
 use crate::cache::by_pool::ByPool;
 use crate::cache::holders::Holders;
 use crate::cache::inserts::Inserts;
+use crate::cache::shown::Shown;
 use crate::clickhouse::Outside;
 use crate::clickhouse::migrations::Migrations;
+use crate::console::{Access as ConsoleAccess, AccessError, Console};
 use crate::context::{Context, Images, SystemClock};
 use crate::controllers::{edge, gateway, pipeline, schema, topic};
 use crate::discovery::{Discovery, Widely};
@@ -39,6 +43,7 @@ use crate::reconcile::controller;
 use crate::report::events::Events;
 use crate::sharing;
 use crate::telemetry::admin::{self, Health};
+use crate::telemetry::listener;
 use crate::telemetry::logs;
 use crate::telemetry::metrics::Metrics;
 
@@ -69,6 +74,17 @@ pub enum RunError {
     /// The admin port is taken.
     #[error("failed to listen on the admin address {address}: {source}")]
     Admin {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The console would be open to all.
+    #[error(transparent)]
+    ConsoleAccess(#[from] AccessError),
+    /// The console's port is taken.
+    #[error("failed to listen on the console's address {address}: {source}")]
+    Console {
         /// The address.
         address: std::net::SocketAddr,
         /// The system's error.
@@ -108,8 +124,9 @@ async fn run(args: Args) -> Result<(), RunError> {
     let health = Health::default();
     let (stop_sender, stop) = stop_channel()?;
     let address = args.admin_address;
+    let console = console_listener(&args).await?;
     let listener =
-        admin::bind(address).await.map_err(|source| RunError::Admin { address, source })?;
+        listener::bind(address).await.map_err(|source| RunError::Admin { address, source })?;
     let (admin_stop, admin_stopped) = watch::channel(false);
     let admin = tokio::spawn(admin::serve(
         listener,
@@ -119,7 +136,7 @@ async fn run(args: Args) -> Result<(), RunError> {
     ));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), %address, "operator started");
 
-    let outcome = lead(&args, client, metrics, &health, stop).await;
+    let outcome = lead(&args, client, metrics, &health, console, stop).await;
     health.stopping();
     drop(stop_sender);
     let _ = admin_stop.send(true);
@@ -137,6 +154,7 @@ async fn lead(
     client: Client,
     metrics: Metrics,
     health: &Health,
+    console: Option<(TcpListener, ConsoleAccess)>,
     stop: Stop,
 ) -> Result<(), RunError> {
     tokio::select! {
@@ -156,6 +174,13 @@ async fn lead(
         () = stop.clone() => return Ok(()),
     };
     let context = Arc::new(context(args, client.clone(), &metrics, cluster));
+    let _console = console.map(|(listener, access)| {
+        let pods = HttpPods::default().sharing(context.outbound.answers.clone());
+        let console = Console::new(context.clone(), access, Arc::new(pods));
+        let answer = move |request| console.clone().answer(request);
+        // It ends with this function: what it shows does.
+        AbortOnDropHandle::new(tokio::spawn(listener::serve(listener, answer, stop.clone())))
+    });
     let (leads, leading) = watch::channel(false);
     let controllers = controllers(context.clone(), places(&client, args), leading, stop.clone());
     tokio::pin!(controllers);
@@ -216,6 +241,15 @@ async fn controllers(
     }
 }
 
+/// The console's listener, where one is asked for.
+async fn console_listener(args: &Args) -> Result<Option<(TcpListener, ConsoleAccess)>, RunError> {
+    let Some((address, access)) = args.console()? else { return Ok(None) };
+    let listener = listener::bind(address).await;
+    let listener = listener.map_err(|source| RunError::Console { address, source })?;
+    tracing::info!(%address, ?access, "the console is served");
+    Ok(Some((listener, access)))
+}
+
 /// What the reconcilers of this process touch.
 fn context(args: &Args, client: Client, metrics: &Metrics, cluster: Option<String>) -> Context {
     let outbound = Outbound::new(args.allowed_hosts.clone());
@@ -236,6 +270,7 @@ fn context(args: &Args, client: Client, metrics: &Metrics, cluster: Option<Strin
         shares: pods,
         scraping: ByPool::default(),
         sizings: ByPool::default(),
+        shown: Shown::kept_if(args.console_address.is_some()),
         brokers: Arc::new(sessions),
         outbound,
         tables: Arc::new(Outside),

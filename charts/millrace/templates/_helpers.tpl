@@ -135,3 +135,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   verbs: [create, patch]
 {{- end }}
 {{- end }}
+
+{{/* Whether others can reach the console's port: not on loopback. */}}
+{{- define "millrace.consolePort" -}}
+{{- if and .Values.console.enabled (ne .Values.console.access "portForward") }}true{{ end }}
+{{- end }}
+
+{{/* Whether the console asks for a token. */}}
+{{- define "millrace.consoleToken" -}}
+{{- if and .Values.console.enabled (eq .Values.console.access "token") }}true{{ end }}
+{{- end }}

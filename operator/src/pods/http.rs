@@ -17,8 +17,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::ADMIN_PORT;
 use super::{
-    ANSWER_BYTES_MAX, LOOK_MAX, Look, PODS_MAX, PodSource, Sample, ScrapeError, ShareAnswers,
-    ShareReport, ShareSource, Target, sample,
+    ANSWER_BYTES_MAX, FigureSource, Figures, LOOK_MAX, Look, PODS_MAX, PodSource, Sample,
+    ScrapeError, ShareAnswers, ShareReport, ShareSource, Target, sample,
 };
 use crate::error::chain;
 
@@ -122,6 +122,23 @@ impl PodSource for HttpPods {
         let ask = move |target: &'a Target| async move {
             (target.pod.clone(), self.ask(target, now.as_second()).await)
         };
+        stream::iter(targets).map(ask).buffer_unordered(PODS_MAX).collect().boxed()
+    }
+}
+
+impl FigureSource for HttpPods {
+    fn figures<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, Figures> {
+        let ask =
+            move |target: &'a Target| async move {
+                let Target { pod, address } = target;
+                let read =
+                    |text: &str| {
+                        let (pod, address) = (pod.clone(), *address);
+                        millrace_reports::facts::sample(text)
+                            .map_err(|cause| ScrapeError::Unreadable { pod, address, cause })
+                    };
+                (pod.clone(), self.get(target, "/metrics", read).await)
+            };
         stream::iter(targets).map(ask).buffer_unordered(PODS_MAX).collect().boxed()
     }
 }

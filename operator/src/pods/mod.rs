@@ -174,3 +174,12 @@ pub trait PodSource: Send + Sync {
     /// Asks all of them, [`PODS_MAX`] at once, each within [`LOOK_MAX`].
     fn look<'a>(&'a self, targets: &'a [Target], now: Timestamp) -> BoxFuture<'a, Look>;
 }
+
+/// What pods count by signal and reason, by name: more than sizing needs, for reports.
+pub type Figures = BTreeMap<String, Result<millrace_reports::facts::Sample, ScrapeError>>;
+
+/// Something that can ask pods for what reports need.
+pub trait FigureSource: Send + Sync {
+    /// Asks all of them now, [`PODS_MAX`] at once, each within [`LOOK_MAX`].
+    fn figures<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, Figures>;
+}

@@ -1,45 +1,20 @@
 //! The operator's admin port: `/livez`, `/readyz`, `/metrics`.
 //!
 //! It answers from memory and calls no API. A standby replica is ready, so that a rolling update
-//! proceeds. A connection serves one request. Every client is accepted; when there are too many
-//! connections, the oldest is closed, so that probes are answered whatever others keep open.
+//! proceeds. Its limits are those of [`listener`].
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use hyper::body::Incoming;
+use tokio::net::TcpListener;
 
+use crate::telemetry::listener;
 use crate::telemetry::metrics::Metrics;
-
-/// Connections at once: a kubelet, a Prometheus or two, and a person. Each holds a head and an
-/// answer: with 0.2 MB of metrics 7 MB in all.
-const CONNECTIONS: usize = 32;
-
-/// How long a connection may live, its request and all: a scrape takes milliseconds.
-const CONNECTION_TIME: Duration = Duration::from_secs(30);
-
-/// How long a request's head may take.
-const HEADER_TIME: Duration = Duration::from_secs(5);
-
-/// The longest request head, in bytes, and the read buffer: the library's minimum.
-const HEADER_BYTES: usize = 8 * 1024;
-
-/// Retry delay after a failed accept.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What the probes report.
 #[derive(Clone, Debug, Default)]
@@ -89,21 +64,6 @@ impl Health {
     }
 }
 
-/// Listens on an address. All IPv4 addresses include all IPv6 ones, where the machine has IPv6: a
-/// cluster with IPv6 alone probes by nothing else.
-///
-/// # Errors
-/// When the address can't be bound.
-pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    if address.ip() == Ipv4Addr::UNSPECIFIED {
-        let both = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port());
-        if let Ok(listener) = TcpListener::bind(both).await {
-            return Ok(listener);
-        }
-    }
-    TcpListener::bind(address).await
-}
-
 /// Serves the admin port until `stop` resolves.
 pub async fn serve(
     listener: TcpListener,
@@ -111,48 +71,11 @@ pub async fn serve(
     metrics: Metrics,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
-    let mut stop = pin!(stop);
-    let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS);
-    loop {
-        let accepted = tokio::select! {
-            () = stop.as_mut() => return,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                open.retain(|connection| !connection.is_finished());
-                if open.len() == CONNECTIONS
-                    && let Some(oldest) = open.pop_front()
-                {
-                    oldest.abort();
-                }
-                let served = connection(stream, health.clone(), metrics.clone());
-                // Past the time the connection is dropped, whatever it was doing.
-                open.push_back(tokio::spawn(timeout(CONNECTION_TIME, served)).abort_handle());
-            }
-            Err(error) => {
-                tracing::warn!(%error, "an admin connection could not be accepted");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-async fn connection(stream: TcpStream, health: Health, metrics: Metrics) {
-    let service = service_fn(|request: Request<_>| {
+    let answer = move |request: Request<Incoming>| {
         let response = answer(&request, &health, &metrics);
-        async { Ok::<_, Infallible>(response) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .keep_alive(false)
-        .header_read_timeout(HEADER_TIME)
-        .max_header_size(HEADER_BYTES)
-        .max_buf_size(HEADER_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = connection.await {
-        tracing::debug!(%error, "an admin connection ended early");
-    }
+        async { response }
+    };
+    listener::serve(listener, answer, stop).await;
 }
 
 fn answer<B>(request: &Request<B>, health: &Health, metrics: &Metrics) -> Response<Full<Bytes>> {

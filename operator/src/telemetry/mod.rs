@@ -1,7 +1,8 @@
-//! The operator's own telemetry: admin port, metrics, logs.
+//! The operator's own telemetry: admin port, metrics, logs; and the listener that the console has too.
 //!
 //! It must not know a kind or decide anything. Any module may count here; only `run` serves.
 
 pub mod admin;
+pub mod listener;
 pub mod logs;
 pub mod metrics;

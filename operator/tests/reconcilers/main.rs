@@ -3,6 +3,7 @@
 
 mod brokers;
 mod claims;
+mod console;
 mod deduplication;
 mod deletion;
 mod edge;

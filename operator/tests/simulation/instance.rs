@@ -284,6 +284,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         tables: Arc::new(beyond.clone()),
         pods: Arc::new(beyond.clone()),
         sizings: ByPool::default(),
+        shown: millrace_operator::cache::shown::Shown::default(),
         metered: MetricsApi::default(),
         pod_access: Default::default(),
         namespace_access: Default::default(),

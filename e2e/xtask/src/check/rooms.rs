@@ -30,7 +30,7 @@ const FLOORS: &[&[&str]] = &[
     &["controllers::edge", "controllers::schema", "controllers::topic"],
     &["controllers::gateway"],
     &["controllers::pipeline"],
-    &["lease"],
+    &["console", "lease"],
     &["args"],
     &["run"],
 ];

@@ -74,7 +74,7 @@ pub(super) async fn run(session: &Session, args: &Bundle) -> Result<Answer, Erro
     gaps.dedup();
     facts.gaps = gaps;
     reports(&facts, &mut files);
-    let at = u64::try_from(facts.at.as_second()).unwrap_or_default();
+    let at = u64::try_from(facts.at_second).unwrap_or_default();
     let bytes = tar(&files, at).map_err(|error| failed(&path, &error))?;
     file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(|error| failed(&path, &error))?;
     let names: Vec<&String> = files.files.iter().map(|(name, _)| name).collect();

@@ -151,7 +151,7 @@ impl Cluster {
         let pools = self.list::<GatewayPool>(place, ours).await;
         let gateways = noted(&mut gaps, "the gateway pool and its sizing", pools);
         let mut facts = Facts {
-            at,
+            at_second: at.as_second(),
             interval_seconds: None,
             pipeline,
             topics,

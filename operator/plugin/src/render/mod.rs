@@ -10,9 +10,9 @@ mod table;
 mod test_run;
 mod top;
 mod uninstall;
-mod units;
 
 pub use lag::lag;
+pub use millrace_reports::units::{ago, bytes, count, rate};
 pub use plan::plan;
 pub use rollout::rollouts;
 pub use sizing::sizing;
@@ -21,7 +21,6 @@ pub use table::{Cell, Table};
 pub use test_run::{hops, tally};
 pub use top::top;
 pub use uninstall::uninstall;
-pub use units::{ago, bytes, count, rate};
 
 /// Columns of a wrapped text.
 const COLUMNS: usize = 100;

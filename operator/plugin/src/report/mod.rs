@@ -1,28 +1,16 @@
 //! From facts to what is reported of them: pure functions and plain structs, which are also the
-//! JSON of `-o json`.
+//! JSON of `-o json`. Those that the console shows too are in `millrace-reports`.
 
 mod effects;
-mod findings;
-mod lag;
 pub mod mask;
-mod path;
 mod plan;
-mod pods;
-mod remedies;
-mod rollout;
-mod sizing;
-mod status;
 mod test_run;
 mod uninstall;
 
-pub use findings::{Finding, Severity, findings};
-pub use lag::{LagReport, PartitionLag, TopicLag, lag};
-pub use path::{EdgeHop, GatewayHop, Path, TablesHop, Told, TopicHop, paths};
+pub use millrace_reports::{
+    Finding, LagReport, Path, PodLine, RolloutLine, Severity, SizingReport, StatusReport, Told,
+    lag, pod_lines, remedy, rollouts, sizing, status,
+};
 pub use plan::{Change, Effect, EffectKind, Pending, PlanReport, plan};
-pub use pods::{PodLine, pod_lines};
-pub use remedies::{Remedy, remedy};
-pub use rollout::{RolloutLine, rollouts};
-pub use sizing::{SizingReport, sizing};
-pub use status::{StatusReport, status};
 pub use test_run::{Entrance, InKafka, Seen, TestRun, entrances, hints};
 pub use uninstall::{Installed, UninstallReport, uninstall};

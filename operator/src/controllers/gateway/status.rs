@@ -8,6 +8,7 @@ use millrace_crds::v1alpha1::{
     GatewayPool, GatewayPoolStatus, LagStatus, ResizeStatus, ResizeWay, SizingStatus,
 };
 use millrace_crds::{ConditionType, Reason};
+use millrace_reports::Decided;
 use millrace_rollout::{Observation, Verdict};
 
 use super::apply::Applied;
@@ -45,6 +46,8 @@ pub(super) async fn report(
         && tells.is_some_and(|tells| rollout::is_settled(told, tells));
     if let Some(sizing) = &status.sizing {
         context.metrics.decided(&sizing.reason);
+        let uid = pool.metadata.uid.as_deref().unwrap_or_default();
+        context.shown.decided(uid, || Decided::of(sizing, status.lag.as_ref()));
         if before.sizing.as_ref().is_none_or(|before| before.reason != sizing.reason) {
             let (namespace, name) = (pool.namespace(), pool.name_any());
             let SizingStatus { replicas, wanted, reason, message, .. } = sizing;

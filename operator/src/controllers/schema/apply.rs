@@ -5,6 +5,7 @@ use kube::Resource;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::TelemetrySchema;
 use millrace_ddl as ddl;
+use millrace_reports::PlannedStep;
 
 use super::observe::{self, Observed, Server};
 use super::plan::{Left, Plan, Standing, judge, permit, reason_of};
@@ -60,12 +61,24 @@ pub(super) async fn apply(
     if !failure.as_ref().is_some_and(may_go_on) {
         context.migrations.ended(&Place::of(schema, &schema.spec.clickhouse));
     }
+    let uid = schema.metadata.uid.as_deref().unwrap_or_default();
+    context.shown.planned(uid, || left.refused.iter().map(shown).collect());
     Applied {
         revision: declared.revision(),
         database: declared.database.as_str().to_owned(),
         standing: judge(&left),
         failure,
         withheld,
+    }
+}
+
+/// A step that waits, with its statement.
+fn shown(step: &ddl::Step) -> PlannedStep {
+    PlannedStep {
+        object: step.object.clone(),
+        what: step.what.clone(),
+        class: step.class.to_string(),
+        statement: step.statement.sql().to_owned(),
     }
 }
 

@@ -156,6 +156,7 @@ fn context(
         lag: lag.clone(),
         pods: pods.clone(),
         sizings: ByPool::default(),
+        shown: millrace_operator::cache::shown::Shown::kept_if(true),
         brokers: Arc::new(Sessions::default()),
         tables: Arc::new(Outside),
         seen: Arc::default(),

@@ -1,7 +1,13 @@
 //! Tests of what `telemetry/admin.rs` keeps to itself.
 
-use super::*;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::listener::{CONNECTIONS, HEADER_BYTES, HEADER_TIME, bind};
+use super::*;
 
 async fn get(address: std::net::SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();

@@ -55,7 +55,7 @@ impl RolloutLine {
 /// The rollouts of a pipeline's pools.
 #[must_use]
 pub fn rollouts(facts: &Facts) -> Vec<RolloutLine> {
-    let now = facts.at.as_second();
+    let now = facts.at_second;
     let gateways = facts.gateways.iter().map(|pool| of_gateway(pool, now));
     gateways.chain(facts.edges.iter().map(|pool| of_edge(pool, now))).collect()
 }

@@ -58,7 +58,7 @@ pub fn sizing(facts: &Facts) -> Option<SizingReport> {
     let status = pool.status.as_ref();
     let decision = status.and_then(|status| status.sizing.clone());
     let reason = decision.as_ref().and_then(|decision| parse(&decision.reason));
-    let ago = decision.as_ref().map(|it| facts.at.as_second() - it.decided_at.0.as_second());
+    let ago = decision.as_ref().map(|it| facts.at_second - it.decided_at.0.as_second());
     Some(SizingReport {
         namespace: facts.namespace().to_owned(),
         name: facts.name().to_owned(),
@@ -88,4 +88,54 @@ fn fixed(pool: &GatewayPool) -> Option<Fixed> {
     let by = owner.and_then(|entry| entry.manager.clone());
     let by_operator = by.as_deref() == Some(SCALER);
     Some(Fixed { replicas, by, by_operator })
+}
+
+/// A decision as a time line keeps it: what was decided, and from what.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decided {
+    /// When, in seconds since 1970.
+    pub at_second: i64,
+    /// Pods decided on.
+    pub replicas: i32,
+    /// Pods without what holds a change back.
+    pub wanted: i32,
+    /// Why, as a stable word.
+    pub reason: String,
+    /// Messages that arrive per second.
+    pub arrival_per_second: Option<i64>,
+    /// Messages per second that were needed.
+    pub needed_per_second: Option<i64>,
+    /// Messages per second that a pod does.
+    pub capacity_per_second: Option<i64>,
+    /// Messages that waited.
+    pub backlog_messages: Option<i64>,
+    /// The age of the oldest of them, in seconds.
+    pub lag_seconds: Option<i64>,
+    /// The fullest pod's memory.
+    pub memory_percent: Option<i32>,
+    /// The busiest pod's processor time.
+    pub cpu_percent: Option<i32>,
+}
+
+impl Decided {
+    /// What a status says of a decision.
+    #[must_use]
+    pub fn of(decision: &SizingStatus, lag: Option<&LagStatus>) -> Self {
+        let terms = decision.terms.as_ref();
+        let signals = decision.signals.as_ref();
+        Self {
+            at_second: decision.decided_at.0.as_second(),
+            replicas: decision.replicas,
+            wanted: decision.wanted,
+            reason: decision.reason.clone(),
+            arrival_per_second: terms.map(|it| it.arrival_per_second),
+            needed_per_second: terms.map(|it| it.needed_per_second),
+            capacity_per_second: terms.map(|it| it.capacity_per_second),
+            backlog_messages: terms.map(|it| it.backlog_messages),
+            lag_seconds: lag.and_then(|lag| lag.seconds),
+            memory_percent: signals.and_then(|it| it.memory_percent),
+            cpu_percent: signals.and_then(|it| it.cpu_percent),
+        }
+    }
 }

@@ -1,7 +1,6 @@
 //! What is wrong, why, and what to do: the bad conditions of a pipeline and its objects, each told
 //! once, by the object nearest to the cause.
 
-use jiff::Timestamp;
 use kube::Resource;
 use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason};
 use serde::Serialize;
@@ -70,7 +69,7 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
     let mut all = Vec::new();
     // Children first: a pipeline repeats what they say.
     for told in told(facts) {
-        let mut own = of_object(&told, facts.at);
+        let mut own = of_object(&told, facts.at_second);
         own.retain(|one| !is_told(&all, one));
         all.extend(own);
     }
@@ -114,7 +113,7 @@ fn of_parts<'a, K: Resource<DynamicType = ()>>(
     }
 }
 
-fn of_object(told: &Told<'_>, now: Timestamp) -> Vec<Finding> {
+fn of_object(told: &Told<'_>, now: i64) -> Vec<Finding> {
     let mut found: Vec<Finding> =
         told.conditions.iter().filter_map(|one| of_condition(told, one, now)).collect();
     // Ready and Stalled sum up: one that repeats another condition's reason adds nothing.
@@ -130,7 +129,7 @@ fn of_object(told: &Told<'_>, now: Timestamp) -> Vec<Finding> {
     found
 }
 
-fn of_condition(told: &Told<'_>, condition: &Condition, now: Timestamp) -> Option<Finding> {
+fn of_condition(told: &Told<'_>, condition: &Condition, now: i64) -> Option<Finding> {
     let type_ = ConditionType::parse(&condition.type_);
     let bad_when_true = type_.is_some_and(ConditionType::is_bad_when_true);
     let severity = match (type_, condition.status) {
@@ -154,7 +153,7 @@ fn of_condition(told: &Told<'_>, condition: &Condition, now: Timestamp) -> Optio
         status: format!("{:?}", condition.status),
         reason: condition.reason.clone(),
         message: condition.message.clone(),
-        for_seconds: Some((now.as_second() - since.as_second()).max(0)),
+        for_seconds: Some((now - since.as_second()).max(0)),
         remedy: reason.and_then(remedy),
     })
 }

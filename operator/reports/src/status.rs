@@ -1,12 +1,13 @@
 //! The one screen: a pipeline's path, what is wrong, its pods and changes, and what isn't shown.
 
-use millrace_crds::{ConditionStatus, ConditionType, find};
+use millrace_crds::ConditionStatus;
 use serde::Serialize;
 
 use super::findings::{Finding, findings};
 use super::path::{Path, paths};
 use super::pods::{PodLine, pod_lines};
 use super::rollout::{RolloutLine, rollouts};
+use super::summary::current;
 use crate::facts::{Facts, Gap};
 
 /// A pipeline in one screen.
@@ -57,8 +58,7 @@ pub fn status(facts: &Facts) -> StatusReport<'_> {
     let meta = &facts.pipeline.metadata;
     let told = facts.pipeline.status.as_ref();
     let conditions = told.map_or(&[][..], |status| &status.conditions);
-    let ready = find(conditions, ConditionType::Ready);
-    let current = ready.filter(|it| Some(it.observed_generation) == meta.generation);
+    let current = current(conditions, meta.generation);
     let findings = findings(facts);
     let is_ready = current.is_some_and(|it| it.status == ConditionStatus::True);
     let lag = told.and_then(|status| status.lag.as_ref());

@@ -4,7 +4,6 @@
 mod pod;
 mod sample;
 
-use jiff::Timestamp;
 use millrace_crds::v1alpha1::{
     EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
@@ -16,8 +15,8 @@ pub use sample::{Counts, Sample, sample};
 /// A pipeline and what belongs to it.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// When it was read.
-    pub at: Timestamp,
+    /// When it was read, in seconds since 1970.
+    pub at_second: i64,
     /// Seconds between the two readings of metrics; none if they were read once or never.
     pub interval_seconds: Option<f64>,
     /// The pipeline.

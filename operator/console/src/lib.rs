@@ -1,0 +1,23 @@
+//! The operator's console: pages as HTML text, from the reports that `kubectl millrace` shows too.
+//!
+//! Pure: no clock, no I/O, no second way to compute a figure. Pages have no script. Markup comes
+//! from literals alone; every value passes [`html::Html::text`], which escapes it. Links are
+//! relative, so that pages work behind a path of the API server's proxy.
+//!
+//! Limits: [`list::ROWS_MAX`] pipelines on a page; of a pipeline [`pipeline::POOLS_MAX`] edge pools
+//! of a signal, [`pipeline::ITEMS_MAX`] rows of anything else.
+
+pub mod html;
+pub mod list;
+mod path;
+pub mod pipeline;
+mod rollouts;
+mod sizing;
+mod style;
+mod tables;
+mod timeline;
+
+pub use style::STYLE;
+
+/// How often a page asks for itself, in seconds: a little longer than a reading of pods lives.
+pub const RELOAD_SECONDS: u32 = 10;

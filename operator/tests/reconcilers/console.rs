@@ -1,0 +1,255 @@
+//! The console over its listener: pages of what the process holds, to whom, with which headers.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::future::{BoxFuture, FutureExt};
+use kube::runtime::reflector;
+use kube::runtime::watcher::Event;
+use millrace_crds::v1alpha1::{EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema};
+use millrace_operator::cache::packed::Packed;
+use millrace_operator::console::{Access, Console};
+use millrace_operator::context::Context;
+use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::pods::{FigureSource, Figures, ScrapeError, Target};
+use millrace_operator::telemetry::listener;
+use millrace_reports::facts::sample;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::world::World;
+use crate::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// Pods that count a thousand more spans at each reading.
+#[derive(Default)]
+struct Counting {
+    readings: AtomicUsize,
+}
+
+impl FigureSource for Counting {
+    fn figures<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, Figures> {
+        let records = self.readings.fetch_add(1, Ordering::Relaxed) * 1_000;
+        let text = format!(
+            "millrace_budget_bytes 1\nprocess_start_time_seconds 5\nmillrace_records_in_total{{signal=\"traces\"}} {records}\n"
+        );
+        let one = |target: &Target| {
+            let Target { pod, address } = target.clone();
+            let read = sample(&text);
+            (
+                target.pod.clone(),
+                read.map_err(|cause| ScrapeError::Unreadable { pod, address, cause }),
+            )
+        };
+        let answers: BTreeMap<_, _> = targets.iter().map(one).collect();
+        async move { answers }.boxed()
+    }
+}
+
+/// Puts objects into the store that a controller of their kind would keep.
+fn store<K>(context: &Context, objects: Vec<Value>)
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    let (store, mut writer) = reflector::store::<Packed<K>>();
+    writer.apply_watcher_event(&Event::Init);
+    for object in objects {
+        let packed: Packed<K> = serde_json::from_value(object).unwrap();
+        writer.apply_watcher_event(&Event::InitApply(packed));
+    }
+    writer.apply_watcher_event(&Event::InitDone);
+    context.stores.add::<K>(store);
+}
+
+fn pipeline(namespace: &str, name: &str, ready: bool) -> Value {
+    let (status, reason) = if ready { ("True", "AsAsked") } else { ("False", "PodCrashing") };
+    json!({
+        "apiVersion": "millrace.dev/v1alpha1", "kind": "TelemetryPipeline",
+        "metadata": {"name": name, "namespace": namespace, "uid": format!("uid-{name}"),
+                     "generation": 1},
+        "spec": {"kafka": {"bootstrapServers": ["kafka:9092"]},
+                 "clickhouse": {"endpoints": ["http://clickhouse:8123"]},
+                 "signals": {"traces": {}}},
+        "status": {"observedGeneration": 1, "conditions": [{
+            "type": "Ready", "status": status, "reason": reason,
+            "message": format!("{name}: <b>pods</b> keep crashing"), "observedGeneration": 1,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]},
+    })
+}
+
+/// A served console.
+struct Served {
+    address: SocketAddr,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Served {
+    async fn of(context: Arc<Context>, access: Access) -> Self {
+        let console = Console::new(context, access, Arc::new(Counting::default()));
+        let bound = listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = bound.local_addr().unwrap();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let answer = move |request| console.clone().answer(request);
+        let stopped = async move { drop(stopped.await) };
+        let task = tokio::spawn(listener::serve(bound, answer, stopped));
+        Self { address, stop: Some(stop), task }
+    }
+
+    /// An answer, head and all; `more` are lines of the request's head.
+    async fn ask(&self, line: &str, more: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let host = if more.contains("host:") { "" } else { "host: localhost\r\n" };
+        let head = format!("{line} HTTP/1.1\r\n{host}{more}\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // Closing a connection with unread bytes resets it after the answer.
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap()
+    }
+
+    async fn get(&self, path: &str) -> String {
+        self.ask(&format!("GET {path}"), "").await
+    }
+
+    async fn end(mut self) {
+        drop(self.stop.take());
+        self.task.await.unwrap();
+    }
+}
+
+fn token_file() -> PathBuf {
+    let path = std::env::temp_dir().join(format!("millrace-console-token-{}", std::process::id()));
+    std::fs::write(&path, TOKEN).unwrap();
+    path
+}
+
+/// Scenario: requests without the token, with another, with it; other methods and pages; a head
+/// over the limit. Guarantee: nothing is said of any pipeline without the token, a browser is asked
+/// for it, and what is answered forbids scripts and is not kept.
+#[tokio::test]
+async fn nothing_is_told_without_the_token() {
+    let context = World::new().context;
+    store::<TelemetryPipeline>(&context, vec![pipeline("shop", "prod", false)]);
+    let path = token_file();
+    let served = Served::of(context, Access::Token(path.clone())).await;
+    for line in ["GET /", "GET /pipelines/shop/prod", "POST /", "GET /nothing"] {
+        for more in ["", "authorization: Bearer 0123456789abcdef0123456789abcdee\r\n"] {
+            let answer = served.ask(line, more).await;
+            assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+            assert!(answer.contains("www-authenticate: Basic realm=\"millrace\""), "{answer}");
+            assert!(!answer.contains("prod") && !answer.contains("shop"), "{answer}");
+        }
+    }
+    let bearer = format!("authorization: Bearer {TOKEN}\r\n");
+    let list = served.ask("GET /", &bearer).await;
+    assert!(list.starts_with("HTTP/1.1 200 ") && list.contains("pipelines/shop/prod"), "{list}");
+    for header in [
+        "content-security-policy: default-src 'none'; style-src 'sha256-",
+        "frame-ancestors 'none'",
+        "cache-control: no-store",
+        "referrer-policy: no-referrer",
+        "x-content-type-options: nosniff",
+        "content-type: text/html; charset=utf-8",
+    ] {
+        assert!(list.contains(header), "{header}: {list}");
+    }
+    assert!(served.ask("POST /", &bearer).await.starts_with("HTTP/1.1 405 "));
+    assert!(served.ask("GET /pipelines/shop/none", &bearer).await.starts_with("HTTP/1.1 404 "));
+    assert!(served.ask("GET /metrics", &bearer).await.starts_with("HTTP/1.1 404 "));
+    let flood = format!("x: {}\r\n", "y".repeat(9_000));
+    assert!(served.ask("GET /", &flood).await.starts_with("HTTP/1.1 431 "));
+    std::fs::remove_file(&path).unwrap();
+    assert!(served.ask("GET /", &bearer).await.starts_with("HTTP/1.1 503 "), "no token, no page");
+    served.end().await;
+}
+
+/// Scenario: more pipelines than a page has, one in twelve not Ready, in two namespaces. Guarantee:
+/// a page has its bound and leads to the next; filters by name and state find theirs; a message with
+/// markup is words.
+#[tokio::test]
+async fn a_list_has_its_bound_and_filters() {
+    let context = World::new().context;
+    let all = (0..1_200).map(|at| {
+        pipeline(if at % 2 == 0 { "shop" } else { "bank" }, &format!("p{at:04}"), at % 12 != 0)
+    });
+    store::<TelemetryPipeline>(&context, all.collect());
+    let served = Served::of(context, Access::Guarded).await;
+    let rows = |page: &str| page.matches("href=\"pipelines/").count();
+    let first = served.get("/").await;
+    assert!(first.contains("1,200 of 1,200 pipelines"), "{first}");
+    assert_eq!(rows(&first), 100);
+    assert!(first.contains("from=100") && !first.contains("p0200"), "{first}");
+    let last = served.get("/?from=1150").await;
+    assert_eq!(rows(&last), 50);
+    let troubled = served.get("/?state=troubled").await;
+    assert!(troubled.contains("100 of 1,200 pipelines need attention"), "{troubled}");
+    assert!(troubled.contains("&lt;b&gt;pods&lt;/b&gt;") && !troubled.contains("<b>pods"));
+    let named = served.get("/?namespace=bank&name=p0001").await;
+    assert!(named.contains("1 of 1,200 pipelines") && named.contains("pipelines/bank/p0001"));
+    assert_eq!(rows(&served.get("/?namespace=shop&name=p0001").await), 0);
+    served.end().await;
+}
+
+/// Scenario: a pool of two gateways whose size was decided twice; its pipeline is looked at, at
+/// once again, and once the reading is old. Guarantee: the page has its pods and decisions; pods are
+/// asked once for both of the first looks, and rates come with the next reading.
+#[tokio::test]
+async fn a_page_shows_what_the_process_holds() {
+    let world = World::new();
+    world.server.put(GATEWAY_POOL, gateway_pool(json!({"scaling": {"minReplicas": 2}})));
+    for _ in 0..3 {
+        world.reconcile::<GatewayPools>(GATEWAY_POOL).await.unwrap();
+        world.finish_rollouts();
+        world.pass(100);
+    }
+    world.run_pods(GATEWAY_SET, json!({}));
+    for ordinal in 0..2 {
+        let pod = format!("/api/v1/namespaces/telemetry/pods/prod-gateway-{ordinal}");
+        world.server.edit(&pod, |pod| pod["status"]["phase"] = "Running".into());
+    }
+    let mut pool = world.server.get(GATEWAY_POOL).unwrap();
+    let uid = pool["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert!(!world.context.shown.decisions(&uid).is_empty(), "decisions are kept");
+    pool["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "millrace.dev/v1alpha1", "kind": "TelemetryPipeline", "name": "prod",
+        "uid": "uid-prod",
+    }]);
+    let mut others = pool.clone();
+    others["metadata"]["name"] = "others".into();
+    others["metadata"]["ownerReferences"][0]["uid"] = "uid-others".into();
+    store::<TelemetryPipeline>(&world.context, vec![pipeline("telemetry", "prod", false)]);
+    store::<GatewayPool>(&world.context, vec![pool, others]);
+    store::<EdgePool>(&world.context, Vec::new());
+    store::<TelemetrySchema>(&world.context, Vec::new());
+    let served = Served::of(world.context.clone(), Access::Loopback).await;
+    let foreign = served.ask("GET /pipelines/telemetry/prod", "host: evil.example\r\n").await;
+    assert!(foreign.starts_with("HTTP/1.1 403 "), "{foreign}");
+    let page = served.get("/pipelines/telemetry/prod").await;
+    assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
+    for part in ["prod-gateway-0", "prod-gateway-1", "Rates need two readings", "Sizing over time"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("others") && !page.contains("No decision since"), "{page}");
+    let again = served.get("/pipelines/telemetry/prod").await;
+    assert!(again.contains("Rates need two readings"), "one reading serves both: {again}");
+    world.pass(10);
+    let later = served.get("/pipelines/telemetry/prod").await;
+    // A thousand records of each of two gateways in ten seconds.
+    assert!(later.contains("200/s") && later.contains("rates over"), "{later}");
+    served.end().await;
+}
