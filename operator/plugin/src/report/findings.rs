@@ -3,10 +3,9 @@
 
 use jiff::Timestamp;
 use kube::Resource;
-use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason};
+use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason, Remedy, remedy};
 use serde::Serialize;
 
-use super::remedies::{Remedy, remedy};
 use crate::facts::Facts;
 
 /// How bad it is.
