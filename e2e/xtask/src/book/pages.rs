@@ -1,19 +1,23 @@
 //! Pages as the book's chapters: those outside docs come in, and links that leave docs lead to
 //! them, to the repository's address, or become the names of what they lead to.
 //!
-//! Must not touch anything but links, and none in code. A link's text may have no square bracket.
+//! Must not touch anything but links, and none in code. A link's text may have no square bracket; one
+//! that goes over lines keeps its target where the book doesn't have it.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 /// Pages outside docs that become chapters: where they are, the chapter's file, its title.
 const FIRST: [Outside; 1] = [Outside { page: "README.md", file: "millrace.md", title: "Millrace" }];
-const LAST: [Outside; 2] = [
+const LAST: [Outside; 3] = [
+    Outside { page: "CHANGELOG.md", file: "changelog.md", title: "Changes" },
     Outside { page: "e2e/stack/README.md", file: "local-stack.md", title: "The local stack" },
     Outside { page: "SECURITY.md", file: "security.md", title: "Security" },
 ];
 /// The folder of the book's own pages.
 const DOCS: &str = "docs/";
+/// The order of the chapters is none of them.
+const ORDER: &str = "docs/SUMMARY.md";
 
 #[derive(Debug)]
 struct Outside {
@@ -78,17 +82,32 @@ fn line_links(page: &str, line: &str, url: Option<&str>) -> String {
     let mut out = String::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once("](") {
-        let (Some(open), Some(close)) = (before.rfind('['), after.find(')')) else { break };
-        let (text, target) = (&before[open + 1..], &after[..close]);
-        out.push_str(&before[..open]);
-        match place(page, target) {
-            None => out.push_str(&format!("[{text}]({target})")),
-            Some((path, heading)) => out.push_str(&match (inside(&path), url) {
-                (Some(file), _) => format!("[{text}]({}{heading})", from(page, file)),
-                (None, Some(url)) => format!("[{text}]({url}{path}{heading})"),
-                (None, None) if text.contains(&path) => text.to_owned(),
-                (None, None) => format!("{text} (`{path}`)"),
-            }),
+        let Some(close) = after.find(')') else { break };
+        let target = &after[..close];
+        // None where the text began on an earlier line.
+        let open = before.rfind('[');
+        let text = open.map(|open| &before[open + 1..]);
+        let place = place(page, target);
+        let linked = match (&place, url) {
+            (None, _) => Some(target.to_owned()),
+            (Some((path, heading)), url) => match (inside(path), url) {
+                (Some(file), _) => Some(format!("{}{heading}", from(page, file))),
+                (None, Some(url)) => Some(format!("{url}{path}{heading}")),
+                (None, None) => None,
+            },
+        };
+        match (linked, text, place) {
+            (None, Some(text), Some((path, _))) => {
+                out.push_str(&before[..before.len() - text.len() - 1]);
+                out.push_str(text);
+                if !text.contains(&path) {
+                    out.push_str(&format!(" (`{path}`)"));
+                }
+            }
+            (linked, ..) => {
+                let target = linked.as_deref().unwrap_or(target);
+                out.push_str(&format!("{before}]({target})"));
+            }
         }
         rest = &after[close + 1..];
     }
@@ -118,6 +137,9 @@ fn place(page: &str, target: &str) -> Option<(String, String)> {
 
 /// The file of the book that shows this path, if one does.
 fn inside(path: &str) -> Option<&str> {
+    if path == ORDER {
+        return None;
+    }
     let outside = FIRST.iter().chain(&LAST).find(|outside| outside.page == path);
     outside.map(|outside| outside.file).or_else(|| path.strip_prefix(DOCS))
 }
@@ -162,8 +184,10 @@ mod tests {
         assert_eq!(links(page, text, None), format!("{named}{code}"));
         let linked = "[Try](millrace.md#try-it), [a pipeline](https://git/manifests/demo.yaml)";
         assert_eq!(links(page, text, Some("https://git/")), format!("{linked}{code}"));
-        let readme = "[a](docs/files.md), [charts/x](charts/x), [r](docs/reference)\n";
-        let wanted = "[a](files.md), charts/x, [r](reference/index.md)\n";
+        let readme = "[a](docs/files.md), [charts/x](charts/x), [r](docs/reference), [over\n\
+                      lines](docs/a.md), [o](docs/SUMMARY.md)\n";
+        let wanted = "[a](files.md), charts/x, [r](reference/index.md), [over\n\
+                      lines](a.md), o (`docs/SUMMARY.md`)\n";
         assert_eq!(links("README.md", readme, None), wanted);
     }
 
