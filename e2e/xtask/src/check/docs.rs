@@ -9,25 +9,9 @@ use std::fs;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 
+use crate::metrics_page::{self, OPERATOR_PREFIX};
 use crate::shell;
 
-/// Where the collector's metrics are registered, by their whole names.
-const COLLECTOR_METRICS: &str = "collector/pipeline/src/telemetry.rs";
-/// Likewise those of a reader of files.
-const FILE_METRICS: &str = "collector/pipeline/src/file_metrics.rs";
-/// Likewise those of a reader of the kernel's log.
-const KERNEL_METRICS: &str = "collector/pipeline/src/kernel_metrics.rs";
-/// Likewise those of a scraper of targets.
-const SCRAPE_METRICS: &str = "collector/pipeline/src/scrape_metrics.rs";
-/// Likewise those of a watch of pods.
-const POD_METRICS: &str = "collector/pods/src/watch.rs";
-/// Likewise those of a watch of namespaces.
-const NAMESPACE_METRICS: &str = "collector/pods/src/namespaces.rs";
-/// Likewise those of a watch of a pod's share.
-const SHARE_METRICS: &str = "collector/pods/src/share.rs";
-/// Where the operator's are, without `OPERATOR_PREFIX`.
-const OPERATOR_METRICS: &str = "operator/src/telemetry/metrics.rs";
-const OPERATOR_PREFIX: &str = "millrace_operator_";
 /// Files whose words count as names in the tree.
 const SOURCES: &[&str] = &["rs", "py", "toml", "yaml"];
 /// A word with so many underscores is a name of ours: a test, a field, a setting. Shorter ones may
@@ -122,16 +106,11 @@ impl Tree {
                 let name = text.lines().find_map(|line| line.strip_prefix("name = \""));
                 tree.crates.extend(name.map(|name| name.trim_end_matches('"').to_owned()));
             }
-            match path.as_str() {
-                COLLECTOR_METRICS | FILE_METRICS | KERNEL_METRICS | SCRAPE_METRICS
-                | POD_METRICS | NAMESPACE_METRICS | SHARE_METRICS => {
-                    tree.metrics.extend(quoted(text).map(str::to_owned));
-                }
-                OPERATOR_METRICS => {
-                    let names = quoted(text).map(|name| format!("{OPERATOR_PREFIX}{name}"));
-                    tree.metrics.extend(names);
-                }
-                _ => {}
+            if metrics_page::COLLECTOR.contains(&path.as_str()) {
+                tree.metrics.extend(quoted(text).map(str::to_owned));
+            } else if path == metrics_page::OPERATOR {
+                let names = quoted(text).map(|name| format!("{OPERATOR_PREFIX}{name}"));
+                tree.metrics.extend(names);
             }
         }
         tree
@@ -324,7 +303,8 @@ fn judge(tree: &Tree, page: &str, text: &str, what: Judged) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{COLLECTOR_METRICS, Judged, OPERATOR_METRICS, Tree, judge, judged};
+    use super::{Judged, Tree, judge, judged};
+    use crate::metrics_page::{COLLECTOR, OPERATOR};
 
     fn tree() -> Tree {
         let files = [
@@ -333,8 +313,8 @@ mod tests {
             ("a/Cargo.toml", "[package]\nname = \"millrace-a\"\n"),
             ("e2e/tests/path_whole.rs", "//! x\n"),
             ("docs/other.md", "# Other things, and `code`\n```sh\n# a remark\n```\n"),
-            (COLLECTOR_METRICS, "(\"millrace_records_total\", \"Records.\")\n"),
-            (OPERATOR_METRICS, "seconds(\"queue_seconds\", \"Waiting.\")\n"),
+            (COLLECTOR[0], "(\"millrace_records_total\", \"Records.\")\n"),
+            (OPERATOR, "seconds(\"queue_seconds\", \"Waiting.\")\n"),
         ];
         let files: Vec<_> =
             files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();

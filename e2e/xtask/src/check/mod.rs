@@ -10,7 +10,7 @@ mod walls;
 use anyhow::{Result, bail};
 
 use crate::tool::Tool;
-use crate::{dashboards, say, shell};
+use crate::{dashboards, metrics_page, say, shell};
 
 /// The dependency checker.
 const CARGO_DENY: Tool =
@@ -44,6 +44,7 @@ fn deny(checks: &[&str]) -> Result<()> {
 /// what is committed against it.
 pub(crate) fn codegen() -> Result<()> {
     dashboards::write()?;
+    metrics_page::write()?;
     shell::run("cargo", &["run", "--quiet", "-p", "millrace-crds", "--bin", "crdgen", "--", "."])?;
     shell::run("bash", &["manifests/render"])
 }
