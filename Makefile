@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help try demo up down status images check test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos codegen audit fuzz sim sim-operator sim-files seeds
+.PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos codegen audit fuzz sim sim-operator sim-files seeds
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -32,6 +32,9 @@ images: prerequisites ## The operator's and the collectors' images, as OCI archi
 
 check: prerequisites ## Structure rules, formatting, lints, dependency policy
 	@$(XTASK) check
+
+book: prerequisites ## The pages as a book in target/book, every link in it checked (installs mdBook: 2 min the first time)
+	@$(XTASK) book
 
 test: prerequisites ## Everything: unit, integration (real broker and engine), faults, cluster; FROM=cluster begins there
 	@$(XTASK) test $(if $(FROM),--from $(FROM))

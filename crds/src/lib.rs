@@ -12,6 +12,7 @@ mod crd;
 mod names;
 pub mod pods;
 pub mod reference;
+mod remedies;
 pub mod v1alpha1;
 
 pub use amounts::{CpuQuantity, MemoryQuantity, Period};
@@ -22,6 +23,7 @@ pub use names::{
     DatabaseName, EdgeName, ImageRepository, InvalidText, KeeperPath, ReplicaName, SecretKey,
     SecretName, StorageClassName, StorageName, TablePrefix, TopicName, Version,
 };
+pub use remedies::{Remedy, remedy};
 
 /// The API group of every kind.
 pub const GROUP: &str = "millrace.dev";

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use crate::{ConditionType, Reason, all, yaml};
+use crate::{ConditionType, Reason, all, remedy, yaml};
 
 /// Why a file could not be generated. Both are faults of this crate's types.
 #[derive(Debug, thiserror::Error)]
@@ -70,9 +70,21 @@ fn conditions_page() -> String {
     for type_ in ConditionType::ALL {
         let _ = writeln!(page, "| `{type_}` | {} |", one_line(type_.meaning()));
     }
-    page.push_str("\n## Reasons\n\n| Reason | Meaning |\n| --- | --- |\n");
+    page.push_str(
+        "\n## Reasons\n\nWhere nothing is said of what to do, nothing is wrong, or it passes, or the \
+         message names another object whose condition has the cause. `kubectl millrace status` \
+         gives the same advice.\n",
+    );
     for reason in Reason::ALL {
-        let _ = writeln!(page, "| `{reason}` | {} |", one_line(reason.meaning()));
+        let _ = write!(page, "\n### `{reason}`\n\n{}\n", one_line(reason.meaning()));
+        if let Some(remedy) = remedy(*reason) {
+            let _ = write!(
+                page,
+                "\n**What to do**: {} ([more]({})).\n",
+                one_line(remedy.text),
+                remedy.section.replacen("docs/", "../", 1)
+            );
+        }
     }
     page
 }
@@ -103,7 +115,7 @@ fn kind_page(crd: &CustomResourceDefinition) -> Result<String, serde_json::Error
             rule_messages(root, "", &mut messages);
         }
         for (path, message) in messages {
-            let _ = writeln!(page, "- `{path}`: {message}");
+            let _ = writeln!(page, "- `{path}`: {}", one_line(&message));
         }
     }
     Ok(page)
@@ -160,9 +172,14 @@ fn rule_messages(schema: &Value, path: &str, found: &mut Vec<(String, String)>) 
     }
 }
 
-/// Table cells have no lines and no bars.
+/// Table cells have no lines and no bars; outside code, what looks like a tag would not be shown.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+    let parts = line.split('`').enumerate().map(|(number, part)| match number % 2 {
+        0 => part.replace('<', "&lt;"),
+        _ => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("`")
 }
 
 /// The introduction of a kind's page: its purpose and the smallest example.

@@ -37,6 +37,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- /* The section of an alert on the page that monitoring.runbookUrl names. */}}
+{{- define "millrace.runbook" -}}
+{{- with (index . 0).Values.monitoring.runbookUrl }}
+            runbook_url: {{ printf "%s#%s" . (index $ 1 | lower) | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "millrace.serviceAccount" -}}
 {{ .Values.serviceAccount.name | default (include "millrace.name" .) }}
 {{- end }}

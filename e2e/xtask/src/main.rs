@@ -4,6 +4,7 @@
 mod alerts;
 mod bench;
 mod bench_operator;
+mod book;
 mod build;
 mod chaos;
 mod check;
@@ -15,6 +16,7 @@ mod demo;
 mod first_try;
 mod fuzz;
 mod install;
+mod metrics_page;
 mod nightly;
 mod relabel;
 mod say;
@@ -23,6 +25,7 @@ mod sim;
 mod stack;
 mod tally;
 mod test;
+mod tool;
 
 use std::process::ExitCode;
 
@@ -52,6 +55,14 @@ enum Task {
     Images,
     /// Write what is generated: CRDs, the charts' CRDs, dashboards, manifests, reference pages.
     Codegen,
+    /// The pages as a book, in target/book, with every link in it checked.
+    Book,
+    /// What mdBook calls: chapters with the repository's links, from standard input to output.
+    #[command(hide = true)]
+    BookPages {
+        /// `supports RENDERER`: whether it would work for one; it does for all.
+        question: Vec<String>,
+    },
     /// Start the local stack, or go on from wherever it is.
     Up,
     /// Remove the local stack.
@@ -129,6 +140,8 @@ fn main() -> ExitCode {
         Task::Build => build::binaries(Collectors::All),
         Task::Images => build::images(Binaries::Built, Collectors::All).map(drop),
         Task::Codegen => check::codegen(),
+        Task::Book => book::run(),
+        Task::BookPages { question } => book::pages(&question),
         Task::Up => stack::up(),
         Task::Down => stack::down(),
         Task::Status => stack::status(),

@@ -45,17 +45,33 @@ fn alerts_ask_only_for_metrics_that_exist() {
     }
 }
 
-/// Scenario: every alert. Guarantee: the operations page tells what it means.
+/// What stands behind each of these words, up to the next of them.
+fn parts<'t>(text: &'t str, word: &str) -> Vec<(&'t str, &'t str)> {
+    let parts = text.split(word).skip(1);
+    parts.map(|part| part.split_once('\n').unwrap_or((part, ""))).collect()
+}
+
+/// Scenario: every alert. Guarantee: the operations page tells when it fires; the page of alerts has a
+/// section for it, which says that it is critical if it is, and where the chart's link leads; no section
+/// is about an alert that is gone.
 #[test]
 fn every_alert_is_documented() {
-    let monitoring = read("manifests/monitoring.yaml");
-    let page = read("docs/operations.md");
-    let alerts: Vec<&str> =
-        monitoring.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    let (table, page) = (read("docs/operations.md"), read("docs/alerts.md"));
+    let sections = parts(&page, "\n## ");
+    let rules = read("charts/millrace/templates/prometheusrule.yaml");
+    let alerts = parts(&rules, "- alert: ");
     assert!(alerts.len() >= 6, "{alerts:?}");
-    for alert in alerts {
-        assert!(page.contains(&format!("| `{alert}` |")), "docs/operations.md lacks {alert}");
+    for (alert, rule) in &alerts {
+        assert!(table.contains(&format!("| `{alert}` |")), "docs/operations.md lacks {alert}");
+        let section = sections.iter().find(|(name, _)| name == alert);
+        let (_, section) = section.unwrap_or_else(|| panic!("docs/alerts.md lacks {alert}"));
+        let is_critical = rule.contains("severity: critical");
+        assert_eq!(section.trim_start().starts_with("Critical."), is_critical, "{alert}");
+        assert!(section.contains("\n1. "), "{alert} has no first step");
+        let link = format!("{{{{- include \"millrace.runbook\" (list $ \"{alert}\") }}}}");
+        assert!(rule.contains(&link), "{alert} has no runbook: write {link}");
     }
+    assert_eq!(sections.len(), alerts.len(), "docs/alerts.md has sections of other alerts");
 }
 
 /// Scenario: the labels by which the collectors are found and told apart. Guarantee: the operator

@@ -2,10 +2,9 @@
 //! once, by the object nearest to the cause.
 
 use kube::Resource;
-use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason};
+use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason, Remedy, remedy};
 use serde::Serialize;
 
-use super::remedies::{Remedy, remedy};
 use crate::facts::Facts;
 
 /// How bad it is.

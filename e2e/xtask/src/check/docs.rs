@@ -1,6 +1,7 @@
 //! Names in README.md and docs/*.md: paths, links, `make` targets, tasks, suites of tests, crates,
-//! tests and metrics must be in the tree. It judges names, never what is said of them. Generated
-//! pages (docs/reference) are left out: a test compares them with the types.
+//! tests and metrics must be in the tree. It judges names, never what is said of them. Of pages
+//! below docs (generated from types, written by simulations, records of measurements) and of those
+//! beside README.md only the links are judged.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -8,25 +9,9 @@ use std::fs;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 
+use crate::metrics_page::{self, OPERATOR_PREFIX};
 use crate::shell;
 
-/// Where the collector's metrics are registered, by their whole names.
-const COLLECTOR_METRICS: &str = "collector/pipeline/src/telemetry.rs";
-/// Likewise those of a reader of files.
-const FILE_METRICS: &str = "collector/pipeline/src/file_metrics.rs";
-/// Likewise those of a reader of the kernel's log.
-const KERNEL_METRICS: &str = "collector/pipeline/src/kernel_metrics.rs";
-/// Likewise those of a scraper of targets.
-const SCRAPE_METRICS: &str = "collector/pipeline/src/scrape_metrics.rs";
-/// Likewise those of a watch of pods.
-const POD_METRICS: &str = "collector/pods/src/watch.rs";
-/// Likewise those of a watch of namespaces.
-const NAMESPACE_METRICS: &str = "collector/pods/src/namespaces.rs";
-/// Likewise those of a watch of a pod's share.
-const SHARE_METRICS: &str = "collector/pods/src/share.rs";
-/// Where the operator's are, without `OPERATOR_PREFIX`.
-const OPERATOR_METRICS: &str = "operator/src/telemetry/metrics.rs";
-const OPERATOR_PREFIX: &str = "millrace_operator_";
 /// Files whose words count as names in the tree.
 const SOURCES: &[&str] = &["rs", "py", "toml", "yaml"];
 /// A word with so many underscores is a name of ours: a test, a field, a setting. Shorter ones may
@@ -50,19 +35,31 @@ pub(super) fn broken_rules() -> Result<Vec<String>> {
         }
     }
     let tree = Tree::of(&files);
-    let pages = files.iter().filter(|(path, _)| is_page(path));
-    Ok(pages.flat_map(|(path, text)| judge(&tree, path, text)).collect())
+    let pages = files.iter().filter_map(|(path, text)| Some((path, text, judged(path)?)));
+    Ok(pages.flat_map(|(path, text, what)| judge(&tree, path, text, what)).collect())
 }
 
 fn ending(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or_default()
 }
 
-fn is_page(path: &str) -> bool {
-    let in_docs = path.strip_prefix("docs/").is_some_and(|name| !name.contains('/'));
-    ending(path) == "md"
-        && (in_docs || path.ends_with("README.md"))
-        && !path.starts_with("docs/reference/")
+/// What of a page is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judged {
+    /// Names and links.
+    All,
+    Links,
+}
+
+fn judged(path: &str) -> Option<Judged> {
+    let below = path.strip_prefix("docs/");
+    match below {
+        _ if ending(path) != "md" => None,
+        Some(name) if name.contains('/') => Some(Judged::Links),
+        Some(_) => Some(Judged::All),
+        None if path.ends_with("README.md") => Some(Judged::All),
+        None => (!path.contains('/')).then_some(Judged::Links),
+    }
 }
 
 /// What there is to name.
@@ -95,7 +92,8 @@ impl Tree {
             match ending(path) {
                 _ if path == "Makefile" => tree.targets.extend(targets(text)),
                 "md" => {
-                    let headings = text.lines().filter(|line| line.starts_with('#')).map(anchor);
+                    let headings = outside_code(text).map(|(_, line)| line);
+                    let headings = headings.filter(|line| line.starts_with('#')).map(anchor);
                     tree.headings.insert(path.clone(), headings.collect());
                 }
                 kind if SOURCES.contains(&kind) && !path.contains("xtask/src/check") => {
@@ -108,16 +106,11 @@ impl Tree {
                 let name = text.lines().find_map(|line| line.strip_prefix("name = \""));
                 tree.crates.extend(name.map(|name| name.trim_end_matches('"').to_owned()));
             }
-            match path.as_str() {
-                COLLECTOR_METRICS | FILE_METRICS | KERNEL_METRICS | SCRAPE_METRICS
-                | POD_METRICS | NAMESPACE_METRICS | SHARE_METRICS => {
-                    tree.metrics.extend(quoted(text).map(str::to_owned));
-                }
-                OPERATOR_METRICS => {
-                    let names = quoted(text).map(|name| format!("{OPERATOR_PREFIX}{name}"));
-                    tree.metrics.extend(names);
-                }
-                _ => {}
+            if metrics_page::COLLECTOR.contains(&path.as_str()) {
+                tree.metrics.extend(quoted(text).map(str::to_owned));
+            } else if path == metrics_page::OPERATOR {
+                let names = quoted(text).map(|name| format!("{OPERATOR_PREFIX}{name}"));
+                tree.metrics.extend(names);
             }
         }
         tree
@@ -258,15 +251,39 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Everything that a page names and the tree hasn't.
-fn judge(tree: &Tree, page: &str, text: &str) -> Vec<String> {
-    let mut broken = Vec::new();
+/// Lines with their numbers from 0, and whether each stands in a block of code; fences are left out.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
     let mut fenced = false;
-    for (number, line) in text.lines().enumerate() {
+    text.lines().enumerate().filter_map(move |(number, line)| {
         if line.trim_start().starts_with("```") {
             fenced = !fenced;
-            continue;
+            return None;
         }
+        Some((number, line, fenced))
+    })
+}
+
+fn outside_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    lines(text).filter(|(.., fenced)| !fenced).map(|(number, line, _)| (number, line))
+}
+
+/// Where the links of a line lead to.
+pub(super) fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+/// Everything that a page names and the tree hasn't.
+fn judge(tree: &Tree, page: &str, text: &str, what: Judged) -> Vec<String> {
+    let report = |number: usize, what: String| format!("{page}:{}: {what}", number + 1);
+    let mut broken = Vec::new();
+    for (number, line) in outside_code(text) {
+        let found = links(line).filter_map(|target| tree.link(page, target));
+        broken.extend(found.map(|what| report(number, what)));
+    }
+    if what == Judged::Links {
+        return broken;
+    }
+    for (number, line, fenced) in lines(text) {
         let mut found: Vec<String> = Vec::new();
         let between = |c: char| c.is_whitespace() || "`()[]{}<>|,;:#\"'=".contains(c);
         found.extend(line.split(between).filter_map(|word| tree.path(word)));
@@ -278,17 +295,16 @@ fn judge(tree: &Tree, page: &str, text: &str) -> Vec<String> {
                 found.extend(tree.command(code));
                 found.extend(tree.name(code));
             }
-            let links = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-            found.extend(links.filter_map(|target| tree.link(page, target)));
         }
-        broken.extend(found.into_iter().map(|what| format!("{page}:{}: {what}", number + 1)));
+        broken.extend(found.into_iter().map(|what| report(number, what)));
     }
     broken
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{COLLECTOR_METRICS, OPERATOR_METRICS, Tree, judge};
+    use super::{Judged, Tree, judge, judged};
+    use crate::metrics_page::{COLLECTOR, OPERATOR};
 
     fn tree() -> Tree {
         let files = [
@@ -296,9 +312,9 @@ mod tests {
             ("a/src/lib.rs", "//! x\nfn records_are_kept_in_order() {}\n"),
             ("a/Cargo.toml", "[package]\nname = \"millrace-a\"\n"),
             ("e2e/tests/path_whole.rs", "//! x\n"),
-            ("docs/other.md", "# Other things, and `code`\n"),
-            (COLLECTOR_METRICS, "(\"millrace_records_total\", \"Records.\")\n"),
-            (OPERATOR_METRICS, "seconds(\"queue_seconds\", \"Waiting.\")\n"),
+            ("docs/other.md", "# Other things, and `code`\n```sh\n# a remark\n```\n"),
+            (COLLECTOR[0], "(\"millrace_records_total\", \"Records.\")\n"),
+            (OPERATOR, "seconds(\"queue_seconds\", \"Waiting.\")\n"),
         ];
         let files: Vec<_> =
             files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
@@ -316,7 +332,7 @@ mod tests {
                     ```\nmake test   # make what is missing\n\
                     cargo test -p millrace-a --test path_whole\ncargo xtask check\n\
                     rate(millrace_operator_queue_seconds_count[5m])\n```\n";
-        assert_eq!(judge(&tree(), "docs/page.md", page), Vec::<String>::new());
+        assert_eq!(judge(&tree(), "docs/page.md", page, Judged::All), Vec::<String>::new());
     }
 
     /// Scenario: names that are nowhere: a folder, a file, a target, a task, a suite, a crate, a
@@ -339,10 +355,30 @@ mod tests {
             "`millrace_operator_gone`",
             "[that](gone.md)",
             "[that](other.md#gone)",
+            "[that](other.md#a-remark)",
         ] {
-            let broken = judge(&tree(), "docs/page.md", &format!("# Page\n{line}\n"));
+            let page = format!("# Page\n{line}\n");
+            let broken = judge(&tree(), "docs/page.md", &page, Judged::All);
             assert_eq!(broken.len(), 1, "{line}: {broken:?}");
             assert!(broken[0].starts_with("docs/page.md:2: "), "{broken:?}");
         }
+    }
+
+    /// Scenario: a record of measurements below docs, with a name that is nowhere and links that
+    /// lead to a page, an image and a heading that aren't there. Guarantee: the links are reported,
+    /// and the name is not.
+    #[test]
+    fn of_pages_below_docs_the_links_are_judged() {
+        let text = "`millrace_gone_total` of [that](../other.md), not [this](../gone.md),\n\
+                    ![a picture](gone.svg), [a heading](#gone)\n```\n[code](gone.md)\n```\n";
+        let page = "docs/part/page.md";
+        assert_eq!(judged(page), Some(Judged::Links));
+        assert_eq!(judged("SECURITY.md"), Some(Judged::Links));
+        assert_eq!(judged("docs/page.md"), Some(Judged::All));
+        assert_eq!(judged("crds/src/part.md"), None);
+        let broken = judge(&tree(), page, text, Judged::Links);
+        let lines: Vec<_> = broken.iter().map(|line| line.split(": ").next()).collect();
+        let at = |line| Some(format!("{page}:{line}"));
+        assert_eq!(lines, [at(1).as_deref(), at(2).as_deref(), at(2).as_deref()], "{broken:?}");
     }
 }

@@ -1,20 +1,20 @@
 //! `xtask check`: what must hold of the tree before anything is tested. It changes nothing.
 
+mod book;
 mod charts;
 mod docs;
 mod rooms;
 mod text;
 mod walls;
 
-use std::path::PathBuf;
-
 use anyhow::{Result, bail};
-use millrace_stack::service;
 
-use crate::{dashboards, say, shell};
+use crate::tool::Tool;
+use crate::{dashboards, metrics_page, say, shell};
 
-/// The dependency checker, pinned: another version may judge differently.
-const CARGO_DENY: &str = "0.20.2";
+/// The dependency checker.
+const CARGO_DENY: Tool =
+    Tool { name: "cargo-deny", version: "0.20.2", options: &[], takes: "2 min" };
 
 /// Structure rules, formatting, lints, dependency policy.
 pub(crate) fn run() -> Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn audit() -> Result<()> {
 }
 
 fn deny(checks: &[&str]) -> Result<()> {
-    let program = cargo_deny()?.to_string_lossy().into_owned();
+    let program = CARGO_DENY.path()?.to_string_lossy().into_owned();
     let mut args = vec!["--locked", "check"];
     args.extend(checks);
     shell::run(&program, &args)
@@ -44,41 +44,21 @@ fn deny(checks: &[&str]) -> Result<()> {
 /// what is committed against it.
 pub(crate) fn codegen() -> Result<()> {
     dashboards::write()?;
+    metrics_page::write()?;
     shell::run("cargo", &["run", "--quiet", "-p", "millrace-crds", "--bin", "crdgen", "--", "."])?;
     shell::run("bash", &["manifests/render"])
-}
-
-/// cargo-deny of our version, installed into the cache if it isn't there.
-fn cargo_deny() -> Result<PathBuf> {
-    let root = service::cache_dir().join(format!("cargo-deny-{CARGO_DENY}"));
-    let binary = root.join("bin/cargo-deny");
-    if !binary.is_file() {
-        say::step(&format!("installing cargo-deny {CARGO_DENY} (about 2 min)"));
-        let folder = root.to_string_lossy().into_owned();
-        let args = [
-            "install",
-            "cargo-deny",
-            "--locked",
-            "--debug",
-            "--version",
-            CARGO_DENY,
-            "--root",
-            &folder,
-        ];
-        shell::run("cargo", &args)?;
-    }
-    Ok(binary)
 }
 
 /// Structure rules alone.
 pub(crate) fn structure() -> Result<()> {
     say::step(
-        "structure: crate walls, rooms, file heads and lengths, forbidden text, names in docs, charts",
+        "structure: crate walls, rooms, file heads and lengths, forbidden text, names in docs, the book, charts",
     );
     let mut broken = walls::broken_rules()?;
     broken.extend(rooms::broken_rules()?);
     broken.extend(text::broken_rules()?);
     broken.extend(docs::broken_rules()?);
+    broken.extend(book::broken_rules()?);
     broken.extend(charts::broken_rules()?);
     if broken.is_empty() {
         return Ok(());

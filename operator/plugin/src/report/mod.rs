@@ -9,7 +9,7 @@ mod uninstall;
 
 pub use millrace_reports::{
     Finding, LagReport, Path, PodLine, RolloutLine, Severity, SizingReport, StatusReport, Told,
-    lag, pod_lines, remedy, rollouts, sizing, status,
+    lag, pod_lines, rollouts, sizing, status,
 };
 pub use plan::{Change, Effect, EffectKind, Pending, PlanReport, plan};
 pub use test_run::{Entrance, InKafka, Seen, TestRun, entrances, hints};

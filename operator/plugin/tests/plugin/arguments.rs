@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser};
-use millrace_crds::Reason;
+use millrace_crds::{Reason, remedy};
 use millrace_plugin::args::{Cli, Command};
-use millrace_plugin::report::remedy;
 
 use crate::support::golden_path;
 

@@ -1,10 +1,12 @@
-//! What to do about each reason of a condition, and which section of the documentation has more.
+//! What to do about each reason of a condition, and which section of the documentation has more:
+//! for `kubectl millrace`, the console and the reference page.
 //!
-//! A test demands of each reason that it has a remedy or is listed as one that needs none, and
-//! holds each section against the pages.
+//! A test of the plugin demands of each reason that it has a remedy or is listed as one that needs
+//! none, and holds each section against the pages.
 
-use millrace_crds::Reason;
 use serde::Serialize;
+
+use crate::Reason;
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -100,7 +102,7 @@ const fn of_connections(reason: Reason) -> Option<Remedy> {
 const fn of_pods(reason: Reason) -> Option<Remedy> {
     match reason {
         Reason::PodsNotReady => say(
-            "see the pods below and `kubectl millrace logs`; a starting pod needs seconds",
+            "see `kubectl millrace top` and `kubectl millrace logs`; a starting pod needs seconds",
             READING,
         ),
         Reason::ImagePullFailed => say(

@@ -1,0 +1,35 @@
+//! Programs that tasks need and cargo installs: each of one version, kept in the cache.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use millrace_stack::service;
+
+use crate::{say, shell};
+
+/// A program from the crates' registry.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    pub(crate) name: &'static str,
+    /// Pinned: another version may judge or write differently.
+    pub(crate) version: &'static str,
+    pub(crate) options: &'static [&'static str],
+    /// How long it takes to compile on two cores.
+    pub(crate) takes: &'static str,
+}
+
+impl Tool {
+    /// Its path, installed into the cache if it isn't there.
+    pub(crate) fn path(&self) -> Result<PathBuf> {
+        let Self { name, version, options, takes } = self;
+        let root = service::cache_dir().join(format!("{name}-{version}"));
+        let binary = root.join("bin").join(name);
+        if !binary.is_file() {
+            say::step(&format!("installing {name} {version} (about {takes})"));
+            let folder = root.to_string_lossy().into_owned();
+            let args = ["install", name, "--locked", "--debug", "--version", version];
+            shell::run("cargo", &[&args[..], options, &["--root", &folder]].concat())?;
+        }
+        Ok(binary)
+    }
+}
