@@ -3,7 +3,8 @@
 //!
 //! Targets are the harness' own, on loopback, with bodies as exporters write them whose values
 //! change. Ours and the Collector write to a real broker; of ours each point of each answer must be
-//! there once. Cases are interleaved like all others: each by every collector, then all again.
+//! there once. Cases are interleaved like all others: each by every collector, then all again. A run
+//! of a peer that fails is told and left out.
 
 mod agent;
 mod arrivals;
@@ -76,9 +77,15 @@ pub(crate) fn run(args: &Args, cases: &[Case], results: &mut Results) -> Result<
                 let (name, world) = (case.name, &mut world);
                 let mut bench = Bench { world, agent, name, load, drawing };
                 results.measure_machine()?;
-                let outcome = bench.run().with_context(|| {
-                    format!("{} by {}, run {round}", case.name, bench.agent.name())
-                })?;
+                let at = format!("{} by {}, run {round}", case.name, bench.agent.name());
+                let outcome = match bench.run() {
+                    // What a peer can't do costs nobody else's figures.
+                    Err(error) if !matches!(agent, Agent::Ours(_)) => {
+                        say::progress(&format!("{at}: no figures: {error:#}"));
+                        continue;
+                    }
+                    outcome => outcome.context(at)?,
+                };
                 let words = outcome::brief(&outcome);
                 say::progress(&format!("{round} {} {}: {words}", case.name, agent.name()));
                 outcomes.push(outcome);
@@ -148,8 +155,9 @@ fn load(kind: ScrapeCase, size: Size) -> Result<Option<Load>> {
 
 fn report(entries: &[Entry], results: &mut Results) -> Result<()> {
     for Entry { case, agents, .. } in entries {
+        let measured = agents.iter().filter(|(_, runs)| !runs.is_empty());
         let figures: Vec<Figures> =
-            agents.iter().map(|(agent, runs)| Figures::of(case.name, agent, runs)).collect();
+            measured.map(|(agent, runs)| Figures::of(case.name, agent, runs)).collect();
         figures.iter().try_for_each(|line| results.line(&line.json()?))?;
         if let [ours, peers @ ..] = figures.as_slice() {
             peers.iter().try_for_each(|peer| results.line(&Ratio::of(ours, peer).json()?))?;
