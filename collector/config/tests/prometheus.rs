@@ -202,3 +202,26 @@ fn a_job_of_a_share_is_judged_as_any() {
         assert!(error.starts_with(said), "{settings}: {error}");
     }
 }
+
+/// Scenario: a job of a Prometheus file with each field that docs/coming-from.md says vmagent has
+/// alone or that must be written otherwise. Guarantee: it is refused, by its name.
+#[test]
+fn what_the_page_says_of_vmagents_fields_is_so() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/coming-from.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, table) = page.split_once("\n| in a job | instead |\n| --- | --- |\n").unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with("| `"));
+    let fields: Vec<&str> = rows.map(|row| row.split('`').nth(1).unwrap()).collect();
+    assert!(fields.len() >= 10, "{fields:?}");
+    let pasted = |field: &str| {
+        let job = "- job_name: a\n  static_configs: [{targets: ['a:1']}]\n";
+        let text = json!(format!("{job}  {field}\n"));
+        Config::load(&edge(&format!("{{scrapeConfigs: {text}}}"), "")).map(drop)
+    };
+    pasted("scrape_interval: 15s").unwrap();
+    for field in fields {
+        let said = pasted(field).unwrap_err().to_string();
+        let name = field.split(':').next().unwrap();
+        assert!(said.contains(name) && said.contains("line 3"), "{field}: {said}");
+    }
+}
