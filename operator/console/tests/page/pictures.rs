@@ -8,6 +8,8 @@ use millrace_console::list::Filter;
 use crate::fixture::fixture;
 use crate::says::{listed, rendered};
 
+/// The top of a page: the rest is tables, and pictures in a repository are to be small.
+const PICTURE_HEIGHT_MAX: u32 = 1_700;
 /// The browser, unless `CHROMIUM` names another.
 const CHROMIUM: &str = "/usr/bin/chromium";
 
@@ -78,7 +80,7 @@ fn pages_fit_their_windows() {
         let dumped = chromium(&["--dump-dom".to_owned(), format!("file://{}", measured.display())]);
         assert!(number(&dumped, "width") <= width, "{page} at {width}: {dumped}");
         assert!(number(&dumped, "tabs") > 3, "{page}: {dumped}");
-        let height = number(&dumped, "height").min(5_000);
+        let height = number(&dumped, "height").min(PICTURE_HEIGHT_MAX);
         let whole = framed(&folder, &html, width, height);
         chromium(&[
             format!("--screenshot={}", pictures.join(format!("{page}-{word}.png")).display()),
