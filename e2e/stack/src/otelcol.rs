@@ -71,7 +71,9 @@ pub fn build_scraper(paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> 
     if target.exists() {
         return Ok(target);
     }
-    progress.tell(&format!("building the OpenTelemetry Collector {version} that scrapes (about 10 minutes)"));
+    progress.tell(&format!(
+        "building the OpenTelemetry Collector {version} that scrapes (about 10 minutes)"
+    ));
     let folder = paths.cache().join("go").join(&name);
     create_dir(&folder)?;
     write_file(&folder.join("manifest.yaml"), SCRAPER)?;

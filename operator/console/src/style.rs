@@ -41,7 +41,8 @@ var(--good);border-radius:.35rem;padding:.5rem .7rem}\
 .hop.unknown{border-top-color:var(--dim)}\
 .hop h4{margin:0;font-size:.9375rem}.hop h4 span{display:block;color:var(--dim);\
 font-size:.75rem;font-weight:400;text-transform:uppercase;letter-spacing:.05em}\
-.hop dl{margin:.4rem 0 0;display:grid;grid-template-columns:minmax(min-content,auto) 1fr;gap:.1rem .6rem}\
+.hop dl{margin:.4rem 0 0;display:grid;grid-template-columns:minmax(min-content,auto) 1fr;\
+gap:.1rem .6rem}\
 .hop dl>div{display:contents}.hop dd{text-align:right}\
 .flow{flex:0 0 5.2rem;display:flex;flex-direction:column;align-items:center;\
 justify-content:center;font-variant-numeric:tabular-nums;font-size:.875rem;text-align:center}\
@@ -58,8 +59,8 @@ pre{background:var(--tint);padding:.6rem .8rem;border-radius:.3rem;overflow-x:au
 font-size:.875rem;margin:.3rem 0}\
 form{display:flex;flex-wrap:wrap;gap:.6rem;align-items:end;margin:.8rem 0}\
 label{display:flex;flex-direction:column;font-size:.8125rem;color:var(--dim);flex:1 1 9rem}\
-input,select,button{font:inherit;font-size:1rem;color:inherit;background:var(--card);border:1px solid \
-var(--dim);border-radius:.3rem;padding:.35rem .6rem;min-width:0}\
+input,select,button{font:inherit;font-size:1rem;color:inherit;background:var(--card);\
+border:1px solid var(--dim);border-radius:.3rem;padding:.35rem .6rem;min-width:0}\
 .rows>li{display:grid;grid-template-columns:minmax(12rem,2fr) 3fr minmax(9rem,1fr);\
 gap:.3rem 1rem;padding:.7rem .9rem}\
 .figure{background:var(--card);border:1px solid var(--line);border-radius:.35rem;\

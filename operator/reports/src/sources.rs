@@ -1,5 +1,5 @@
-//! What edge pools read by themselves, scrape targets and log files of nodes; and a step that tables
-//! wait for.
+//! What edge pools read by themselves, scrape targets and log files of nodes; and a step that
+//! tables wait for.
 
 use millrace_crds::v1alpha1::{LogsLostStatus, NodesStatus, TargetsStatus};
 use serde::Serialize;

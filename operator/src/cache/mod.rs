@@ -13,7 +13,7 @@
 //! | [`queue_time`]: since when it waits | an object's | its reconcile | - |
 //! | [`access`]: who may watch what | two bindings' | the process ends | an edit by hand |
 //! | [`inserts`]: what pools insert into tables | a pool's | 10 min unseen | one sample |
-//! | [`shown`]: decisions, statements, for the console | a pool's, a schema's | newer ones push it out | - |
+//! | [`shown`]: what the console shows | a pool's, a schema's | newer ones push it out | - |
 //! | [`sizing`], [`baseline`], by pool ([`by_pool`]) | a pool's | 10 min unseen | one sample |
 //!
 //! All of it only saves work or asks for a time: a process that starts with none of it decides the

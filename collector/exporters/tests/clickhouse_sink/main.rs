@@ -1,6 +1,12 @@
 //! The ClickHouse sink against a server that answers from a script: what is sent, what is sent
 //! again and where, and how each insert ends.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(
+    clippy::unwrap_in_result,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs
+)]
 
 mod fake_server;
 mod live_tables;
