@@ -97,6 +97,11 @@ pub struct Args {
     #[arg(long, env = "MILLRACE_CONSOLE_GUARDED", requires = "console_address")]
     pub console_guarded: bool,
 
+    /// Do nothing but say whether an operator works here: the kinds are served, and a replica holds
+    /// the lease and renews it. Ends within a minute or so, with an error if not.
+    #[arg(long)]
+    pub check: bool,
+
     /// What to log: a level, or target=level pairs. Watch errors are logged by the operator itself.
     #[arg(
         long,

@@ -39,5 +39,7 @@ pub mod controllers;
 pub mod console;
 pub mod lease;
 
+pub mod check;
+
 pub mod args;
 pub mod run;

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{FutureExt, Shared, join_all};
-use kube::api::ListParams;
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
+use kube::{Api, Client};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -24,6 +22,7 @@ use crate::cache::by_pool::ByPool;
 use crate::cache::holders::Holders;
 use crate::cache::inserts::Inserts;
 use crate::cache::shown::Shown;
+use crate::check;
 use crate::clickhouse::Outside;
 use crate::clickhouse::migrations::Migrations;
 use crate::console::{Access as ConsoleAccess, AccessError, Console};
@@ -79,6 +78,9 @@ pub enum RunError {
         /// The system's error.
         source: std::io::Error,
     },
+    /// No operator works here.
+    #[error(transparent)]
+    Check(#[from] check::CheckError),
     /// The console would be open to all.
     #[error(transparent)]
     ConsoleAccess(#[from] AccessError),
@@ -115,6 +117,22 @@ pub fn to_the_end(args: Args) -> Result<(), RunError> {
         .build()
         .map_err(RunError::Runtime)?;
     runtime.block_on(run(args))
+}
+
+/// Says whether an operator works where this runs: the name of the replica that leads.
+///
+/// # Errors
+/// What keeps it from working, or why it can't be told.
+pub fn check(args: &Args) -> Result<String, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(RunError::Runtime)?.block_on(async {
+        let client = Client::try_default().await.map_err(RunError::Client)?;
+        let namespace =
+            args.lease_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        let (name, terms) = (args.lease_name.clone(), args.lease_terms());
+        let place = check::Place { namespace, name, terms };
+        Ok(check::check(&client, &args.watch_namespaces, &place).await?)
+    })
 }
 
 async fn run(args: Args) -> Result<(), RunError> {
@@ -336,34 +354,12 @@ fn start<R: controller::Reconciler>(
 
 /// Waits until the API server serves all five kinds.
 async fn kinds_served(client: &Client, namespaces: &[String]) {
-    use millrace_crds::v1alpha1::{
-        EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
-    };
-    wait_served::<TelemetryPipeline>(client, namespaces).await;
-    wait_served::<EdgePool>(client, namespaces).await;
-    wait_served::<GatewayPool>(client, namespaces).await;
-    wait_served::<TelemetryTopic>(client, namespaces).await;
-    wait_served::<TelemetrySchema>(client, namespaces).await;
-}
-
-async fn wait_served<K>(client: &Client, namespaces: &[String])
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + std::fmt::Debug
-        + DeserializeOwned,
-{
-    let api: Api<K> = match namespaces.first() {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
-    let mut told = false;
-    // Metadata only: an object that does not parse must not block the start.
-    while let Err(error) = api.list_metadata(&ListParams::default().limit(1)).await {
-        if !told {
+    let mut told = String::new();
+    while let Err((kind, error)) = check::served(client, namespaces).await {
+        if told != kind {
             let cause = chain(&error);
-            tracing::warn!(kind = %K::kind(&()), cause, "waiting until the kind is served");
-            told = true;
+            tracing::warn!(kind, cause, "waiting until the kind is served");
+            told = kind;
         }
         tokio::time::sleep(CRD_POLL).await;
     }

@@ -5,6 +5,7 @@
 
 mod access;
 mod admission;
+mod console;
 mod dashboards;
 mod edges;
 mod files;

@@ -168,6 +168,8 @@ fn next_steps(stack: &Stack) {
         format!("  kubectl -n {NAMESPACE} get telemetrypipelines,edgepools,gatewaypools"),
         format!("  kubectl -n {NAMESPACE} describe telemetrypipeline {PIPELINE}"),
         "  kubectl explain telemetrypipeline.spec".to_owned(),
+        "  kubectl -n millrace-system port-forward deployment/millrace-operator 8081".to_owned(),
+        "      # then http://localhost:8081/ is the console".to_owned(),
         format!("  {}", world::query(stack)),
         "  make down     # removes it all".to_owned(),
         String::new(),

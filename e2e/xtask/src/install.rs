@@ -22,10 +22,14 @@ pub(crate) fn charts(stack: &Stack, loaded: &Loaded) -> Result<()> {
     let mut args = vec!["upgrade", "--install", "millrace", &operator, "--wait", "--timeout", "3m"];
     args.extend(["--namespace", NAMESPACE, "--create-namespace"]);
     // Pools may look for targets in their own namespace: nothing is watched before one does.
-    args.extend(["--set", "discovery.enabled=true", "--set-string"]);
+    args.extend(["--set", "discovery.enabled=true"]);
+    // For whoever forwards its port, and nobody else.
+    args.extend(["--set", "console.enabled=true", "--set-string"]);
     let digest = format!("podAnnotations.image-digest={}", loaded.operator_digest);
     args.push(&digest);
     shell::said("helm", &stack.helm(args)?)?;
+    let test = ["test", "millrace", "--namespace", NAMESPACE, "--timeout", "3m"];
+    shell::said("helm", &stack.helm(test)?)?;
     if loaded.collectors_changed {
         let pods = "app.kubernetes.io/managed-by=millrace-operator";
         shell::said("kubectl", &stack.kubectl(["delete", "pods", "-A", "-l", pods])?)?;

@@ -31,6 +31,7 @@ const FLOORS: &[&[&str]] = &[
     &["controllers::gateway"],
     &["controllers::pipeline"],
     &["console", "lease"],
+    &["check"],
     &["args"],
     &["run"],
 ];
