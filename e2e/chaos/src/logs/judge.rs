@@ -26,6 +26,8 @@ pub struct Written {
     pub lines: u64,
     /// With which lines the file began, each time that it was made or truncated.
     pub begins: Vec<u64>,
+    /// Lines before this number are in files that were deleted, stored as they were.
+    pub deleted: u64,
     /// Whether rows have the time of reading, so that they show in which order that was.
     pub is_timed: bool,
 }
@@ -59,7 +61,8 @@ pub struct Judged {
     pub unexplained: u64,
     /// How many the strikes would explain.
     pub bound: u64,
-    /// Lines whose last reading was before that of the line before them in the same file.
+    /// Lines whose last reading was before that of the line before them in the same file, unless
+    /// the file was deleted while it was read again.
     pub unordered: u64,
     /// Some of what is wrong.
     pub examples: Vec<String>,
@@ -103,10 +106,16 @@ impl Judged {
             if written.begins.binary_search(&number).is_ok() {
                 last = None;
             }
-            if written.is_timed && last.is_some_and(|last| newest.time < last) {
-                self.note("out of order", file, [number], |sum| &mut sum.unordered);
+            if written.is_timed
+                && let Some((time, readings)) = last
+                && newest.time < time
+            {
+                // Read again up to the line before, killed, and nothing to read from after that.
+                let is_gone = number < written.deleted && copies.len() < readings;
+                let disorder = (!is_gone).then_some(number);
+                self.note("out of order", file, disorder, |sum| &mut sum.unordered);
             }
-            last = Some(newest.time);
+            last = Some((newest.time, copies.len()));
         }
     }
 
@@ -145,7 +154,12 @@ mod tests {
     }
 
     fn judged(rows: &[Row], windows: &[Window]) -> Judged {
-        let written = Written { lines: 4, begins: vec![0, 2], is_timed: true };
+        judged_after(0, rows, windows)
+    }
+
+    /// The same where the files of so many lines were deleted.
+    fn judged_after(deleted: u64, rows: &[Row], windows: &[Window]) -> Judged {
+        let written = Written { lines: 4, begins: vec![0, 2], deleted, is_timed: true };
         let mut judged = Judged::default();
         judged.add(ROUND, 1, &written, rows, windows);
         judged
@@ -195,5 +209,17 @@ mod tests {
         let window = [Window { file: 1, from: 0, to: 2 }];
         let again = [row(0, 2), row(1, 3), row(0, 5), row(1, 6)];
         assert_eq!(judged(&[again.as_slice(), &rest].concat(), &window).unordered, 0);
+    }
+
+    /// Scenario: the first line of a file is read again, and its reader killed before the second is.
+    /// Guarantee: that is disorder if the file is still there, and none if it was deleted; lines
+    /// read equally often are in order whatever was deleted.
+    #[test]
+    fn a_file_deleted_while_it_is_read_again_is_no_disorder() {
+        let rows = [row(0, 2), row(1, 3), row(0, 5), row(2, 9), row(3, 9)];
+        let window = [Window { file: 1, from: 0, to: 1 }];
+        let unordered = |deleted, rows: &[Row]| judged_after(deleted, rows, &window).unordered;
+        assert_eq!((unordered(0, &rows), unordered(2, &rows)), (1, 0));
+        assert_eq!(unordered(2, &[&[row(0, 5), row(1, 4)], &rows[3..]].concat()), 1);
     }
 }

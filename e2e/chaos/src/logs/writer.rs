@@ -102,8 +102,12 @@ impl Writer {
     /// # Errors
     /// When files can't be made, or no thread can be had.
     pub fn start(logs: &Path, pods: &Path, round: u64) -> Result<Self> {
-        let written =
-            |file| Written { begins: vec![0], is_timed: manner(file) != Manner::Kubelet, lines: 0 };
+        let written = |file| Written {
+            begins: vec![0],
+            is_timed: manner(file) != Manner::Kubelet,
+            lines: 0,
+            deleted: 0,
+        };
         let ledger = Ledger {
             files: (0..FILES).map(written).collect(),
             stored: vec![0; FILES],
@@ -330,7 +334,9 @@ impl Log {
             && let Some(oldest) = self.rotated.pop_front()
         {
             fs::remove_file(&oldest.path)?;
-            lock(&self.ledger).done.deleted += 1;
+            let mut ledger = lock(&self.ledger);
+            ledger.done.deleted += 1;
+            ledger.files[self.file].deleted = oldest.end;
         }
         Ok(())
     }
