@@ -43,11 +43,8 @@ impl Tail {
             inode.found_since_look &= !complete;
         }
         let lost = self.lost();
-        if self.reads_rotated {
-            self.meet_names(&chosen);
-            self.reads_rotated = !complete || !self.paused.sources.is_empty();
-        }
-        let new = self.meet_new_names(&chosen);
+        let new = self.meet_names(&chosen);
+        self.reads_rotated &= !complete || !self.paused.sources.is_empty();
         let placed = self.placed(&chosen, &lost, &new);
         let mut present = HashSet::with_capacity(chosen.len());
         for seen in &chosen {
@@ -174,25 +171,19 @@ impl Tail {
         placed
     }
 
-    /// Takes all names that are read as known before anything was read of them: every file that
-    /// rotation made of one is younger.
-    fn meet_names(&mut self, chosen: &[&Seen]) {
-        for seen in chosen.iter().filter(|seen| seen.inside) {
-            self.names.meet(&seen.path, seen.source);
-        }
-    }
-
-    /// Takes in the names that are new since the last look, and gives them.
-    fn meet_new_names(&mut self, chosen: &[&Seen]) -> HashSet<Arc<Path>> {
+    /// Takes in names before files that may derive from them are judged, and gives those that are
+    /// new since the last look. Where all positions were lost none is new: every file that rotation
+    /// made of a name is younger than what is known of it.
+    fn meet_names(&mut self, chosen: &[&Seen]) -> HashSet<Arc<Path>> {
         let mut new = HashSet::new();
-        if self.newest.is_none() {
-            return new;
-        }
         for seen in chosen.iter().filter(|seen| seen.inside) {
             let is_begun = self.begun.get(seen.source).is_some_and(|begun| *begun);
-            if is_begun && self.names.meet(&seen.path, seen.source) {
+            let has_looked = self.newest.is_some() && is_begun;
+            if (self.reads_rotated || has_looked) && self.names.meet(&seen.path, seen.source) {
                 self.dirty = true;
-                new.insert(Arc::clone(&seen.path));
+                if !self.reads_rotated {
+                    new.insert(Arc::clone(&seen.path));
+                }
             }
         }
         new
