@@ -49,11 +49,13 @@ impl Condition {
         generation: i64,
         now: Time,
     ) -> Self {
+        let mut message = message.into();
+        cut(&mut message, MESSAGE_BYTES);
         Self {
             type_: type_.as_str().to_owned(),
             status,
             reason: reason.as_str().to_owned(),
-            message: cut(message.into()),
+            message,
             last_transition_time: now,
             observed_generation: generation,
         }
@@ -65,13 +67,12 @@ impl Condition {
     }
 }
 
-/// Cuts a message at a character boundary.
-fn cut(mut message: String) -> String {
-    if message.len() > MESSAGE_BYTES {
-        let end = (0..=MESSAGE_BYTES).rev().find(|at| message.is_char_boundary(*at));
-        message.truncate(end.unwrap_or(0));
+/// Cuts a text to so many bytes at most, at a character boundary.
+pub fn cut(text: &mut String, bytes_max: usize) {
+    if text.len() > bytes_max {
+        let end = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
     }
-    message
 }
 
 /// Whether a fact holds.

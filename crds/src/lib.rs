@@ -16,7 +16,7 @@ mod remedies;
 pub mod v1alpha1;
 
 pub use amounts::{CpuQuantity, MemoryQuantity, Period};
-pub use conditions::{Condition, ConditionStatus, ConditionType, Reason, find, is_true, set};
+pub use conditions::{Condition, ConditionStatus, ConditionType, Reason, cut, find, is_true, set};
 pub use crd::{all, yaml};
 pub use names::{
     AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,

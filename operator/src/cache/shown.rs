@@ -96,12 +96,8 @@ impl Shown {
 }
 
 fn shorten(statement: &mut String) {
-    let Some(end) = (0..=STATEMENT_BYTES_MAX).rev().find(|at| statement.is_char_boundary(*at))
-    else {
-        return;
-    };
     if statement.len() > STATEMENT_BYTES_MAX {
-        statement.truncate(end);
+        millrace_crds::cut(statement, STATEMENT_BYTES_MAX);
         statement.push_str(" …");
     }
 }

@@ -229,10 +229,7 @@ const MESSAGE_BYTES_MAX: usize = 1_024;
 /// Cuts a message for a status, at a character.
 #[must_use]
 pub fn cut(mut text: String) -> String {
-    if text.len() > MESSAGE_BYTES_MAX {
-        let end = (0..=MESSAGE_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or(0));
-    }
+    millrace_crds::cut(&mut text, MESSAGE_BYTES_MAX);
     text
 }
 

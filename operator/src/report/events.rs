@@ -195,11 +195,7 @@ impl Events {
 /// Cuts a note at a character boundary within the API server's limit.
 fn cut(mut note: String) -> String {
     if note.len() > NOTE_BYTES_MAX {
-        let mut end = NOTE_BYTES_MAX - "...".len();
-        while !note.is_char_boundary(end) {
-            end -= 1;
-        }
-        note.truncate(end);
+        millrace_crds::cut(&mut note, NOTE_BYTES_MAX - "...".len());
         note.push_str("...");
     }
     note
