@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, ListParams};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
@@ -97,28 +98,24 @@ async fn attempt(
     let before = lease(client, place).await?;
     tokio::time::sleep(place.terms.renew_every() * 2).await;
     let after = lease(client, place).await?;
-    match before.1 == after.1 && before.0 == after.0 {
+    match before == after {
         true => Err(CheckError::Silent { holder: after.0 }),
         false => Ok(after.0),
     }
 }
 
 /// Who holds the lease, and when they renewed it.
-async fn lease(client: &Client, place: &Place) -> Result<(String, String), CheckError> {
+async fn lease(client: &Client, place: &Place) -> Result<(String, Option<MicroTime>), CheckError> {
     let Place { namespace, name, .. } = place.clone();
     let api: Api<Lease> = Api::namespaced(client.clone(), &namespace);
     let found = match api.get_opt(&name).await {
-        Ok(found) => found.and_then(|lease| lease.spec),
+        Ok(found) => found.and_then(|lease| lease.spec).unwrap_or_default(),
         Err(error) => {
             return Err(CheckError::Lease { namespace, name, source: Box::new(error) });
         }
     };
-    let holder = found.as_ref().and_then(|spec| spec.holder_identity.clone());
-    match holder.filter(|holder| !holder.is_empty()) {
-        Some(holder) => {
-            let renewed = found.and_then(|spec| spec.renew_time);
-            Ok((holder, renewed.map(|time| time.0.to_string()).unwrap_or_default()))
-        }
+    match found.holder_identity.filter(|holder| !holder.is_empty()) {
+        Some(holder) => Ok((holder, found.renew_time)),
         None => Err(CheckError::Free { namespace, name }),
     }
 }

@@ -127,12 +127,18 @@ pub fn check(args: &Args) -> Result<String, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(RunError::Runtime)?.block_on(async {
         let client = Client::try_default().await.map_err(RunError::Client)?;
-        let namespace =
-            args.lease_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-        let (name, terms) = (args.lease_name.clone(), args.lease_terms());
-        let place = check::Place { namespace, name, terms };
-        Ok(check::check(&client, &args.watch_namespaces, &place).await?)
+        Ok(check::check(&client, &args.watch_namespaces, &lease(args, &client)).await?)
     })
+}
+
+/// Where the lease is.
+fn lease(args: &Args, client: &Client) -> check::Place {
+    let namespace = args.lease_namespace.clone();
+    check::Place {
+        namespace: namespace.unwrap_or_else(|| client.default_namespace().to_owned()),
+        name: args.lease_name.clone(),
+        terms: args.lease_terms(),
+    }
 }
 
 async fn run(args: Args) -> Result<(), RunError> {
@@ -179,14 +185,9 @@ async fn lead(
         () = kinds_served(&client, &args.watch_namespaces) => health.crds_served(),
         () = stop.clone() => return Ok(()),
     }
-    let namespace =
-        args.lease_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-    let elector = Elector::new(
-        Api::namespaced(client.clone(), &namespace),
-        args.lease_name.clone(),
-        args.identity(),
-        args.lease_terms(),
-    );
+    let check::Place { namespace, name, terms } = lease(args, &client);
+    let api = Api::namespaced(client.clone(), &namespace);
+    let elector = Elector::new(api, name, args.identity(), terms);
     let cluster = tokio::select! {
         cluster = holders::cluster(&client, args.cluster_id.as_deref()) => cluster,
         () = stop.clone() => return Ok(()),
