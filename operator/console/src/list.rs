@@ -148,19 +148,24 @@ fn form(html: &mut Html, filter: &Filter) {
         .raw(">needs attention</option></select></label><button>Show</button></form>\n");
 }
 
+/// How a pipeline is, as a class and in words.
+pub(crate) const fn state(verdict: Verdict, loses: bool) -> (&'static str, &'static str) {
+    match (verdict, loses) {
+        (Verdict::Ready, false) => ("good", "Ready"),
+        (Verdict::Ready, true) => ("warn", "Ready, with losses"),
+        (Verdict::NotReady, _) => ("bad", "Not ready"),
+        (Verdict::Unknown, _) => ("warn", "Not known"),
+    }
+}
+
 fn one(html: &mut Html, row: &Summary) {
-    let (class, ink, word) = match (row.verdict, row.loses) {
-        (Verdict::Ready, false) => ("good", "goodink", "Ready"),
-        (Verdict::Ready, true) => ("warn", "warnink", "Ready, with losses"),
-        (Verdict::NotReady, _) => ("bad", "badink", "Not ready"),
-        (Verdict::Unknown, _) => ("warn", "warnink", "Not known"),
-    };
+    let (class, word) = state(row.verdict, row.loses);
     html.put("<li class=\"state ", class, "\"><div>")
         .put("<a href=\"pipelines/", segment(&row.namespace), "/")
         .put("", segment(&row.name), "\">")
         .put("<b>", &row.name, "</b></a><br>")
         .put("<span class=\"dim\">", &row.namespace, "</span></div>")
-        .put("<div><b class=\"", ink, "\">")
+        .put("<div><b class=\"", class, "ink\">")
         .put("", word, "</b> ")
         .put("<span class=\"dim\">", &row.reason, "</span>");
     if row.verdict != Verdict::Ready && !row.message.is_empty() {

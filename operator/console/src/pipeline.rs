@@ -4,12 +4,12 @@
 use millrace_reports::facts::{Facts, Gap};
 use millrace_reports::units::{ago, bytes, rate};
 use millrace_reports::{
-    Aside, Decided, Fate, Finding, PlannedStep, PodLine, Severity, StatusReport, aside, rollouts,
-    sizing, sources, status,
+    Aside, Decided, Fate, Finding, PlannedStep, PodLine, Severity, StatusReport, Verdict, aside,
+    rollouts, sizing, sources, status, summary,
 };
 
 use crate::html::{Cell, Frame, Html};
-use crate::{path, rollouts as changes, sizing as sizes, tables, timeline};
+use crate::{list, path, rollouts as changes, sizing as sizes, tables, timeline};
 
 /// Edge pools drawn of a signal: a pipeline may have 8.
 pub const POOLS_MAX: usize = 8;
@@ -38,7 +38,7 @@ pub fn page(view: &PipelineView<'_>) -> String {
     let report = status(facts);
     let title = format!("{}/{} – Millrace", report.namespace, report.name);
     let mut html = Html::begin(Frame { title: &title, home: "../../", reloads: view.reloads });
-    head(&mut html, &report, view.reloads);
+    head(&mut html, &report, summary(&facts.pipeline).verdict, view.reloads);
     findings(&mut html, &report.findings);
     html.raw("<h2>Path of records</h2>\n");
     if report.interval_seconds.is_none() {
@@ -60,13 +60,8 @@ pub fn page(view: &PipelineView<'_>) -> String {
     html.end(view.note)
 }
 
-fn head(html: &mut Html, report: &StatusReport<'_>, reloads: bool) {
-    let (class, word) = match (&*report.ready, report.healthy) {
-        ("True", true) => ("good", "Ready"),
-        ("True", false) => ("warn", "Ready, with losses"),
-        ("False", _) => ("bad", "Not ready"),
-        _ => ("warn", "Not known"),
-    };
+fn head(html: &mut Html, report: &StatusReport<'_>, verdict: Verdict, reloads: bool) {
+    let (class, word) = list::state(verdict, !report.healthy);
     html.put("<h1>", &report.name, "</h1>")
         .put("<p class=\"dim\">TelemetryPipeline in namespace ", &report.namespace, " · ")
         .raw(match reloads {
