@@ -17,6 +17,10 @@
 {{ include "millrace.name" . }}-{{ .Release.Namespace }}-share-access
 {{- end }}
 
+{{- define "millrace.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
 {{- define "millrace.selector" -}}
 app.kubernetes.io/name: millrace
 app.kubernetes.io/instance: {{ .Release.Name }}
