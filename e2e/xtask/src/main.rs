@@ -16,6 +16,7 @@ mod demo;
 mod first_try;
 mod fuzz;
 mod install;
+mod links;
 mod metrics_page;
 mod nightly;
 mod relabel;

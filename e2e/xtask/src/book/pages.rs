@@ -7,6 +7,8 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::links::led_to;
+
 /// Pages outside docs that become chapters: where they are, the chapter's file, its title.
 const FIRST: [Outside; 1] = [Outside { page: "README.md", file: "millrace.md", title: "Millrace" }];
 const LAST: [Outside; 3] = [
@@ -121,15 +123,7 @@ fn place(page: &str, target: &str) -> Option<(String, String)> {
     }
     let at = target.find('#').unwrap_or(target.len());
     let (file, heading) = target.split_at(at);
-    let mut path: Vec<&str> = page.split('/').collect();
-    path.pop();
-    for part in file.split('/').filter(|part| !part.is_empty()) {
-        match part {
-            ".." => drop(path.pop()),
-            _ => path.push(part),
-        }
-    }
-    let path = path.join("/");
+    let path = led_to(page, file);
     // A folder that a git host shows by its page.
     let path = if path == "docs/reference" { format!("{path}/README.md") } else { path };
     Some((path, heading.to_owned()))

@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+
+use crate::links::led_to;
 
 /// mdBook's own: everything on one page (the same links again), and a stand-in for what is missing.
 const NOT_PAGES: [&str; 2] = ["print.html", "404.html"];
@@ -62,7 +64,10 @@ fn judge(files: &BTreeMap<PathBuf, String>) -> Found {
             }
             found.links += 1;
             let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-            let file = if file.is_empty() { path.clone() } else { resolved(path, file) };
+            let file = match file {
+                "" => path.clone(),
+                file => led_to(&path.to_string_lossy(), file).into(),
+            };
             let known = ids.get(file.as_path());
             let good = known.is_some_and(|ids| heading.is_empty() || ids.contains(heading));
             if !good {
@@ -76,18 +81,6 @@ fn judge(files: &BTreeMap<PathBuf, String>) -> Found {
 /// What stands between the beginning and the next double quote.
 fn values<'t>(text: &'t str, beginning: &'t str) -> impl Iterator<Item = &'t str> {
     text.split(beginning).skip(1).filter_map(|rest| rest.split('"').next())
-}
-
-fn resolved(page: &Path, file: &str) -> PathBuf {
-    let mut path = page.parent().unwrap_or(Path::new("")).to_owned();
-    for part in Path::new(file).components() {
-        match part {
-            Component::ParentDir => drop(path.pop()),
-            Component::Normal(name) => path.push(name),
-            _ => {}
-        }
-    }
-    path
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::fs;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 
+use crate::links::led_to;
 use crate::metrics_page::{self, OPERATOR_PREFIX};
 use crate::shell;
 
@@ -203,17 +204,7 @@ impl Tree {
             return None;
         }
         let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-        let mut path: Vec<&str> = page.split('/').collect();
-        if !file.is_empty() {
-            path.pop();
-        }
-        for part in file.split('/').filter(|part| !part.is_empty()) {
-            match part {
-                ".." => drop(path.pop()),
-                _ => path.push(part),
-            }
-        }
-        let path = path.join("/");
+        let path = if file.is_empty() { page.to_owned() } else { led_to(page, file) };
         if !self.paths.contains(&path) {
             return Some(format!("a link leads to {path}, which isn't there"));
         }
