@@ -2,13 +2,13 @@
 //! not for the stack.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::binaries::{go, locked};
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::progress::Progress;
-use crate::service::{create_dir, io_error, run, write_file};
+use crate::service::{ServiceError, create_dir, io_error, run, write_file};
 use crate::versions;
 
 /// Where a program comes from.
@@ -34,39 +34,53 @@ impl Module {
     pub(crate) fn build(&self, paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
         let Self { folder, module, version, program, parent, links_c, usual_seconds } = self;
         let name = format!("{folder}-{version}");
-        let target = paths.cache().join("bin").join(&name).join(program);
-        if target.exists() {
-            return Ok(target);
-        }
-        let _lock = locked(paths, progress)?;
-        if target.exists() {
-            return Ok(target);
-        }
-        progress.tell(&format!("building {program} {version} (about {usual_seconds} s)"));
-        let folder = paths.cache().join("go").join(&name);
-        create_dir(&folder)?;
-        let (major, minor) = versions::OLDEST_GO;
-        let text = format!(
-            "module millrace.dev/cache/{program}\n\ngo {major}.{minor}\n\n\
-             require {module} {version}\n"
-        );
-        write_file(&folder.join("go.mod"), &text)?;
-        if let Some(parent) = target.parent() {
-            create_dir(parent)?;
-        }
-        let partial = target.with_extension("partial");
-        let mut command = go();
-        if *links_c {
-            command.env("CGO_ENABLED", "1");
-        }
-        command
-            .args(["build", "-mod=mod", "-trimpath", "-o"])
-            .arg(&partial)
-            .arg(format!("{module}/{parent}/{program}"))
-            .current_dir(&folder);
-        run(&format!("build {program}"), &mut command)?;
-        fs::rename(&partial, &target)
-            .map_err(io_error(format!("rename {} into place", partial.display())))?;
-        Ok(target)
+        let told = format!("building {program} {version} (about {usual_seconds} s)");
+        cached((paths, progress), (&name, program), &told, |folder, target| {
+            let (major, minor) = versions::OLDEST_GO;
+            let text = format!(
+                "module millrace.dev/cache/{program}\n\ngo {major}.{minor}\n\n\
+                 require {module} {version}\n"
+            );
+            write_file(&folder.join("go.mod"), &text)?;
+            let mut command = go();
+            if *links_c {
+                command.env("CGO_ENABLED", "1");
+            }
+            command
+                .args(["build", "-mod=mod", "-trimpath", "-o"])
+                .arg(target)
+                .arg(format!("{module}/{parent}/{program}"))
+                .current_dir(folder);
+            run(&format!("build {program}"), &mut command)
+        })
     }
+}
+
+/// A program of the cache, by the name of its folder and its own. One that isn't there is made:
+/// `make` gets a folder to work in, which is there, and where the program is to be.
+pub(crate) fn cached(
+    (paths, progress): (&Paths, &dyn Progress),
+    (name, program): (&str, &str),
+    told: &str,
+    make: impl FnOnce(&Path, &Path) -> Result<(), ServiceError>,
+) -> Result<PathBuf> {
+    let target = paths.cache().join("bin").join(name).join(program);
+    if target.exists() {
+        return Ok(target);
+    }
+    let _lock = locked(paths, progress)?;
+    if target.exists() {
+        return Ok(target);
+    }
+    progress.tell(told);
+    let folder = paths.cache().join("go").join(name);
+    create_dir(&folder)?;
+    if let Some(parent) = target.parent() {
+        create_dir(parent)?;
+    }
+    let partial = target.with_extension("partial");
+    make(&folder, &partial)?;
+    fs::rename(&partial, &target)
+        .map_err(io_error(format!("rename {} into place", partial.display())))?;
+    Ok(target)
 }

@@ -5,19 +5,23 @@
 //! the first time.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use crate::binaries::{go, locked};
+use crate::binaries::go;
 use crate::error::Result;
+use crate::module::cached;
 use crate::paths::Paths;
 use crate::progress::Progress;
-use crate::service::{create_dir, io_error, run, write_file};
+use crate::service::{ServiceError, io_error, run, write_file};
 use crate::versions;
 
 /// The parts it is built of.
 const MANIFEST: &str = include_str!("../otelcol/manifest.yaml");
 /// The same of one that scrapes targets.
 const SCRAPER: &str = include_str!("../otelcol/scrape.yaml");
+/// The program in the cache.
+const PROGRAM: &str = "otelcol";
 const BUILDER: &str = "go.opentelemetry.io/collector/cmd/builder";
 
 /// Builds it unless the cache has it, and gives the program's path: `otelcol --config FILE`.
@@ -27,32 +31,24 @@ const BUILDER: &str = "go.opentelemetry.io/collector/cmd/builder";
 pub fn build(paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
     let version = versions::OTELCOL;
     let name = format!("otelcol-{version}-{}", versions::OTELCOL_PARTS);
-    let target = paths.cache().join("bin").join(&name).join("otelcol");
-    if target.exists() {
-        return Ok(target);
-    }
-    let _lock = locked(paths, progress)?;
-    if target.exists() {
-        return Ok(target);
-    }
-    progress.tell(&format!("building the OpenTelemetry Collector {version} (about 150 s)"));
-    let folder = paths.cache().join("go").join(&name);
-    create_dir(&folder)?;
-    write_file(&folder.join("manifest.yaml"), MANIFEST)?;
+    let told = format!("building the OpenTelemetry Collector {version} (about 150 s)");
+    cached((paths, progress), (&name, PROGRAM), &told, |folder, target| {
+        run("build the OpenTelemetry Collector", &mut builder(folder, MANIFEST)?)?;
+        let built = folder.join("build").join(PROGRAM);
+        fs::rename(&built, target).map_err(io_error(format!("move {} into place", built.display())))
+    })
+}
+
+/// The builder, with a manifest that it is to read.
+fn builder(folder: &Path, manifest: &str) -> Result<Command, ServiceError> {
+    write_file(&folder.join("manifest.yaml"), manifest)?;
     let mut command = go();
     command
-        .args(["run", &format!("{BUILDER}@{version}"), "--config", "manifest.yaml"])
+        .args(["run", &format!("{BUILDER}@{}", versions::OTELCOL), "--config", "manifest.yaml"])
         // The exporter is of another version than the rest.
         .arg("--skip-strict-versioning")
-        .current_dir(&folder);
-    run("build the OpenTelemetry Collector", &mut command)?;
-    if let Some(parent) = target.parent() {
-        create_dir(parent)?;
-    }
-    let built = folder.join("build/otelcol");
-    fs::rename(&built, &target)
-        .map_err(io_error(format!("move {} into place", built.display())))?;
-    Ok(target)
+        .current_dir(folder);
+    Ok(command)
 }
 
 /// Builds one with the Prometheus receiver unless the cache has it, and gives the program's path.
@@ -63,39 +59,19 @@ pub fn build(paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
 pub fn build_scraper(paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
     let version = versions::OTELCOL;
     let name = format!("otelcol-scrape-{version}-{}", versions::OTELCOL_SCRAPER_PARTS);
-    let target = paths.cache().join("bin").join(&name).join("otelcol");
-    if target.exists() {
-        return Ok(target);
-    }
-    let _lock = locked(paths, progress)?;
-    if target.exists() {
-        return Ok(target);
-    }
-    progress.tell(&format!(
-        "building the OpenTelemetry Collector {version} that scrapes (about 10 minutes)"
-    ));
-    let folder = paths.cache().join("go").join(&name);
-    create_dir(&folder)?;
-    write_file(&folder.join("manifest.yaml"), SCRAPER)?;
-    let mut generate = go();
-    generate
-        .args(["run", &format!("{BUILDER}@{version}"), "--config", "manifest.yaml"])
-        .args(["--skip-strict-versioning", "--skip-get-modules", "--skip-compilation"])
-        .current_dir(&folder);
-    run("write the sources of the OpenTelemetry Collector", &mut generate)?;
-    // The builder would want the modules of its parts' tests too, one of which isn't published.
-    let sources = folder.join("build");
-    write_file(&sources.join("go.mod"), &module_file(SCRAPER))?;
-    if let Some(parent) = target.parent() {
-        create_dir(parent)?;
-    }
-    let partial = target.with_extension("partial");
-    let mut compile = go();
-    compile.args(["build", "-mod=mod", "-trimpath", "-o"]).arg(&partial).arg(".");
-    run("build the OpenTelemetry Collector", compile.current_dir(&sources))?;
-    fs::rename(&partial, &target)
-        .map_err(io_error(format!("rename {} into place", partial.display())))?;
-    Ok(target)
+    let told =
+        format!("building the OpenTelemetry Collector {version} that scrapes (about 10 minutes)");
+    cached((paths, progress), (&name, PROGRAM), &told, |folder, target| {
+        let mut generate = builder(folder, SCRAPER)?;
+        generate.args(["--skip-get-modules", "--skip-compilation"]);
+        run("write the sources of the OpenTelemetry Collector", &mut generate)?;
+        // The builder would want the modules of its parts' tests too, one of which isn't published.
+        let sources = folder.join("build");
+        write_file(&sources.join("go.mod"), &module_file(SCRAPER))?;
+        let mut compile = go();
+        compile.args(["build", "-mod=mod", "-trimpath", "-o"]).arg(target).arg(".");
+        run("build the OpenTelemetry Collector", compile.current_dir(&sources))
+    })
 }
 
 /// A module that requires the parts of a manifest, and the program around them.
