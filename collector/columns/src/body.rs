@@ -32,23 +32,30 @@ pub(crate) struct BodyWriter {
     scratch: Vec<u8>,
     out: Vec<u8>,
     plain_bytes: u64,
+    start_bytes: usize,
     last_bytes: usize,
 }
 
 impl BodyWriter {
-    /// Starts a body.
-    pub(crate) fn begin(&mut self, compression: Compression) {
+    /// How the next bodies are compressed.
+    pub(crate) fn compress(&mut self, compression: Compression) {
         self.compression = compression;
+    }
+
+    /// Continues a body, or begins one, if it is empty.
+    pub(crate) fn resume(&mut self, mut body: Vec<u8>) {
         self.pending.clear();
-        // As long as the last body, and a little over: bodies of one table are of like size.
-        self.out = Vec::with_capacity(self.last_bytes + self.last_bytes / 8);
+        // As much as was written last, and a little over: blocks of one table are of like size.
+        body.reserve(self.last_bytes + self.last_bytes / 8);
+        self.start_bytes = body.len();
+        self.out = body;
         self.plain_bytes = 0;
     }
 
-    /// Ends the body: its bytes, and how many there were before compression.
+    /// Ends what was begun: the body's bytes, and how many were written before compression.
     pub(crate) fn finish(&mut self) -> (Vec<u8>, u64) {
         self.flush();
-        self.last_bytes = self.out.len();
+        self.last_bytes = self.out.len() - self.start_bytes;
         (std::mem::take(&mut self.out), self.plain_bytes)
     }
 
@@ -164,7 +171,8 @@ mod tests {
         for (piece, count) in [(&b"abc"[..], 5), (b"x", 3 * FRAME_BYTES + 1), (b"", 9), (b"ab", 0)]
         {
             let mut writer = BodyWriter::default();
-            writer.begin(Compression::None);
+            writer.compress(Compression::None);
+            writer.resume(Vec::new());
             writer.put(b"start");
             writer.repeat(piece, count);
             let (body, plain_bytes) = writer.finish();

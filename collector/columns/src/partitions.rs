@@ -39,6 +39,13 @@ pub struct Insert {
 pub(crate) trait AnyPartitions {
     /// A request begins.
     fn begin(&mut self);
+    /// Writes the blocks out into their inserts' bodies. Only between two requests: what is written
+    /// out can't be taken back.
+    fn seal(&mut self, compression: Compression, writer: &mut BodyWriter);
+    /// Bytes of values in blocks.
+    fn open_bytes(&self) -> usize;
+    /// Bytes of bodies.
+    fn sealed_bytes(&self) -> usize;
     /// A part of it begins, to which `restore` goes back.
     fn save(&mut self);
     fn restore(&mut self);
@@ -79,12 +86,69 @@ struct Saved {
 
 struct DayBlocks<B> {
     day: Day,
+    /// What was written out: inserts, of which the last may have more to come.
+    bodies: Vec<Body>,
+    /// What the next block's insert has before it, where no block is open.
+    before: Before,
     /// All but the last are full.
     blocks: Vec<B>,
     /// The last request that touched it.
     request: u64,
     saved: (usize, Mark),
     saved_request: u64,
+}
+
+/// An insert, or the beginning of one: whole Native blocks.
+#[derive(Default)]
+struct Body {
+    rows: u64,
+    bytes: Vec<u8>,
+    plain_bytes: u64,
+    /// What its blocks held, and were written as, by the measures that batches end by.
+    value_bytes: usize,
+    written_bytes: u64,
+}
+
+impl<B: Block> DayBlocks<B> {
+    fn new(day: Day, request: u64) -> Self {
+        Self {
+            day,
+            bodies: Vec::new(),
+            before: Before::default(),
+            blocks: Vec::new(),
+            request,
+            saved: (0, Mark::default()),
+            saved_request: 0,
+        }
+    }
+
+    /// Writes the blocks out, behind those written out before.
+    fn seal(&mut self, table: &Table, spare: &mut Vec<B>, writer: &mut BodyWriter) {
+        let Some(last) = self.blocks.last() else { return };
+        self.before = before_next(last).or_else(|| after(last)).unwrap_or_default();
+        let mut blocks = self.blocks.drain(..).peekable();
+        while let Some(first) = blocks.next() {
+            // The first block of an insert has nothing before it.
+            let continues = first.levels().before.rows > 0;
+            let mut body = self.bodies.pop_if(|_| continues).unwrap_or_default();
+            writer.resume(std::mem::take(&mut body.bytes));
+            let mut next = Some(first);
+            while let Some(block) = next {
+                body.rows += u64::from(block.levels().rows);
+                body.value_bytes += block.bytes();
+                body.written_bytes += block.levels().written_bytes;
+                if block.levels().rows > 0 {
+                    block.write(table, writer);
+                }
+                Partitions::retire(spare, block);
+                next = blocks.next_if(|block| block.levels().before.rows > 0);
+            }
+            let (bytes, plain_bytes) = writer.finish();
+            body.bytes = bytes;
+            body.plain_bytes += plain_bytes;
+            self.bodies.push(body);
+        }
+    }
 }
 
 impl<B: Block> Partitions<B> {
@@ -142,14 +206,12 @@ impl<B: Block> Partitions<B> {
             }
         }
         if found.is_none() {
-            let saved = (0, Mark::default());
-            let (request, blocks) = (*request, Vec::new());
-            days.push(DayBlocks { day, blocks, request, saved, saved_request: 0 });
+            days.push(DayBlocks::new(day, *request));
         }
         let blocks = &mut days[index];
         blocks.request = *request;
         let (next, is_of_request) = match blocks.blocks.last() {
-            None => (Some(Before::default()), false),
+            None => (Some(blocks.before), false),
             Some(last) => (before_next(last), blocks.blocks.len() > blocks.saved.0),
         };
         if let Some(before) = next {
@@ -173,6 +235,10 @@ impl<B: Block> Partitions<B> {
         self.days.iter().flat_map(|day| &day.blocks)
     }
 
+    fn bodies(&self) -> impl Iterator<Item = &Body> {
+        self.days.iter().flat_map(|day| &day.bodies)
+    }
+
     fn retire(spare: &mut Vec<B>, mut block: B) {
         if spare.len() < SPARE_BLOCKS {
             block.clear();
@@ -184,20 +250,26 @@ impl<B: Block> Partitions<B> {
 /// If a block takes no more rows, what the next one's insert has before it: nothing, where an
 /// insert ends with the block.
 fn before_next<B: Block>(last: &B) -> Option<Before> {
-    let (levels, cells) = (last.levels(), last.cells());
-    let rows = levels.before.rows + levels.rows;
-    let written_bytes = levels.before.written_bytes + levels.written_bytes;
-    let is_end = |written_bytes| rows >= INSERT_ROWS || written_bytes >= INSERT_BYTES;
-    if is_end(written_bytes) {
-        return Some(Before::default());
-    }
+    let Some(Before { rows, written_bytes }) = after(last) else { return Some(Before::default()) };
+    let cells = last.cells();
     if cells < MAX_CELLS {
         return None;
     }
     // Cells without a value are written as well, a byte each.
-    let written_bytes = written_bytes + cells as u64;
-    let next = Before { rows, written_bytes };
-    Some(if is_end(written_bytes) { Before::default() } else { next })
+    let next = Before { rows, written_bytes: written_bytes + cells as u64 };
+    Some(if is_full(next) { Before::default() } else { next })
+}
+
+/// What its insert has after a block; nothing where the insert ends with it.
+fn after<B: Block>(block: &B) -> Option<Before> {
+    let levels = block.levels();
+    let rows = levels.before.rows + levels.rows;
+    let written_bytes = levels.before.written_bytes + levels.written_bytes;
+    Some(Before { rows, written_bytes }).filter(|before| !is_full(*before))
+}
+
+fn is_full(insert: Before) -> bool {
+    insert.rows >= INSERT_ROWS || insert.written_bytes >= INSERT_BYTES
 }
 
 impl<B: Block> AnyPartitions for Partitions<B> {
@@ -236,20 +308,38 @@ impl<B: Block> AnyPartitions for Partitions<B> {
         self.last = 0;
     }
 
+    fn seal(&mut self, compression: Compression, writer: &mut BodyWriter) {
+        let Self { table, days, spare, .. } = self;
+        writer.compress(compression);
+        days.iter_mut().for_each(|day| day.seal(table, spare, writer));
+    }
+
     fn rows(&self) -> u64 {
-        self.blocks().map(|block| u64::from(block.levels().rows)).sum()
+        let open: u64 = self.blocks().map(|block| u64::from(block.levels().rows)).sum();
+        open + self.bodies().map(|body| body.rows).sum::<u64>()
     }
 
     fn bytes(&self) -> usize {
-        self.blocks().map(|block| BLOCK_BYTES + block.bytes()).sum()
+        let open: usize = self.blocks().map(|block| BLOCK_BYTES + block.bytes()).sum();
+        open + self.bodies().map(|body| BLOCK_BYTES + body.value_bytes).sum::<usize>()
+    }
+
+    fn open_bytes(&self) -> usize {
+        self.blocks().map(BlockExt::bytes).sum()
+    }
+
+    fn sealed_bytes(&self) -> usize {
+        self.bodies().map(|body| body.bytes.capacity()).sum()
     }
 
     fn written_bytes(&self) -> u64 {
-        self.blocks().map(|block| block.levels().written_bytes).sum()
+        let open: u64 = self.blocks().map(|block| block.levels().written_bytes).sum();
+        open + self.bodies().map(|body| body.written_bytes).sum::<u64>()
     }
 
     fn memory_bytes(&self) -> usize {
-        self.blocks().chain(&self.spare).map(BlockExt::memory_bytes).sum()
+        let blocks = self.blocks().chain(&self.spare).map(BlockExt::memory_bytes).sum::<usize>();
+        blocks + self.sealed_bytes()
     }
 
     fn clear(&mut self) {
@@ -260,30 +350,15 @@ impl<B: Block> AnyPartitions for Partitions<B> {
     }
 
     fn take(&mut self, compression: Compression, writer: &mut BodyWriter, out: &mut Vec<Insert>) {
+        self.seal(compression, writer);
         self.days.sort_by_key(|day| day.day);
-        for DayBlocks { day, blocks, .. } in self.days.drain(..) {
-            let mut blocks = blocks.into_iter().peekable();
-            let mut number = 0;
-            while let Some(first) = blocks.next() {
-                let mut rows = 0;
-                writer.begin(compression);
-                let mut next = Some(first);
-                while let Some(block) = next {
-                    rows += u64::from(block.levels().rows);
-                    if block.levels().rows > 0 {
-                        block.write(&self.table, writer);
-                    }
-                    Self::retire(&mut self.spare, block);
-                    // The first block of an insert has nothing before it.
-                    next = blocks.next_if(|block| block.levels().before.rows > 0);
-                }
-                let (body, plain_bytes) = writer.finish();
-                if rows > 0 {
-                    let table = self.table.kind;
-                    out.push(Insert { table, day, number, rows, body, plain_bytes });
-                    number += 1;
-                }
-            }
+        let table = self.table.kind;
+        for DayBlocks { day, bodies, .. } in self.days.drain(..) {
+            let filled = bodies.into_iter().filter(|body| body.rows > 0);
+            out.extend(filled.zip(0..).map(|(body, number)| {
+                let Body { rows, bytes, plain_bytes, .. } = body;
+                Insert { table, day, number, rows, body: bytes, plain_bytes }
+            }));
         }
         self.last = 0;
     }

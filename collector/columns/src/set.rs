@@ -161,6 +161,30 @@ impl BlockSet {
         bytes
     }
 
+    /// Bytes of values in builders: what [`BlockSet::seal`] would write out.
+    #[must_use]
+    pub fn open_bytes(&self) -> usize {
+        let mut bytes = 0;
+        self.tables.each(|table| bytes += table.open_bytes());
+        bytes
+    }
+
+    /// Bytes of what was written out before the batch is taken.
+    #[must_use]
+    pub fn sealed_bytes(&self) -> usize {
+        let mut bytes = 0;
+        self.tables.each(|table| bytes += table.sealed_bytes());
+        bytes
+    }
+
+    /// Writes out what was appended so far, and empties the builders: an insert may so have many
+    /// more rows than there is memory for in plain form. What is taken has the same rows in the
+    /// same inserts as without, in more blocks.
+    pub fn seal(&mut self, compression: Compression) {
+        let Self { tables, writer, .. } = self;
+        tables.each_mut(|table| table.seal(compression, writer));
+    }
+
     /// Forgets everything appended, keeps memory.
     pub fn clear(&mut self) {
         self.tables.each_mut(|table| table.clear());

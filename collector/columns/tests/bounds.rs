@@ -197,6 +197,14 @@ fn a_message_of_many_rows_becomes_several_inserts_at_fixed_rows() {
     parts.append(&request(bad.collect()).encode_to_vec()).unwrap_err();
     parts.append(&spans(all - all / 2)).unwrap();
     assert!(parts.take(Compression::Lz4) == whole, "cut elsewhere, or other bytes");
+    // Written out on the way, before and behind the border, it is cut there too.
+    for part in [all / 2, all / 4, all - all / 2 - all / 4] {
+        parts.append(&spans(part)).unwrap();
+        parts.seal(Compression::Lz4);
+    }
+    let found: Vec<(u16, u64)> =
+        parts.take(Compression::Lz4).iter().map(|insert| (insert.number, insert.rows)).collect();
+    assert_eq!(found, [(0, u64::from(INSERT_ROWS)), (1, all - u64::from(INSERT_ROWS))]);
 }
 
 /// A set that has grown to its batch's size takes no more memory for further batches like it.

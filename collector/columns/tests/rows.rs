@@ -137,6 +137,44 @@ proptest! {
         prop_assert_eq!(rows(&set.take(Compression::None), options.attributes), merged(expected));
     }
 
+    /// Scenario: a batch is written out after any of its requests, and a broken request follows
+    /// each. Guarantee: it has the same rows in the same inserts as one that never was.
+    #[test]
+    fn a_batch_that_is_sealed_on_the_way_has_the_same_inserts(
+        (options, signal, batch) in options_and_batches(),
+        sealed in proptest::collection::vec(any::<bool>(), 4),
+    ) {
+        let mut set = BlockSet::new(signal, &options);
+        let mut whole = BlockSet::new(signal, &options);
+        for round in 0..2 {
+            for ((request, _), sealed) in batch.iter().zip(&sealed) {
+                set.append(request).unwrap();
+                whole.append(request).unwrap();
+                if *sealed {
+                    set.seal(Compression::None);
+                    prop_assert_eq!(set.open_bytes(), 0);
+                }
+                let broken = [request.as_slice(), &[0xfa, 0x7f]].concat();
+                prop_assert!(set.append(&broken).is_err());
+            }
+            prop_assert_eq!(set.rows(), whole.rows());
+            prop_assert_eq!(set.written_bytes(), whole.written_bytes());
+            if round == 0 {
+                let (set, whole) = (set.take(Compression::None), whole.take(Compression::None));
+                let named = |inserts: &[Insert]| -> Vec<_> {
+                    inserts.iter().map(|i| (i.table, i.day, i.number, i.rows)).collect()
+                };
+                prop_assert_eq!(named(&set), named(&whole));
+                let expected = merged(batch.iter().map(|(_, rows)| rows.clone()));
+                prop_assert_eq!(rows(&set, options.attributes), expected);
+            } else {
+                // What was written out is forgotten like what was not.
+                set.clear();
+                prop_assert_eq!((set.rows(), set.bytes(), set.sealed_bytes()), (0, 0, 0));
+            }
+        }
+    }
+
     /// Frames hold exactly the plain body, and the same requests give the same bytes.
     #[test]
     fn frames_hold_the_plain_body((options, signal, batch) in options_and_batches()) {

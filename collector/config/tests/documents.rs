@@ -61,7 +61,7 @@ fn two_lines_make_a_gateway() {
     let letters = kafka.resolved_dead_letter_topics();
     assert_eq!(letters.logs.unwrap().as_str(), "otlp_logs_dead_letter");
     assert_eq!(clickhouse.database.as_str(), "otel");
-    assert_eq!(clickhouse.batch.max_rows, 50_000);
+    assert_eq!(clickhouse.batch.max_rows, 200_000);
 }
 
 /// Scenario: endpoints for several shards. Guarantee: as many for each, or the document is refused

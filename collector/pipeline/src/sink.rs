@@ -69,6 +69,17 @@ pub trait Encoder: Send {
     /// of a batch: what rows share is written with each of them.
     fn plain_bytes(&self) -> usize;
 
+    /// Compresses what was appended once it is this many bytes of columns, so that an insert may
+    /// have more rows than there is memory for in plain form. Its rows are the same.
+    fn seal_over(&mut self, open_bytes: usize) {
+        let _ = open_bytes;
+    }
+
+    /// Bytes that the open batch holds: columns, and what was compressed of it.
+    fn held_bytes(&self) -> usize {
+        self.plain_bytes()
+    }
+
     /// About the bytes that the blocks of what was appended will have.
     fn body_bytes(&self) -> usize {
         // LZ4 of columns is under a third of them.

@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use crate::columns_tables::native::Value;
 use crate::columns_tables::oracle::Rows;
 use crate::columns_tables::{Tables, attribute, request};
-use millrace_columns::BlockSet;
+use millrace_columns::{BlockSet, Compression};
 use millrace_schema::{Attributes, TableKind};
 use millrace_wire::Signal;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
@@ -76,6 +76,40 @@ fn random_requests_are_read_back_from_json_tables() {
 #[test]
 fn random_requests_are_read_back_from_map_tables() {
     random_requests_are_read_back(Attributes::Map);
+}
+
+/// Scenario: the same requests become an insert of one block, of two and of four, all with one
+/// token; then of four again with another one. Guarantee: each token's rows are there once, in the
+/// table and in what its view looks traces up by, and in one part: so blocks decide nothing.
+#[test]
+fn an_insert_is_one_part_and_repeated_by_its_token_whatever_its_blocks() {
+    let tables = Tables::new(Attributes::Map);
+    let requests: Vec<Vec<u8>> = (0..4_u8)
+        .map(|n| {
+            let sets = (0..100).map(|_| vec![attribute("n", Any::IntValue(n.into()))]).collect();
+            let mut request = request(sets);
+            let groups = request.resource_spans.iter_mut().flat_map(|it| &mut it.scope_spans);
+            groups.flat_map(|it| &mut it.spans).for_each(|span| span.trace_id = vec![n + 1; 16]);
+            request.encode_to_vec()
+        })
+        .collect();
+    // As gateways have it (collector/exporters/src/clickhouse/client.rs).
+    let settings = "&insert_deduplicate=1&deduplicate_blocks_in_dependent_materialized_views=1\
+                    &min_insert_block_size_rows=1048449&min_insert_block_size_bytes=0";
+    let mut set = BlockSet::new(Signal::Traces, &tables.options);
+    for (token, sealed_every) in [("a", 5), ("a", 2), ("a", 1), ("b", 1)] {
+        for (request, number) in requests.iter().zip(1..) {
+            set.append(request).unwrap();
+            if number % sealed_every == 0 {
+                set.seal(Compression::Lz4);
+            }
+        }
+        tables.send_with(&mut set, &format!("&insert_deduplication_token={token}{settings}"));
+    }
+    let stored = "SELECT count(), uniqExact(_part) FROM otel.otel_traces";
+    assert_eq!(tables.query(stored), "800\t2");
+    let traces = "SELECT count(), uniqExact(TraceId) FROM otel.otel_traces_trace_id_ts";
+    assert_eq!(tables.query(traces), "8\t4");
 }
 
 /// Scenario: ten thousand distinct keys in one batch, far over the 1,024 that a JSON column keeps

@@ -28,8 +28,24 @@ pub(super) struct ColumnsEncoder {
     tables: Arc<Tables>,
     /// The protobuf form of a message in JSON.
     protobuf: Vec<u8>,
-    /// Bytes of the messages appended since the last cut.
+    unsealed: Unsealed,
+}
+
+/// What was appended since the builders were last written out.
+#[derive(Clone, Copy, Default)]
+struct Unsealed {
     message_bytes: usize,
+    /// What the batch had until then.
+    before_rows: usize,
+    before_written_bytes: usize,
+}
+
+impl Unsealed {
+    fn after(set: &BlockSet) -> Self {
+        let before_rows = usize::try_from(set.rows()).unwrap_or(usize::MAX);
+        let before_written_bytes = set.written_bytes();
+        Self { message_bytes: 0, before_rows, before_written_bytes }
+    }
 }
 
 fn rejection(error: &AppendError) -> Rejection {
@@ -38,18 +54,23 @@ fn rejection(error: &AppendError) -> Rejection {
 
 impl ColumnsEncoder {
     pub(super) fn new(signal: Signal, options: &Options, tables: Arc<Tables>) -> Self {
-        Self { set: BlockSet::new(signal, options), tables, protobuf: Vec::new(), message_bytes: 0 }
+        Self {
+            set: BlockSet::new(signal, options),
+            tables,
+            protobuf: Vec::new(),
+            unsealed: Unsealed::default(),
+        }
     }
 
     fn append_protobuf(&mut self, message: &[u8]) -> Result<Appended, Rejection> {
         let appended = self.set.append(message).map_err(|error| rejection(&error))?;
-        self.message_bytes += message.len();
+        self.unsealed.message_bytes += message.len();
         Ok(Appended { records: appended.rows })
     }
 
     fn append_protobuf_groups(&mut self, message: &[u8]) -> Result<Taken, Rejection> {
         let taken = self.set.append_groups(message).map_err(|error| rejection(&error))?;
-        self.message_bytes += message.len();
+        self.unsealed.message_bytes += message.len();
         let refused = taken.refused.map(|(error, payload)| Refused {
             rejection: rejection(&error),
             payload: Some(payload),
@@ -110,20 +131,33 @@ impl Encoder for ColumnsEncoder {
         self.set.bytes()
     }
 
+    fn seal_over(&mut self, open_bytes: usize) {
+        if self.set.open_bytes() > open_bytes {
+            self.set.seal(Compression::Lz4);
+            self.unsealed = Unsealed::after(&self.set);
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.set.open_bytes() + self.set.sealed_bytes()
+    }
+
     fn memory_bytes(&self) -> usize {
         self.set.memory_bytes() + self.protobuf.capacity()
     }
 
-    /// A third of the columns, and all that rows repeat of what they share: where that is long,
-    /// LZ4 doesn't see that it repeats.
+    /// What is compressed is there. Of the rest a third of the columns, and all that rows repeat of
+    /// what they share: where that is long, LZ4 doesn't see that it repeats.
     fn body_bytes(&self) -> usize {
-        let own_bytes = self.message_bytes + self.rows() * ROW_BYTES as usize;
-        let repeated_bytes = self.set.written_bytes().saturating_sub(own_bytes);
-        (self.memory_bytes() / 2).max(repeated_bytes)
+        let Unsealed { message_bytes, before_rows, before_written_bytes } = self.unsealed;
+        let own_bytes = message_bytes + (self.rows() - before_rows) * ROW_BYTES as usize;
+        let written_bytes = self.set.written_bytes() - before_written_bytes;
+        let builders = self.memory_bytes() - self.set.sealed_bytes();
+        (builders / 2).max(written_bytes.saturating_sub(own_bytes))
     }
 
     fn take(&mut self) -> Vec<Block> {
-        self.message_bytes = 0;
+        self.unsealed = Unsealed::default();
         let inserts = self.set.take(Compression::Lz4).into_iter();
         let block = |insert: millrace_columns::Insert| {
             let table = self.tables.of_kind(insert.table);

@@ -237,6 +237,8 @@ fn an_insert_says_everything_it_relies_on() {
         ("decompress", "1"),
         ("insert_deduplicate", "1"),
         ("deduplicate_blocks_in_dependent_materialized_views", "1"),
+        ("min_insert_block_size_rows", "1048449"),
+        ("min_insert_block_size_bytes", "0"),
     ] {
         assert_eq!(insert.parameter(name), Some(value), "{name}");
     }

@@ -28,10 +28,16 @@ const RESERVATION_STEP_SHARE: u64 = 16;
 /// A batch smaller than this isn't cut to make room: many small inserts would cost more than they
 /// free.
 const MIN_CUT_FOR_ROOM_BYTES: usize = 1 << 20;
-/// Bytes of columns in all open batches of a worker: 32 MiB, four usual batches of 50,000 lean
-/// spans. Beyond that the largest is sent early, so that memory doesn't grow with the number of
+/// Bytes that all open batches of a worker hold, columns and what is compressed of them: 32 MiB, two
+/// usual batches of 200,000 lean spans, or a quarter of the budget over the workers where that is
+/// more. Beyond it the largest is sent early, so that memory doesn't grow with the number of
 /// partitions.
-const MAX_OPEN_BYTES: usize = 32 << 20;
+const MIN_OPEN_BYTES: usize = 32 << 20;
+const OPEN_SHARE: u64 = 4;
+/// Columns of one batch that are compressed, so that the batch may go on: its share of a half of
+/// what open batches may hold. Blocks of fewer than 1 MiB would cost the server more than they free,
+/// those of over 8 MiB compress no better.
+const SEALED_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=8 << 20;
 /// How long the budget may stay full before a batch isn't repeated unchanged. Other workers'
 /// batches are sent within seconds.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
@@ -225,6 +231,7 @@ impl<M: Member> Session<M> {
 
     fn append(&mut self, key: Key, offset: i64, message: &impl Fetched) {
         let Some(topic) = self.shared.settings.topics.get(usize::from(key.topic)) else { return };
+        let sealed_bytes = self.sealed_bytes();
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         partition.next_offset = offset + 1;
         partition.is_placed = true;
@@ -254,11 +261,12 @@ impl<M: Member> Session<M> {
             open.letter_bytes += letter.bytes();
             open.letters.push(letter);
         }
+        open.encoder.seal_over(sealed_bytes);
         cover(open, &mut self.headroom);
         self.headroom_bytes = HEADROOM_BYTES;
         // What was set aside for a long message is enough for many short ones.
         self.headroom.take_if(|room| room.bytes() > HEADROOM_BYTES);
-        let bytes = open.encoder.plain_bytes();
+        let bytes = open.encoder.held_bytes();
         self.open_bytes = self.open_bytes + bytes - std::mem::replace(&mut open.bytes, bytes);
     }
 
@@ -282,11 +290,24 @@ impl<M: Member> Session<M> {
         };
         if let Some(reason) = reason {
             self.cut(key, reason);
-        } else if self.open_bytes > MAX_OPEN_BYTES
+        } else if self.open_bytes > self.max_open_bytes()
             && let Some(largest) = self.largest_open()
         {
             self.cut(largest, CutReason::Bytes);
         }
+    }
+
+    /// What this worker's open batches may hold.
+    fn max_open_bytes(&self) -> usize {
+        let workers = u64::from(self.shared.settings.workers.max(1));
+        let share = self.shared.budget.limit_bytes() / OPEN_SHARE / workers;
+        usize::try_from(share).unwrap_or(usize::MAX).max(MIN_OPEN_BYTES)
+    }
+
+    /// At how many bytes a batch's columns are compressed.
+    fn sealed_bytes(&self) -> usize {
+        let (least, most) = SEALED_BYTES.into_inner();
+        (self.max_open_bytes() / 2 / self.partitions.len().max(1)).clamp(least, most)
     }
 
     /// Cuts every batch that is old enough, and notes when the next one is.

@@ -99,7 +99,7 @@ pub(super) struct OpenBatch {
     /// Messages of it that can't be stored.
     pub(super) letters: Vec<DeadLetter>,
     pub(super) letter_bytes: usize,
-    /// Its columns' bytes when they were last looked at, as counted in the worker's sum.
+    /// What it held when that was last looked at, as counted in the worker's sum.
     pub(super) bytes: usize,
 }
 
