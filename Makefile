@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos codegen audit fuzz sim sim-operator sim-files seeds
+.PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos keeper-faults codegen audit fuzz sim sim-operator sim-files seeds
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -53,6 +53,9 @@ fuzz: prerequisites ## Fuzz targets: all, or TARGET=name; RUNS=100000 executions
 
 chaos: prerequisites ## Faults under load, one JSON line each: BUDGET=pr|nightly|release FAULT= RUNS= SEED= LANES=
 	@$(XTASK) chaos
+
+keeper-faults: prerequisites ## Faults against three real ZooKeepers, judged by what clients saw: STRIKE= RUNS= SEED= (docs/coordination-faults.md)
+	@$(XTASK) keeper-faults
 
 bench: prerequisites ## What the collector costs, as JSON lines: CASE= (files, scrape: with peers; PEERS=0: alone) RUNS= QUICK=1 PROFILE=1 PEER= (docs/performance.md)
 	@$(XTASK) bench

@@ -7,7 +7,6 @@
 //! Needs a JDK 17 and Maven. The jars are copied into the cache once, about 45 MB. It must not be
 //! used for anything that has to be durable: one replica of everything, no flush to disk.
 
-mod install;
 mod probe;
 mod settings;
 
@@ -18,10 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::java;
 use crate::service::{self, Result, Secret, Service, ServiceError, io_error};
 
 pub use probe::{answers, serves};
 
+/// The project whose dependencies are the broker; the version of Kafka is said there.
+const POM: &str = include_str!("../kafka/pom.xml");
 /// From start to serving takes about 4 s on an idle core; a busy 2-core machine needs several times
 /// that.
 const START_PATIENCE: Duration = Duration::from_secs(120);
@@ -122,7 +124,11 @@ impl Addresses {
 /// # Errors
 /// A missing Maven, or what it failed with.
 pub fn install() -> Result<()> {
-    install::jars().map(drop)
+    jars().map(drop)
+}
+
+fn jars() -> Result<PathBuf> {
+    java::jars("kafka-4.1.0", POM, &[])
 }
 
 /// A broker ready to be started: installed, its folder formatted, its settings written.
@@ -152,8 +158,8 @@ impl Prepared {
         let addresses = Addresses::settle(options)?;
         let prepared = Self {
             dir: dir.to_owned(),
-            jars: install::jars()?,
-            java: install::java()?,
+            jars: jars()?,
+            java: java::launcher()?,
             heap_mib: options.heap_mib,
             addresses,
         };

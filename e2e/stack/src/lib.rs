@@ -1,8 +1,8 @@
 //! The local stack: Kubernetes, Kafka and the ClickHouse engine from package registries alone.
 //!
 //! [`stack::Stack`] is the whole of it on this machine; [`image`] makes container images without
-//! Docker; [`kafka`] and [`clickhouse`] also give a test a server of its own. Every call blocks;
-//! there is no async here. It is for development and tests: nothing in it keeps data safe.
+//! Docker; [`kafka`], [`clickhouse`] and [`zookeeper`] also give a test servers of its own. Every
+//! call blocks; there is no async here. It is for development and tests: nothing in it keeps data safe.
 
 pub mod binaries;
 pub mod clickhouse;
@@ -10,6 +10,7 @@ pub mod component;
 pub mod error;
 pub mod http;
 pub mod image;
+mod java;
 pub mod kafka;
 mod kubernetes;
 mod module;
@@ -26,6 +27,7 @@ pub mod stack;
 pub mod versions;
 pub mod vlagent;
 pub mod vmagent;
+pub mod zookeeper;
 
 pub use component::Component;
 pub use error::{Result, StackError};

@@ -16,6 +16,7 @@ mod demo;
 mod first_try;
 mod fuzz;
 mod install;
+mod keeper_faults;
 mod links;
 mod metrics_page;
 mod nightly;
@@ -101,6 +102,8 @@ enum Task {
         #[arg(long)]
         no_build: bool,
     },
+    /// Strikes against three ZooKeepers, judged by what their clients saw.
+    KeeperFaults,
     /// Faults under load; the rest is said by variables, as `make` passes them on.
     Chaos {
         /// Take the binaries of an earlier build.
@@ -150,6 +153,7 @@ fn main() -> ExitCode {
         Task::Demo { no_build: false, collectors } => demo::run(Binaries::Built, collectors),
         Task::Try(options) => first_try::run(&options),
         Task::Sim => sim::run(),
+        Task::KeeperFaults => keeper_faults::run(),
         Task::Chaos { no_build: true } => chaos::strike(),
         Task::Chaos { no_build: false } => chaos::run(Binaries::Built),
         Task::Test { from } => test::run(from),

@@ -26,7 +26,7 @@ struct Step {
 }
 
 /// The steps, those that need no stack first.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step { name: "gateway simulation", program: "make", arguments: &["seeds", "SEEDS=20000"] },
     Step {
         name: "operator simulation",
@@ -43,6 +43,11 @@ const STEPS: [Step; 9] = [
         arguments: &["test", "--locked", "--workspace", "--test", "operator", "--", "--ignored"],
     },
     Step { name: "sizes in a cluster", program: "cargo", arguments: &["xtask", "cluster-nightly"] },
+    Step {
+        name: "ZooKeeper under faults",
+        program: "make",
+        arguments: &["keeper-faults", "RUNS=10"],
+    },
     Step { name: "faults", program: "make", arguments: &["chaos", "BUDGET=nightly"] },
     Step { name: "benchmarks", program: "make", arguments: &["bench"] },
 ];

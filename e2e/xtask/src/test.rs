@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::build::{self, Binaries, Collectors};
 use crate::tally::{Began, Tally};
-use crate::{alerts, chaos, check, first_try, install, say, shell};
+use crate::{alerts, chaos, check, first_try, install, keeper_faults, say, shell};
 
 /// The stack's test of its own life cycle: it needs root and the stack down.
 const LIFECYCLE: &str = "lifecycle";
@@ -100,7 +100,10 @@ impl Phase {
             }
             // Most of a test is waiting for a broker or an engine of its own.
             Self::Integration => cargo_test(&integration(suites), &["--test-threads=2"], tally),
-            Self::Faults => chaos::test(),
+            Self::Faults => {
+                keeper_faults::test()?;
+                chaos::test()
+            }
             Self::Cluster => cluster(Tests::OfEachChange, tally),
         }
     }

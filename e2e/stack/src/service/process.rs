@@ -169,12 +169,19 @@ impl Service {
     }
 
     fn ask_to_end(&mut self) -> bool {
+        self.signal(Signal::TERM).is_ok()
+    }
+
+    /// Sends the process a signal. One that has ended is an error.
+    pub(crate) fn signal(&mut self, signal: Signal) -> Result<()> {
         // Only a child that was not reaped yet still owns its id.
-        if !matches!(self.child.try_wait(), Ok(None)) {
-            return false;
-        }
+        let runs = self.try_wait()?.is_none();
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok())
+        match pid.filter(|_| runs) {
+            Some(pid) => kill_process(pid, signal).map_err(io::Error::from),
+            None => Err(io::Error::other("it has ended")),
+        }
+        .map_err(io_error(format!("signal {}", self.name)))
     }
 }
 

@@ -18,6 +18,7 @@ const LAYERS: &[&[&str]] = &[
         "millrace-wire",
         "millrace-schema",
         "millrace-config",
+        "millrace-keeper-histories",
     ],
     &[
         "millrace-reports",
@@ -44,7 +45,7 @@ const LAYERS: &[&[&str]] = &[
     &["millrace-collector", "millrace-operator", "millrace-plugin"],
     &["millrace-stack", "millrace-clock"],
     &["millrace-e2e", "millrace-fuzz", "xtask"],
-    &["millrace-bench", "millrace-chaos", "millrace-operator-bench"],
+    &["millrace-bench", "millrace-chaos", "millrace-keeper-faults", "millrace-operator-bench"],
 ];
 
 /// Edges that point left and are forbidden all the same (but for tests).
@@ -65,6 +66,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("millrace-e2e", &["millrace-collector"]),
     ("millrace-bench", &["millrace-collector", "millrace-operator", "xtask"]),
     ("millrace-chaos", &["millrace-collector", "millrace-operator", "xtask"]),
+    ("millrace-keeper-faults", &["millrace-collector", "millrace-operator", "xtask"]),
     // Of the operator it links the form of managed fields alone, for its API server.
     ("millrace-operator-bench", &["millrace-collector", "xtask"]),
 ];
@@ -91,6 +93,7 @@ const PURE: &[&str] = &[
     "millrace-scrape",
     "millrace-tail",
     "millrace-crds",
+    "millrace-keeper-histories",
 ];
 
 const RUNTIMES: &[&str] = &[
