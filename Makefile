@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos keeper-faults codegen audit fuzz sim sim-operator sim-files seeds
+.PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos keeper-faults codegen audit fuzz sim sim-operator sim-files seeds bench-keeper
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -68,6 +68,10 @@ bench-compare: prerequisites ## Two commits in turns, and whether a difference i
 
 bench-operator: prerequisites ## One operator with thousands of objects on the local API server: COUNT= RATE= SECONDS= QUIET_SECONDS= KEEP=1 API=standin
 	@$(XTASK) bench-operator
+
+bench-keeper: prerequisites ## Real ZooKeepers under load, as a table and plots: OUT=target/keeper-bench MATRIX= (docs/keeper-bench.md)
+	@cargo run --quiet --release --locked -p millrace-keeper-bench -- suite \
+		--out $(or $(OUT),target/keeper-bench) $(if $(MATRIX),--matrix $(MATRIX))
 
 sim: prerequisites ## The sizing rule against models of others, in a simulator: tables and plots in docs
 	@$(XTASK) sim

@@ -1,0 +1,93 @@
+//! Where a session's requests come from: made from a seed, or recorded. It says when the next one
+//! is due and writes it; it sends nothing.
+
+use crate::pace::Schedule;
+use crate::replay::Recorded;
+use crate::watches::Changes;
+use crate::workload::{Generator, Made};
+
+/// A session's requests.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// Without a schedule: each as soon as there is room.
+    Generated {
+        generator: Box<Generator>,
+        schedule: Option<Schedule>,
+    },
+    Recorded(Recorded),
+}
+
+/// When the next request is to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    AtOnce,
+    /// In nanoseconds since the run's start.
+    At(u64),
+    Never,
+}
+
+impl Source {
+    /// The run begins: what is due counts from here.
+    pub(crate) fn start(&mut self, go: u64) {
+        match self {
+            Self::Generated { schedule, .. } => {
+                schedule.iter_mut().for_each(|schedule| schedule.start(go));
+            }
+            Self::Recorded(recorded) => recorded.start(go),
+        }
+    }
+
+    pub(crate) fn due(&self) -> Due {
+        match self {
+            Self::Generated { schedule: None, .. } => Due::AtOnce,
+            Self::Generated { schedule: Some(schedule), .. } => Due::At(schedule.due()),
+            Self::Recorded(recorded) => recorded.due(),
+        }
+    }
+
+    /// Appends the next request.
+    pub(crate) fn make(
+        &mut self,
+        out: &mut Vec<u8>,
+        xid: i32,
+        notes: Option<(&Changes, u64)>,
+    ) -> Option<Made> {
+        match self {
+            Self::Generated { generator, schedule } => {
+                schedule.iter_mut().for_each(Schedule::advance);
+                Some(generator.next(out, xid, notes))
+            }
+            Self::Recorded(recorded) => recorded.next(out, xid, notes),
+        }
+    }
+
+    /// The warm-up is over.
+    pub(crate) fn begin_measuring(&mut self) {
+        if let Self::Generated { generator, .. } = self {
+            generator.begin_measuring();
+        }
+    }
+
+    /// A session begins.
+    pub(crate) fn begin_session(&mut self) {
+        if let Self::Generated { generator, .. } = self {
+            generator.begin_session();
+        }
+    }
+
+    /// How many more were due before a moment.
+    pub(crate) fn overdue(&mut self, end: u64) -> u64 {
+        match self {
+            Self::Generated { schedule: Some(schedule), .. } => {
+                let mut count = 0;
+                while schedule.due() < end {
+                    schedule.advance();
+                    count += 1;
+                }
+                count
+            }
+            Self::Generated { schedule: None, .. } => 0,
+            Self::Recorded(recorded) => recorded.left(),
+        }
+    }
+}
