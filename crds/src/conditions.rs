@@ -223,6 +223,9 @@ words!(
         /// Rows of a table that isn't replicated may go to any of several servers: each has a part
         /// of them, and some may be stored twice. Absent otherwise. Ready does not wait for it.
         RowsSpread,
+        /// The Keeper or ZooKeeper of replicated tables works, with a margin. Absent where no table
+        /// needs one. Ready does not wait for it; rollouts and statements wait while inserts stop.
+        CoordinationHealthy,
         /// Reconciling is paused by annotation; the status is still updated.
         Paused,
     }
@@ -435,6 +438,21 @@ words!(
         ReconcileTimedOut,
         /// The operator may not connect to this host: it is link-local, or not in allowedHosts.
         HostNotAllowed,
+        /// ClickHouse has sessions with its Keeper, and the servers that were asked serve.
+        CoordinationWorks,
+        /// No Keeper or ZooKeeper server leads, or too few follow: inserts stop.
+        CoordinationQuorumLost,
+        /// Some of a shard's ClickHouse servers have lost their Keeper, or have read-only replicas;
+        /// others of it take inserts.
+        CoordinationPartlyLost,
+        /// A Keeper or ZooKeeper server doesn't serve, or isn't synced; the message names it.
+        CoordinationServerDown,
+        /// ClickHouse's sessions with its Keeper break again and again.
+        CoordinationUnsteady,
+        /// A figure of a Keeper or ZooKeeper server is above its limit.
+        CoordinationOverLimit,
+        /// None of the Keeper or ZooKeeper servers in the spec can be asked.
+        CoordinationUnreachable,
     }
 );
 

@@ -20,8 +20,9 @@ pub use conditions::{Condition, ConditionStatus, ConditionType, Reason, cut, fin
 pub use crd::{all, yaml};
 pub use names::{
     AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,
-    DatabaseName, EdgeName, ImageRepository, InvalidText, KeeperPath, ReplicaName, SecretKey,
-    SecretName, StorageClassName, StorageName, TablePrefix, TopicName, Version,
+    CoordinationServer, DatabaseName, EdgeName, ImageRepository, InvalidText, KeeperPath,
+    ReplicaName, SecretKey, SecretName, StorageClassName, StorageName, TablePrefix, TopicName,
+    Version,
 };
 pub use remedies::{Remedy, remedy};
 

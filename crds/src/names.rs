@@ -165,6 +165,17 @@ checked_text!(
 );
 
 checked_text!(
+    /// Where a Keeper or ZooKeeper server is asked how it is: `host:port` for four-letter words,
+    /// `http://host:port` or `https://host:port` for Keeper's HTTP API.
+    CoordinationServer,
+    "coordination server",
+    269,
+    concat!("^(https?://)?", host!(), ":", port!(), "$"),
+    "write host:port, for example zk-0.zk:2181, or Keeper's HTTP API, for example \
+     http://keeper-0:9182"
+);
+
+checked_text!(
     /// A Kafka topic. Kafka allows 249 characters; the dead-letter topic's ending
     /// (`_dead_letter`, 12 characters) must fit behind it.
     TopicName,

@@ -32,6 +32,7 @@ const WINDOW: &str = "docs/operations.md#how-long-a-table-remembers-inserts";
 const SHARDS: &str = "docs/operations.md#several-shards-of-clickhouse";
 const REMOVED: &str = "docs/operations.md#what-is-removed-and-what-stays";
 const TABLES: &str = "docs/operations.md#clickhouse-and-its-tables";
+const KEEPER: &str = "docs/coordination.md#reasons";
 const PLANS: &str = "docs/schema.md#what-a-plan-says";
 const IN_CLUSTER: &str = "docs/schema.md#in-a-cluster";
 const SIZING: &str = "docs/autoscaling.md#reasons";
@@ -90,10 +91,31 @@ const fn of_connections(reason: Reason) -> Option<Remedy> {
         | Reason::ReplicaReadOnly
         | Reason::ClickHouseDiskFull
         | Reason::ClickHouseQuotaExceeded
-        | Reason::ClickHouseKeeperMissing
-        | Reason::ClickHouseKeeperLost
         | Reason::ClickHouseVersionUnsupported => {
             say("mend ClickHouse as the message says; records wait in Kafka meanwhile", TABLES)
+        }
+        Reason::ClickHouseKeeperMissing => {
+            say("name a Keeper in ClickHouse's configuration, or declare MergeTree", KEEPER)
+        }
+        Reason::ClickHouseKeeperLost | Reason::CoordinationQuorumLost => say(
+            "bring back a majority of Keeper's servers; records wait in Kafka meanwhile",
+            KEEPER,
+        ),
+        Reason::CoordinationPartlyLost => {
+            say("look at the ClickHouse server that the message names, and its session", KEEPER)
+        }
+        Reason::CoordinationServerDown => {
+            say("bring back the server that the message names before another one fails", KEEPER)
+        }
+        Reason::CoordinationUnsteady => {
+            say("look at Keeper's disk, memory and network, and at its leader's log", KEEPER)
+        }
+        Reason::CoordinationOverLimit => say(
+            "larger batches, a larger or another Keeper; or raise the limit in the spec",
+            KEEPER,
+        ),
+        Reason::CoordinationUnreachable => {
+            say("correct clickhouse.coordination.servers, or let the operator reach them", KEEPER)
         }
         _ => None,
     }

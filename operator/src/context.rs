@@ -4,10 +4,12 @@
 //! (failures in a row, sizing, verified children) only saves work, and pods' figures are sampled
 //! again: losing it undoes no decision.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::Client;
+use millrace_coordination::observation::Counters;
 
 use crate::cache::access::Access;
 use crate::cache::baseline::Baseline;
@@ -25,6 +27,7 @@ use crate::cache::shown::Shown;
 use crate::cache::sizing::Sizing;
 use crate::clickhouse::Tables;
 use crate::clickhouse::migrations::Migrations;
+use crate::coordination::Coordinators;
 use crate::discovery::Discovery;
 use crate::kafka::Brokers;
 use crate::kafka::lag_board::LagSource;
@@ -82,6 +85,11 @@ pub struct Context {
     pub outbound: Outbound,
     /// Tables, in ClickHouse.
     pub tables: Arc<dyn Tables>,
+    /// Keeper's and ZooKeeper's servers.
+    pub coordination: Arc<dyn Coordinators>,
+    /// What ClickHouse servers had counted of their requests to these at the last look, by a
+    /// schema's uid and by endpoint.
+    pub coordination_counts: ByPool<BTreeMap<String, Counters>>,
     /// What pods say of themselves.
     pub pods: Arc<dyn PodSource>,
     /// What pods say of the targets that they scrape.

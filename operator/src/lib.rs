@@ -11,6 +11,7 @@ pub mod telemetry;
 pub mod outbound;
 
 pub mod clickhouse;
+pub mod coordination;
 pub mod kafka;
 pub mod pods;
 

@@ -28,6 +28,7 @@ use crate::clickhouse::migrations::Migrations;
 use crate::console::{Access as ConsoleAccess, AccessError, Console};
 use crate::context::{Context, Images, SystemClock};
 use crate::controllers::{edge, gateway, pipeline, schema, topic};
+use crate::coordination::Prober;
 use crate::discovery::{Discovery, Widely};
 use crate::error::chain;
 use crate::holders;
@@ -291,6 +292,8 @@ fn context(args: &Args, client: Client, metrics: &Metrics, cluster: Option<Strin
         sizings: ByPool::default(),
         shown: Shown::kept_if(args.console_address.is_some()),
         brokers: Arc::new(sessions),
+        coordination: Arc::new(Prober::bounded_by(outbound.clone())),
+        coordination_counts: ByPool::default(),
         outbound,
         tables: Arc::new(Outside),
         seen: Arc::default(),

@@ -27,6 +27,7 @@
 
 mod apply;
 mod client;
+mod coordination;
 mod declared;
 mod drift;
 #[cfg(any(test, feature = "testing"))]
@@ -56,6 +57,7 @@ pub use client::{
     Budget, CONNECT_TIMEOUT, Category, Client, ClientError, ClientOptions, Credentials, Endpoint,
     EndpointError, Identity, Limits, STATEMENT_TIMEOUT, Secret, Stream, Tls, chain, is_link_local,
 };
+pub use coordination::{coordination, needs_coordination};
 pub use declared::{
     Declared, DeclaredDistributed, DeclaredError, DeclaredRollup, DeclaredTable, DeclaredView,
 };

@@ -9,6 +9,7 @@ use clickhouse::Row;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Category, Client, ClientError};
+use crate::coordination::needs_coordination;
 use crate::declared::Declared;
 use crate::privileges::Missing;
 use crate::render;
@@ -146,17 +147,11 @@ pub async fn preflight(
     };
     let version = text.parse().map_err(|()| PreflightError::UnknownVersion(text))?;
     check_version(version, declared)?;
-    let keeper_sessions = match needs_keeper(declared) {
+    let keeper_sessions = match needs_coordination(declared) {
         true => Some(check_keeper(client, declared).await?),
         false => None,
     };
     Ok(ServerFacts { version, host, keeper_sessions })
-}
-
-fn needs_keeper(declared: &Declared) -> bool {
-    let options = [&declared.traces, &declared.logs, &declared.metrics];
-    declared.cluster.is_some()
-        || options.into_iter().flatten().any(|options| options.engine.replication().is_some())
 }
 
 fn check_version(found: ServerVersion, declared: &Declared) -> Result<(), PreflightError> {

@@ -38,6 +38,21 @@ fn render_needs_no_server() {
     assert!(out.contains("ENGINE = Null"));
 }
 
+/// Scenario: a load of large parts, one of small parts, as text and as JSON. Guarantee: requests grow
+/// with parts; three small servers are enough for the first, the second is told what to change.
+#[test]
+fn what_a_load_asks_of_keeper_needs_no_server() {
+    let load = ["coordination", "--rows-per-second", "1000000", "--replicas", "3"];
+    let (code, out, _) = run(&load);
+    assert_eq!(code, 0);
+    assert!(out.contains("requests a second               291.6"), "{out}");
+    assert!(out.contains("three servers of one core are enough"), "{out}");
+    let (code, out, _) = run(&[&load[..], &["--rows-per-part", "100", "--json"]].concat());
+    let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, told["partsPerSecond"].as_f64()), (0, Some(10_000.0)));
+    assert!(told["advice"].as_str().unwrap().starts_with("larger parts"), "{out}");
+}
+
 /// Scenario: arguments that cannot work. Guarantee: exit code 2, and what to write instead.
 #[test]
 fn wrong_arguments_are_explained() {

@@ -7,6 +7,7 @@
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
+use super::coordination::Coordination;
 use super::rules;
 use crate::names::{
     BootstrapServer, ClickHouseEndpoint, ClusterName, DatabaseName, SecretKey, SecretName,
@@ -164,6 +165,11 @@ pub struct ClickHouseTarget {
     /// Settings for https endpoints. Default: the system's authorities are trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ClickHouseTls>,
+    /// Where the Keeper or ZooKeeper of replicated tables is asked how it is, for the condition
+    /// CoordinationHealthy of the TelemetrySchema. A GatewayPool doesn't use it. Default: it is
+    /// seen through ClickHouse alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coordination: Option<Coordination>,
 }
 
 impl ClickHouseTarget {

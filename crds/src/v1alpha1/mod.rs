@@ -5,6 +5,7 @@
 
 mod collector;
 mod connection;
+mod coordination;
 mod discovery;
 mod edge;
 mod gateway;
@@ -29,6 +30,7 @@ pub use connection::{
     CaRef, ClickHouseTarget, ClickHouseTls, CredentialsRef, KafkaConnection, KafkaSasl, KafkaTls,
     SaslMechanism, SecretRef,
 };
+pub use coordination::{Coordination, CoordinationLimits, CoordinationStatus, CoordinationTls};
 pub use discovery::{
     AnnotatedSelection, KubernetesDiscovery, LabelOperator, LabelRequirement, LabelSelector,
     MonitorSelection,

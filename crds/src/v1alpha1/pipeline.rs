@@ -205,10 +205,10 @@ pub struct TelemetryPipelineStatus {
     pub observed_generation: Option<i64>,
     /// Conditions: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
     /// LagWithinBound, SecretsFound, DataLost, LogsLost, DeadLettersKept, DeduplicationAtRisk,
-    /// PasswordExposed, RowsSpread.
+    /// PasswordExposed, RowsSpread, CoordinationHealthy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
-        length(max = 16),
+        length(max = 24),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
     )]
     pub conditions: Vec<Condition>,

@@ -5,6 +5,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::connection::ClickHouseTarget;
+use super::coordination::CoordinationStatus;
 use super::rules;
 use super::signals::{DeletionPolicy, PerSignal, Signal, is_not_set};
 use super::table::{TableSettings, signal_table_rules, table_stays};
@@ -113,7 +114,7 @@ pub struct TelemetrySchemaStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Conditions: Ready, Progressing, Stalled, SchemaReady, Planned, Applied, Drifted, Blocked,
-    /// SecretsFound, PasswordExposed, RowsSpread.
+    /// SecretsFound, PasswordExposed, RowsSpread, CoordinationHealthy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -142,6 +143,9 @@ pub struct TelemetrySchemaStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub drift: Vec<SchemaDifference>,
+    /// The Keeper or ZooKeeper of replicated tables. Absent where no table needs one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coordination: Option<CoordinationStatus>,
 }
 
 /// One difference between a declared table and the live one.

@@ -139,6 +139,11 @@ fn of_condition(told: &Told<'_>, condition: &Condition, now: i64) -> Option<Find
         (_, ConditionStatus::Unknown) if bad_when_true => return None,
         (_, ConditionStatus::Unknown) => Severity::Unknown,
         (Some(type_), ConditionStatus::True) if bad_when_true => when_true(type_),
+        (Some(ConditionType::CoordinationHealthy), ConditionStatus::False)
+            if is_degraded(&condition.reason) =>
+        {
+            Severity::Advice
+        }
         (_, ConditionStatus::False) if !bad_when_true => Severity::Broken,
         _ => return None,
     };
@@ -155,6 +160,19 @@ fn of_condition(told: &Told<'_>, condition: &Condition, now: i64) -> Option<Find
         for_seconds: Some((now - since.as_second()).max(0)),
         remedy: reason.and_then(remedy),
     })
+}
+
+/// Whether coordination works and has no margin: no insert stops.
+fn is_degraded(reason: &str) -> bool {
+    matches!(
+        Reason::parse(reason),
+        Some(
+            Reason::CoordinationServerDown
+                | Reason::CoordinationPartlyLost
+                | Reason::CoordinationUnsteady
+                | Reason::CoordinationOverLimit
+        )
+    )
 }
 
 const fn when_true(type_: ConditionType) -> Severity {

@@ -5,6 +5,7 @@ mod failure;
 pub mod migrations;
 
 use futures::future::{BoxFuture, FutureExt};
+use millrace_coordination::observation::{Blindness, Sight};
 use millrace_ddl as ddl;
 
 pub(crate) use failure::{failed, stopped};
@@ -32,6 +33,15 @@ pub trait Tables: Send + Sync {
         server: &'a ddl::Client,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>>;
+
+    /// How the server sees its Keeper. A test stand-in can't say.
+    fn coordination<'a>(
+        &'a self,
+        _server: &'a ddl::Client,
+        _declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<Sight, Blindness>> {
+        async { Err(Blindness::Unreachable("it wasn't asked".to_owned())) }.boxed()
+    }
 
     /// Records of who holds the tables. A test stand-in has none.
     fn holders<'a>(
@@ -92,6 +102,14 @@ impl Tables for Outside {
             Ok(())
         }
         .boxed()
+    }
+
+    fn coordination<'a>(
+        &'a self,
+        server: &'a ddl::Client,
+        declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<Sight, Blindness>> {
+        ddl::coordination(server, declared).boxed()
     }
 
     fn holders<'a>(

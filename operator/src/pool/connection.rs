@@ -95,6 +95,8 @@ pub fn clickhouse(
         distributed: _,
         credentials_secret_ref,
         tls,
+        // The operator's alone.
+        coordination: _,
     } = spec;
     let endpoints = endpoints
         .iter()

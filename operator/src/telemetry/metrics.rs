@@ -40,6 +40,7 @@ pub struct Metrics {
     deduplication_risks: IntCounter,
     short: Short,
     scraped: Scraped,
+    coordination: Coordination,
     failing: IntGauge,
     leader: IntGauge,
     resident_bytes: IntGauge,
@@ -47,6 +48,8 @@ pub struct Metrics {
 
 const RESOURCES_HELP: &str =
     "Changes decided of the memory and processor time of a pool's pods, by reason.";
+const CONFLICTS_HELP: &str =
+    "Answers of the API server that someone else wrote first (409), by kind.";
 const RISKS_HELP: &str =
     "Times that a gateway pool's tables were found to forget inserts before one may come again.";
 const SHORT_HELP: &str = "How many times as much a table would have to remember, so that no insert \
@@ -56,6 +59,10 @@ const SHORT_POOLS_MAX: usize = 1_000;
 const MOVES_HELP: &str = "Scrape targets that were given to another pod of their pool, by reason.";
 const TARGETS_HELP: &str =
     "Scrape targets of all edge pools, by state (shared, waiting, refused, up, down).";
+const COORDINATION_HELP: &str = "1 for a TelemetrySchema whose Keeper or ZooKeeper is lost (inserts \
+     stop) or degraded, by state; only of those.";
+/// Schemas named in series at once.
+const UNCOORDINATED_SCHEMAS_MAX: usize = 1_000;
 /// Pools whose targets are counted at once.
 const SCRAPING_POOLS_MAX: usize = 10_000;
 const WATCHES_HELP: &str = "Watches that broke and were started again, by kind.";
@@ -105,11 +112,7 @@ impl Metrics {
                 "Owned objects found changed or gone and put right, by kind.",
                 &["kind"],
             )?,
-            conflicts: counter(
-                "conflicts_total",
-                "Answers of the API server that someone else wrote first (409), by kind.",
-                &["kind"],
-            )?,
+            conflicts: counter("conflicts_total", CONFLICTS_HELP, &["kind"])?,
             unparsable: counter(
                 "unparsable_objects_total",
                 "Objects that do not parse as their kind, by kind.",
@@ -133,6 +136,7 @@ impl Metrics {
             deduplication_risks: plain(&registry, "deduplication_risks_total", RISKS_HELP)?,
             short: Short::new(&registry)?,
             scraped: Scraped::new(&registry)?,
+            coordination: Coordination::new(&registry)?,
             running,
             registry,
         })
@@ -221,6 +225,22 @@ impl Metrics {
         pools.remove(&(namespace, pool));
     }
 
+    /// A schema's coordination is in this state; `None`: nothing is wrong, or it is gone.
+    pub fn coordination_is(&self, namespace: &str, schema: &str, state: Option<&'static str>) {
+        let schemas = &self.coordination.schemas;
+        let mut schemas = schemas.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (namespace.to_owned(), schema.to_owned());
+        match state {
+            Some(state)
+                if schemas.len() < UNCOORDINATED_SCHEMAS_MAX || schemas.contains_key(&key) =>
+            {
+                schemas.insert(key, state);
+            }
+            Some(_) => {}
+            None => drop(schemas.remove(&key)),
+        }
+    }
+
     /// A scrape target was given to another pod.
     pub fn target_moved(&self, reason: &str) {
         self.scraped.moves.with_label_values(&[reason]).inc();
@@ -261,6 +281,7 @@ impl Metrics {
         self.resident_bytes.set(resident_bytes().unwrap_or(0));
         self.short.fill();
         self.scraped.fill();
+        self.coordination.fill();
         let mut out = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut out)?;
         Ok(out)
@@ -291,6 +312,32 @@ impl Short {
         self.gauge.reset();
         for ((namespace, pool), (table, by)) in pools.iter() {
             self.gauge.with_label_values(&[namespace, pool, table]).set(*by);
+        }
+    }
+}
+
+/// Schemas whose coordination is in trouble, and in which state.
+#[derive(Clone, Debug)]
+struct Coordination {
+    gauge: GaugeVec,
+    schemas: Arc<Mutex<BTreeMap<(String, String), &'static str>>>,
+}
+
+impl Coordination {
+    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        // The scraper's own label is `namespace`.
+        let labels = &["schema_namespace", "schema", "state"];
+        let options = Opts::new("coordination_unhealthy", COORDINATION_HELP);
+        let gauge = GaugeVec::new(options, labels)?;
+        registry.register(Box::new(gauge.clone()))?;
+        Ok(Self { gauge, schemas: Arc::default() })
+    }
+
+    fn fill(&self) {
+        let schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
+        self.gauge.reset();
+        for ((namespace, schema), state) in schemas.iter() {
+            self.gauge.with_label_values(&[namespace, schema, *state]).set(1.0);
         }
     }
 }

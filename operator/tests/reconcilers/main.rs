@@ -5,6 +5,7 @@ mod brokers;
 mod check;
 mod claims;
 mod console;
+mod coordination;
 mod deduplication;
 mod deletion;
 mod edge;

@@ -281,6 +281,8 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         },
         lag: Arc::new(beyond.clone()),
         brokers: Arc::new(beyond.clone()),
+        coordination: Arc::new(millrace_operator::coordination::Prober::default()),
+        coordination_counts: ByPool::default(),
         tables: Arc::new(beyond.clone()),
         pods: Arc::new(beyond.clone()),
         sizings: ByPool::default(),

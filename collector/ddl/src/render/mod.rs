@@ -9,6 +9,7 @@
 mod alter;
 pub mod check;
 mod companion;
+mod coordination;
 mod create;
 mod drop;
 mod engine;
@@ -28,6 +29,9 @@ pub(crate) use alter::{
     modify_column_type, modify_setting, modify_storage_policy, modify_ttl, remove_ttl,
 };
 pub(crate) use companion::{create_distributed, create_rollup, create_rollup_view};
+pub(crate) use coordination::{
+    EVENTS, REPLICAS, SESSIONS, grant_reading, keeper_counters, replica_states, sessions,
+};
 pub(crate) use create::{create_database, create_table, create_view};
 pub(crate) use engine::{MERGED_BY_COLUMN, deduplication_settings};
 pub(crate) use expression::{canonical_codec, canonical_index, canonical_list, canonical_ttl};

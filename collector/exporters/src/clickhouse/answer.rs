@@ -94,6 +94,16 @@ impl Verdict {
         Self { class, code: Some(code), count, is_of_view, message: shortened(text) }
     }
 
+    /// A short name, for metrics and the log: the class, but for failures of coordination, which
+    /// are sent again like others and need somebody else to look at them.
+    #[must_use]
+    pub fn label(&self) -> &'static str {
+        match self.code {
+            Some(code) if millrace_coordination::is_code(code) => millrace_coordination::NAME,
+            _ => self.class.as_str(),
+        }
+    }
+
     /// A reason for a dead letter, from a fixed set.
     #[must_use]
     pub fn reason(&self) -> &'static str {

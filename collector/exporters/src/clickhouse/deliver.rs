@@ -146,10 +146,10 @@ impl Delivery {
             };
             tracing::warn!(
                 endpoint = self.client.endpoint_name(endpoint), table = %table.name, token,
-                class = verdict.class.as_str(), code = verdict.code, message = verdict.message,
+                class = verdict.label(), code = verdict.code, message = verdict.message,
                 tries = tries.count, ?wait, "insert not stored yet"
             );
-            self.telemetry.insert_retried(verdict.class.as_str());
+            self.telemetry.insert_retried(verdict.label());
             drop(turn);
             let is_silent = place.is_none() && verdict.code.is_none();
             if is_silent || tries.every_replica_refuses_the_table() {

@@ -16,7 +16,7 @@ const FLOORS: &[&[&str]] = &[
     &["error"],
     &["ownership", "telemetry"],
     &["outbound"],
-    &["clickhouse", "kafka", "pods"],
+    &["clickhouse", "coordination", "kafka", "pods"],
     &["report"],
     &["cache"],
     &["discovery"],

@@ -47,6 +47,7 @@ const PURE: &[&str] = &[
     "collector/tail/src/",
     "collector/wire/src/",
     "collector/columns/src/",
+    "collector/coordination/src/",
     "collector/lines/src/",
     "collector/scrape/src/",
     "collector/schema/src/",

@@ -19,6 +19,7 @@ const LAYERS: &[&[&str]] = &[
         "millrace-schema",
         "millrace-config",
         "millrace-keeper-histories",
+        "millrace-coordination",
     ],
     &[
         "millrace-reports",
@@ -101,6 +102,7 @@ const PURE: &[&str] = &[
     "millrace-tail",
     "millrace-crds",
     "millrace-keeper-histories",
+    "millrace-coordination",
 ];
 
 const RUNTIMES: &[&str] = &[

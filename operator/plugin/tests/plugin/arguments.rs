@@ -10,7 +10,7 @@ use millrace_plugin::args::{Cli, Command};
 use crate::support::golden_path;
 
 /// Reasons that need no remedy: nothing is wrong, or waiting alone helps, or they are events.
-const NEEDS_NONE: [&str; 22] = [
+const NEEDS_NONE: [&str; 23] = [
     "AsAsked",
     "AllReady",
     "Applying",
@@ -31,6 +31,7 @@ const NEEDS_NONE: [&str; 22] = [
     "NoDeadLetters",
     "DeadLettersAcknowledged",
     "DeduplicationCovered",
+    "CoordinationWorks",
     "CopiesAllowed",
     "ChildNotReady",
 ];

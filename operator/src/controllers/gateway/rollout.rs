@@ -165,6 +165,9 @@ pub(super) fn decide(
     let is_new_image =
         runs.or(seen.running.as_ref()).is_some_and(|runs| runs.image != seen.wanted.image);
     let behind = tables.behind.filter(|_| is_new_image);
+    let behind = behind.map(|tables| format!("{tables} is at its revision"));
+    // No pod could show that a change works while inserts stop.
+    let behind = tables.uncoordinated.or(behind);
     let has_begun = seen.running.as_ref().is_some_and(|runs| runs.runs_as(&seen.wanted));
     seen.first = match &behind {
         Some(_) => First::Waits,
@@ -185,7 +188,6 @@ pub(super) fn decide(
     }
     digests::note(&mut step.state.after, &observed.watched.pods);
     let waits_for_try = behind.is_none() && report::is_waiting(&step.state);
-    let behind = behind.map(|tables| format!("{tables} is at its revision"));
     let waits_for = behind.unwrap_or_else(|| {
         format!("{} has tried the configuration in a pod of its own", step.state.after.image)
     });

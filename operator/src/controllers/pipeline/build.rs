@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use kube::api::ObjectMeta;
 use millrace_crds::v1alpha1::{
-    DeletionPolicy, EdgeMode, EdgePool, EdgePoolSpec, EdgeRolloutSettings, EdgeSignal, GatewayPool,
-    GatewayPoolSpec, GatewaySignal, PipelineEdge, PipelineSignal, RolloutSettings, TableSettings,
-    TelemetryPipelineSpec, TelemetrySchema, TelemetrySchemaSpec, TelemetryTopic,
-    TelemetryTopicSpec, TopicSettings,
+    ClickHouseTarget, DeletionPolicy, EdgeMode, EdgePool, EdgePoolSpec, EdgeRolloutSettings,
+    EdgeSignal, GatewayPool, GatewayPoolSpec, GatewaySignal, PipelineEdge, PipelineSignal,
+    RolloutSettings, TableSettings, TelemetryPipelineSpec, TelemetrySchema, TelemetrySchemaSpec,
+    TelemetryTopic, TelemetryTopicSpec, TopicSettings,
 };
 use millrace_crds::{EdgeName, MANAGED_BY, TopicName};
 
@@ -65,7 +65,8 @@ pub(super) fn build(validated: &Validated<'_>) -> Prepared {
             metadata: metadata(name, name),
             spec: GatewayPoolSpec {
                 kafka: kafka.clone(),
-                clickhouse: clickhouse.clone(),
+                // The schema asks; another address changes no gateway.
+                clickhouse: ClickHouseTarget { coordination: None, ..clickhouse.clone() },
                 signals: signals.map(|_, is| GatewaySignal {
                     topic_name: is.topic_name.clone(),
                     attributes: validated.attributes,

@@ -141,6 +141,9 @@ fn state_facts(conditions: &mut Conditions, applied: &Applied) {
             waiting = Some(fact);
         }
     }
+    if let Some(schema) = schema {
+        state_coordination(conditions, schema);
+    }
     if let Some(gateway) = gateway {
         state_history(conditions, gateway);
     }
@@ -172,6 +175,15 @@ fn state_history(conditions: &mut Conditions, gateway: &Child) {
             Some(fact) => conditions.state(type_, fact.status, fact.reason, fact.message),
             None => conditions.fails(type_, none, "no gateway has told of any"),
         }
+    }
+}
+
+/// `CoordinationHealthy` from the schema. Absent if no table needs it.
+fn state_coordination(conditions: &mut Conditions, schema: &Child) {
+    let type_ = ConditionType::CoordinationHealthy;
+    match schema.history(type_) {
+        Some(fact) => conditions.state(type_, fact.status, fact.reason, fact.message),
+        None => conditions.drop(type_),
     }
 }
 

@@ -7,13 +7,15 @@ use millrace_crds::v1alpha1::TelemetrySchema;
 use millrace_ddl as ddl;
 use millrace_reports::PlannedStep;
 
+use super::coordination::{self, Looked};
 use super::observe::{self, Observed, Server};
 use super::plan::{Left, Plan, Standing, judge, permit, reason_of};
 use super::validate;
 use crate::clickhouse::migrations::Place;
 use crate::clickhouse::{failed, stopped};
+use crate::cluster::is_paused;
 use crate::context::Context;
-use crate::error::StepError;
+use crate::error::{Invalid, StepError};
 use crate::holders;
 use crate::report::events::Notice;
 
@@ -29,23 +31,26 @@ pub(super) struct Applied {
     pub(super) failure: Option<StepError>,
     /// Steps were due and not done, because the object is paused.
     pub(super) withheld: bool,
+    /// How Keeper or ZooKeeper is; `None` where no table needs it.
+    pub(super) looked: Option<Looked>,
 }
 
-/// Runs the plans, server by server; nothing while `paused`.
+/// Runs the plans, server by server; nothing while the object is paused or coordination is lost.
 pub(super) async fn apply(
     context: &Context,
     schema: &TelemetrySchema,
     observed: Observed,
     plan: Plan,
-    paused: bool,
+    looked: Option<Looked>,
 ) -> Applied {
-    let Observed { declared, servers } = observed;
+    let Observed { declared, servers, coordination: _ } = observed;
     let Plan { servers: plans, outdated } = plan;
-    let may = May { paused, contract: outdated.is_none() };
+    let (paused, contract) = (is_paused(schema), outdated.is_none());
+    let may = May { paused, contract, lost: coordination::holds(looked.as_ref()) };
     let (mut left, mut failure) = (Left { outdated, ..Left::default() }, None::<StepError>);
     let mut withheld = false;
     for (server, plan) in servers.into_iter().zip(plans) {
-        match one(context, schema, &declared, server, plan, may).await {
+        match one(context, schema, &declared, server, plan, &may).await {
             Ok(one) => {
                 let One { left: this, withheld: held } = one;
                 let Left { drift, refused, blocked, plans, outdated: _ } = this;
@@ -69,6 +74,7 @@ pub(super) async fn apply(
         standing: judge(&left),
         failure,
         withheld,
+        looked,
     }
 }
 
@@ -89,12 +95,13 @@ fn may_go_on(failure: &StepError) -> bool {
 }
 
 /// What forbids running, whatever the plan.
-#[derive(Clone, Copy)]
 struct May {
     /// The object is paused: nothing runs.
     paused: bool,
     /// No pool runs an older collector: what takes away may run.
     contract: bool,
+    /// Coordination is lost: nothing runs.
+    lost: Option<Invalid>,
 }
 
 /// What one server came to.
@@ -109,24 +116,27 @@ async fn one(
     declared: &ddl::Declared,
     server: Server,
     plan: Option<ddl::Plan>,
-    may: May,
+    may: &May,
 ) -> Result<One, StepError> {
     let Server { client, tables } = server;
     let tables = tables?;
     let plan = plan.unwrap_or_default();
     let plans = vec![plan.hash()];
-    let May { paused, contract } = may;
+    let May { paused, contract, lost } = may;
     let permit = permit(schema, &plan);
-    let permit = permit.map(|permit| if contract { permit } else { permit.without_contract() });
+    let permit = permit.map(|permit| if *contract { permit } else { permit.without_contract() });
     let is_allowed = |step: &ddl::Step| permit.is_some_and(|permit| permit.allows(step));
     let due = plan.steps.iter().any(is_allowed);
     let Some(permit) = permit.filter(|_| due && !paused) else {
         let drift = ddl::diff(declared, &tables);
-        let withheld = due && paused;
+        let withheld = due && *paused;
         let refused = plan.steps.into_iter().filter(|step| !is_allowed(step)).collect();
         let left = Left { drift, refused, blocked: plan.blocked, plans, outdated: None };
         return Ok(One { left, withheld });
     };
+    if let Some(lost) = lost {
+        return Err(lost.clone().into());
+    }
     let name = schema.metadata.name.as_deref().unwrap_or_default();
     let namespace = schema.metadata.namespace.as_deref().unwrap_or_default();
     let mut options = ddl::MigrateOptions::new(format!("telemetryschema {namespace}/{name}"));

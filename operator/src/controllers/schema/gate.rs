@@ -12,6 +12,7 @@ use millrace_crds::v1alpha1::{GatewayPool, TelemetrySchema};
 use millrace_crds::{ConditionType, is_true};
 use millrace_ddl as ddl;
 
+use super::coordination;
 use super::validate::validate;
 use crate::cluster::api;
 use crate::context::{Context, Images};
@@ -32,6 +33,9 @@ pub(crate) struct Tables {
     pub(crate) behind: Option<String>,
     /// The revision that the first schema found.
     pub(crate) revision: Option<String>,
+    /// The first schema whose tables take no inserts for want of coordination, and why; `None`:
+    /// there is none, or it isn't known.
+    pub(crate) uncoordinated: Option<String>,
 }
 
 /// The state of a pool's tables, by the schemas in its namespace.
@@ -52,6 +56,10 @@ pub(crate) async fn tables(context: &Context, pool: &GatewayPool) -> Result<Tabl
     Ok(Tables {
         behind: behind.map(|schema| format!("TelemetrySchema {}", schema.name_any())),
         revision: theirs().find_map(|schema| schema.status.as_ref()?.revision.clone()),
+        uncoordinated: theirs().find_map(|schema| {
+            let why = coordination::stops(schema)?;
+            Some(format!("TelemetrySchema {} has coordination again ({why})", schema.name_any()))
+        }),
     })
 }
 

@@ -6,6 +6,7 @@
 //! Nothing is rewritten or dropped without consent.
 
 mod apply;
+mod coordination;
 mod gate;
 mod observe;
 mod options;
@@ -17,6 +18,7 @@ pub(crate) use gate::{Tables, is_at_revision, tables};
 
 use std::time::Duration;
 
+use kube::ResourceExt;
 use millrace_crds::v1alpha1::{DeletionPolicy, TelemetrySchema};
 
 use crate::cache::claims::Claim;
@@ -74,14 +76,16 @@ async fn bring_about(
 ) -> Result<apply::Applied, StepError> {
     let declared = validate::validate(schema)?;
     context.claims.refused(schema).map_or(Ok(()), |held| Err(StepError::from(held)))?;
-    let observed = observe::observe(context, schema, declared).await?;
+    let mut observed = observe::observe(context, schema, declared).await?;
     let declared = observed.declared.clone();
     let answering = observed.answering();
     let due = holders::look_at_tables(context, schema, &declared, answering).await?;
     let may_record = !is_paused(schema) && observed.may_record(schema);
     let mut plan = plan::plan(&observed);
     plan.outdated = gate::outdated(context, schema, &plan.servers).await?;
-    let applied = apply::apply(context, schema, observed, plan, is_paused(schema)).await;
+    let seen = observed.coordination.take();
+    let looked = seen.map(|seen| coordination::judge(context, schema, &seen));
+    let applied = apply::apply(context, schema, observed, plan, looked).await;
     if may_record && applied.failure.is_none() {
         holders::write_of_tables(context, schema, &declared, due).await?;
     }
@@ -90,6 +94,11 @@ async fn bring_about(
 
 /// Deletion: drops the tables first, if the policy says so.
 async fn leave(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
+    context.metrics.coordination_is(
+        &schema.namespace().unwrap_or_default(),
+        &schema.name_any(),
+        None,
+    );
     let asked = schema.spec.deletion_policy == DeletionPolicy::Delete;
     let clean = asked.then(|| apply::delete(context, schema));
     finalizer::leave(context, schema, clean, REMAINS, finalizer::CLEANING_MAX).await

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use kube::ResourceExt;
+use millrace_coordination::observation::{Blindness, Engine, Observation};
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{
     CaRef, ChangePolicy, ClickHouseTarget, ClickHouseTls, TelemetrySchema,
@@ -24,6 +25,8 @@ const LOOK_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Observed {
     pub(super) declared: ddl::Declared,
     pub(super) servers: Vec<Server>,
+    /// Keeper or ZooKeeper; `None` where no table needs it.
+    pub(super) coordination: Option<Observation>,
 }
 
 impl Observed {
@@ -52,8 +55,8 @@ pub(super) struct Server {
     pub(super) tables: Result<ddl::Observed, StepError>,
 }
 
-/// Reads the connection's Secrets, and the tables of all servers in parallel. A server that is down
-/// does not delay the others.
+/// Reads the connections' Secrets, and the tables of all servers and their coordination in
+/// parallel. A server that is down does not delay the others.
 ///
 /// # Errors
 /// When a Secret is missing, or the API server refuses or can't be reached.
@@ -62,7 +65,9 @@ pub(super) async fn observe(
     schema: &TelemetrySchema,
     declared: ddl::Declared,
 ) -> Result<Observed, StepError> {
-    let looks = connection(context, schema).await?.each().into_iter().map(|client| {
+    let clients = connection(context, schema).await?.each();
+    let coordination = coordination(context, schema, &declared, clients.clone());
+    let looks = clients.into_iter().map(|client| {
         let declared = &declared;
         async move {
             let look = tokio::time::timeout(LOOK_MAX, context.tables.observe(&client, declared));
@@ -74,8 +79,34 @@ pub(super) async fn observe(
             Server { client, tables }
         }
     });
-    let servers = join_all(looks).await;
-    Ok(Observed { declared, servers })
+    let (servers, coordination) = join(join_all(looks), coordination).await;
+    Ok(Observed { declared, servers, coordination: coordination? })
+}
+
+/// How Keeper or ZooKeeper is, by the ClickHouse servers and by its own; `None` where no table
+/// needs it.
+async fn coordination(
+    context: &Context,
+    schema: &TelemetrySchema,
+    declared: &ddl::Declared,
+    clients: Vec<ddl::Client>,
+) -> Result<Option<Observation>, StepError> {
+    if !ddl::needs_coordination(declared) {
+        return Ok(None);
+    }
+    let ask = super::coordination::ask(context, schema).await?;
+    let engines = clients.iter().map(|client| async move {
+        let look = context.tables.coordination(client, declared);
+        let late = |_elapsed| {
+            let seconds = LOOK_MAX.as_secs();
+            Err(Blindness::Unreachable(format!("no answer in {seconds} s")))
+        };
+        let said = tokio::time::timeout(LOOK_MAX, look).await.unwrap_or_else(late);
+        Engine { endpoint: client.endpoint().to_string(), said }
+    });
+    let (servers, engines) = join(context.coordination.look(&ask), join_all(engines)).await;
+    let shards = usize::from(schema.spec.clickhouse.shards());
+    Ok(Some(Observation { servers, engines, shards }))
 }
 
 /// A client of all servers, with its secrets.
@@ -96,6 +127,7 @@ pub(super) async fn connection(
         distributed: _,
         credentials_secret_ref,
         tls,
+        coordination: _,
     } = &schema.spec.clickhouse;
     let endpoints = endpoints
         .iter()

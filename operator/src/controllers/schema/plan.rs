@@ -25,7 +25,7 @@ pub(super) struct Plan {
 
 /// Plans the way for each server.
 pub(super) fn plan(observed: &Observed) -> Plan {
-    let Observed { declared, servers } = observed;
+    let Observed { declared, servers, coordination: _ } = observed;
     let one =
         |server: &Server| server.tables.as_ref().ok().map(|tables| ddl::plan(declared, tables));
     Plan { servers: servers.iter().map(one).collect(), outdated: None }

@@ -5,6 +5,7 @@ use millrace_crds::v1alpha1::{TelemetrySchema, TelemetrySchemaStatus};
 use millrace_crds::{ConditionType, Reason};
 
 use super::apply::Applied;
+use super::coordination::Coordinated;
 use super::plan::Standing;
 use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
@@ -28,15 +29,20 @@ pub(super) async fn report(
     let generation = schema.metadata.generation;
     let mut conditions = Conditions::new(&before.conditions, generation, context.clock.now());
     let mut status = TelemetrySchemaStatus { observed_generation: generation, ..before };
-    let failure = match outcome {
-        Ok(applied) => state_tables(&mut conditions, &mut status, applied),
-        Err(error) => Some(error),
+    let (failure, looked) = match outcome {
+        Ok(mut applied) => {
+            let looked = applied.looked.take();
+            (state_tables(&mut conditions, &mut status, applied), looked)
+        }
+        Err(error) => (Some(error), None),
     };
     state_secrets(&mut conditions, failure.as_ref());
     if let Some(error) = &failure {
         state_failure(&mut conditions, ConditionType::SchemaReady, error);
         state_unapplied(&mut conditions, error);
     }
+    let looked = Coordinated { looked: looked.as_ref(), failure: failure.as_ref() };
+    looked.report(context, schema, &mut conditions, &mut status);
     plaintext::state(&mut conditions, None, Some(&schema.spec.clickhouse), None);
     let engines = schema.spec.signals.iter().map(|(signal, table)| (signal, table.engine));
     spread::state(&mut conditions, &schema.spec.clickhouse, engines);
@@ -58,7 +64,7 @@ fn state_tables(
     applied: Applied,
 ) -> Option<StepError> {
     use ConditionType::{Progressing, SchemaReady, Stalled};
-    let Applied { revision, database, standing, failure, withheld } = applied;
+    let Applied { revision, database, standing, failure, withheld, looked: _ } = applied;
     let Standing { trouble, pending, plan_hash, waiting, blocked, drift } = standing;
     state_plan(conditions, &pending, plan_hash.as_deref(), waiting, withheld);
     match &trouble {

@@ -34,6 +34,7 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
         distributed,
         credentials_secret_ref: _,
         tls: _,
+        coordination: _,
     } = clickhouse;
     let tables = |signal| {
         let settings = signals.get(signal);

@@ -158,6 +158,8 @@ fn context(
         sizings: ByPool::default(),
         shown: millrace_operator::cache::shown::Shown::kept_if(true),
         brokers: Arc::new(Sessions::default()),
+        coordination: Arc::new(millrace_operator::coordination::Prober::default()),
+        coordination_counts: ByPool::default(),
         tables: Arc::new(Outside),
         seen: Arc::default(),
         queue_times: Arc::default(),

@@ -14,6 +14,7 @@ use millrace_ddl::{
     Signals, StepClass, TableOptions, Tls, Ttl, Window,
 };
 
+use crate::load::LoadFlags;
 use layout::LayoutFlags;
 
 /// Makes, checks and mends ClickHouse tables for OpenTelemetry data.
@@ -29,6 +30,15 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    #[command(flatten)]
+    Tables(Box<TableCommand>),
+    /// Say what a load asks of Keeper or ZooKeeper, and when more of it is due; asks no server.
+    Coordination(LoadFlags),
+}
+
+/// What is done about tables.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TableCommand {
     /// Make what is missing: database, tables, view, columns, indexes. Changes nothing else.
     Create(Change),
     /// Print the statements that make the tables; asks no server.
@@ -90,7 +100,7 @@ pub(crate) struct Change {
     pub(crate) run: RunFlags,
 }
 
-impl Command {
+impl TableCommand {
     /// The tables it is about.
     pub(crate) fn tables(&self) -> &TableFlags {
         match self {

@@ -2,6 +2,7 @@
 //! is done on each endpoint given, one after the other.
 
 mod args;
+mod load;
 mod say;
 
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ use millrace_ddl::{
     preflight, verify,
 };
 
-use args::{Change, Cli, Command, Report, RunFlags, ServerFlags};
+use args::{Change, Cli, Command, Report, RunFlags, ServerFlags, TableCommand};
 
 /// Something differs, or was left undone.
 const DIFFERS: u8 = 1;
@@ -25,15 +26,17 @@ const USAGE: u8 = 2;
 const UNKNOWN: u8 = 3;
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
-    let declared = match command.tables().declared() {
-        Ok(declared) => declared,
-        Err(error) => {
-            say::error(&error);
-            return USAGE.into();
-        }
+    let outcome = match Cli::parse().command {
+        Command::Coordination(flags) => load::print(&flags).map(|()| Outcome::Fine),
+        Command::Tables(command) => match command.tables().declared() {
+            Ok(declared) => run(*command, &declared),
+            Err(error) => {
+                say::error(&error);
+                return USAGE.into();
+            }
+        },
     };
-    match run(command, &declared) {
+    match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Differs) => DIFFERS.into(),
         Ok(Outcome::Unknown) => UNKNOWN.into(),
@@ -54,39 +57,39 @@ enum Outcome {
     Unknown,
 }
 
-fn run(command: Command, declared: &Declared) -> Result<Outcome> {
+fn run(command: TableCommand, declared: &Declared) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the async runtime")?;
     match command {
-        Command::Render(_) => {
+        TableCommand::Render(_) => {
             say::statements(declared);
             Ok(Outcome::Fine)
         }
-        Command::Explain { tables: _, json } => {
+        TableCommand::Explain { tables: _, json } => {
             say::reasons(&explain(declared), json)?;
             Ok(Outcome::Fine)
         }
-        Command::Create(Change { live, run }) => {
+        TableCommand::Create(Change { live, run }) => {
             runtime.block_on(mend(declared, &live.server, &run, Permit::ADDITIVE))
         }
-        Command::Apply { change: Change { live, run }, allow } => {
+        TableCommand::Apply { change: Change { live, run }, allow } => {
             runtime.block_on(mend(declared, &live.server, &run, allow.into()))
         }
-        Command::Status(Report { live, json }) => {
+        TableCommand::Status(Report { live, json }) => {
             runtime.block_on(show_status(declared, &live.server, json))
         }
-        Command::Plan(Report { live, json }) => {
+        TableCommand::Plan(Report { live, json }) => {
             runtime.block_on(show_plan(declared, &live.server, json))
         }
-        Command::Verify(live) => {
+        TableCommand::Verify(live) => {
             let found = runtime.block_on(look(declared, &live.server))?;
             found.answers.iter().for_each(|(at, drift)| say::drift(at, drift, Severity::Breaking));
             let differs = found.answers.iter().flat_map(|(_, drift)| drift).any(is_breaking);
             Ok(found.outcome(differs))
         }
-        Command::Diff(Report { live, json }) => {
+        TableCommand::Diff(Report { live, json }) => {
             let found = runtime.block_on(look(declared, &live.server))?;
             if json {
                 say::drift_as_json(declared, &found.answers)?;

@@ -37,6 +37,26 @@ fn every_listed_code_has_its_class() {
     }
 }
 
+/// Scenario: every code of coordination, an outcome that is unknown among them; other failures that
+/// are sent again; bad rows. Guarantee: the first have the word that the operator uses, and are sent
+/// again as the same bytes all the same; the others have their class.
+#[test]
+fn failures_of_coordination_have_their_own_word_and_are_sent_again() {
+    let judged = |code: u32| Verdict::of_code(code, "Code: 1. DB::Exception: x");
+    for code in [225, 242, 285, 286, 319, 999] {
+        let verdict = judged(code);
+        assert_eq!((verdict.class, verdict.label()), (Class::RetrySame, "coordination"), "{code}");
+    }
+    for code in 0..2_000 {
+        let verdict = judged(code);
+        let is_told = verdict.label() == "coordination";
+        assert_eq!(is_told, millrace_coordination::is_code(code), "{code}");
+        assert!(!is_told || verdict.class == Class::RetrySame, "{code}");
+    }
+    assert_eq!((judged(159).label(), judged(27).label()), ("retry_same", "bad_rows"));
+    assert_eq!(Verdict::unanswered(&"gone").label(), "retry_same");
+}
+
 /// Scenario: an exception after the headers went out with 200. Guarantee: it counts.
 #[test]
 fn a_late_exception_behind_a_success_counts() {

@@ -1,0 +1,118 @@
+//! `clickhouse-ddl coordination`: what a load asks of Keeper or ZooKeeper. Asks no server.
+
+use std::io::Write;
+
+use anyhow::Result;
+use clap::Args;
+use millrace_coordination::plan::{Advice, Load, MULTI_SHARE, Plan, REQUESTS_PER_CORE_SECOND};
+use millrace_ddl::Window;
+use serde_json::json;
+
+/// The load to plan for.
+#[derive(Debug, Args)]
+pub(crate) struct LoadFlags {
+    /// Rows a second, into all tables and shards.
+    #[arg(long)]
+    rows_per_second: u32,
+    /// Rows of one insert, which makes one part: a gateway's batch of one table and day.
+    #[arg(long, default_value_t = 100_000)]
+    rows_per_part: u32,
+    /// Replicas of each shard.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
+    replicas: u32,
+    /// Shards.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    shards: u32,
+    /// Replicated tables; a pipeline with all signals has seven.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    tables: u32,
+    /// The most gateways that insert at once: by it, tables remember inserts.
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    gateways: u32,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints what the load asks.
+pub(crate) fn print(flags: &LoadFlags) -> Result<()> {
+    let load = Load {
+        rows_per_second: f64::from(flags.rows_per_second),
+        rows_per_part: f64::from(flags.rows_per_part),
+        replicas: flags.replicas,
+        tables: flags.tables,
+        shards: flags.shards,
+        window: Window::for_gateways(flags.gateways).inserts,
+    };
+    let plan = load.plan();
+    let mut out = std::io::stdout().lock();
+    // Nobody reads on: there is nobody to tell either.
+    let _ = match flags.json {
+        true => writeln!(out, "{}", serde_json::to_string_pretty(&as_json(&plan))?),
+        false => write!(out, "{}", as_text(&plan)),
+    };
+    Ok(())
+}
+
+fn as_json(plan: &Plan) -> serde_json::Value {
+    let Plan {
+        parts_per_second,
+        requests_per_second,
+        multi_requests_per_second,
+        requests_per_million_rows,
+        znodes,
+        data_bytes,
+        advice,
+    } = plan;
+    json!({
+        "partsPerSecond": parts_per_second,
+        "requestsPerSecond": requests_per_second,
+        "multiRequestsPerSecond": multi_requests_per_second,
+        "requestsPerMillionRows": requests_per_million_rows,
+        "znodes": znodes.round(),
+        "dataBytes": data_bytes.round(),
+        "advice": said(*advice),
+    })
+}
+
+fn as_text(plan: &Plan) -> String {
+    let Plan {
+        parts_per_second,
+        requests_per_second,
+        multi_requests_per_second,
+        requests_per_million_rows,
+        znodes,
+        data_bytes,
+        advice,
+    } = plan;
+    let percent = MULTI_SHARE * 100.0;
+    format!(
+        "parts a second                  {parts_per_second:.2}\n\
+         requests a second               {requests_per_second:.1}\n\
+         of them of several operations   {multi_requests_per_second:.1} ({percent:.0} %)\n\
+         requests for a million rows     {requests_per_million_rows:.1}\n\
+         nodes in the tree, at most      {znodes:.0}\n\
+         their bytes, in each server     {:.0} MB\n\
+         {}\n\
+         A model fitted to published loads of another table; system.events has one's own figures.\n",
+        data_bytes / 1e6,
+        said(*advice),
+    )
+}
+
+fn said(advice: Advice) -> String {
+    let core = REQUESTS_PER_CORE_SECOND;
+    match advice {
+        Advice::Enough => format!(
+            "three servers of one core are enough: each is to be below half of {core:.0} requests \
+             a second"
+        ),
+        Advice::MoreCores { cores } => {
+            format!("three servers of {cores} cores each, or larger parts")
+        }
+        Advice::MoreEnsembles { ensembles } => format!(
+            "larger parts; or {ensembles} ensembles, each for a part of the shards: writes of one \
+             are ordered one after another, whatever its servers have"
+        ),
+    }
+}

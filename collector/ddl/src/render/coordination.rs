@@ -1,0 +1,57 @@
+//! Questions about Keeper, asked of a ClickHouse server: its sessions, its replicas, its counters.
+//! Column names in each `SELECT` are the fields of the row types in `coordination`.
+
+use millrace_schema::Identifier;
+
+use super::{Statement, literal, quote};
+
+/// The tables that these questions read, and that a user may be kept from.
+pub(crate) const SESSIONS: &str = "zookeeper_connection";
+/// See [`SESSIONS`].
+pub(crate) const REPLICAS: &str = "replicas";
+/// See [`SESSIONS`].
+pub(crate) const EVENTS: &str = "events";
+
+/// The server's sessions. The age is taken from the time of connecting, which every version has.
+pub(crate) fn sessions() -> Statement {
+    Statement::new(format!(
+        "SELECT name, host, toUInt16(port) AS port, toUInt8(is_expired) AS is_expired, \
+         toUInt64(greatest(0, dateDiff('second', connected_time, now()))) AS age_seconds \
+         FROM system.{SESSIONS} ORDER BY name"
+    ))
+}
+
+/// The server's replicas of the named tables.
+pub(crate) fn replica_states(database: &Identifier, names: &[&str]) -> Statement {
+    let database = literal(database.as_str());
+    let names = names.iter().copied().map(literal).collect::<Vec<_>>().join(", ");
+    Statement::new(format!(
+        "SELECT table, toUInt8(is_readonly) AS is_readonly, \
+         toUInt8(is_session_expired) AS is_session_expired, zookeeper_exception AS exception, \
+         toUInt64(queue_size) AS queue_entries, toUInt64(absolute_delay) AS delay_seconds, \
+         toUInt64(total_replicas) AS total, toUInt64(active_replicas) AS active \
+         FROM system.{REPLICAS} WHERE database = {database} AND table IN ({names}) ORDER BY table"
+    ))
+}
+
+/// What an administrator runs so that a user may read these tables, and no other of `system`.
+pub(crate) fn grant_reading(tables: &[&str], user: &str) -> String {
+    let each: Vec<String> =
+        tables.iter().map(|table| format!("SELECT ON system.{table}")).collect();
+    format!("GRANT {} TO {}", each.join(", "), quote(user))
+}
+
+/// The server's counters, one row; a counter that never counted is 0.
+pub(crate) fn keeper_counters() -> Statement {
+    let counter = |event: &str, name: &str| {
+        format!("toUInt64(sumIf(value, event = {})) AS {name}", literal(event))
+    };
+    let counters = [
+        counter("ZooKeeperTransactions", "requests"),
+        counter("ZooKeeperMulti", "multi_requests"),
+        counter("ZooKeeperWaitMicroseconds", "wait_microseconds"),
+        counter("ZooKeeperHardwareExceptions", "broken"),
+        counter("InsertedRows", "rows"),
+    ];
+    Statement::new(format!("SELECT {} FROM system.{EVENTS}", counters.join(", ")))
+}

@@ -1,0 +1,205 @@
+//! How a ClickHouse server sees its Keeper, against a scripted server on loopback that answers each
+//! question of system tables as it is told. A real engine with Keeper is not at hand.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use millrace_coordination::observation::{Blindness, Sight};
+use millrace_ddl::{
+    Client, ClientOptions, Declared, Engine, Replication, Signals, TableOptions, coordination,
+    needs_coordination,
+};
+
+/// What the server answers about each table: rows as their bytes, or an exception.
+#[derive(Clone)]
+struct Script {
+    sessions: Result<Vec<u8>, &'static str>,
+    replicas: Result<Vec<u8>, &'static str>,
+    counters: Result<Vec<u8>, &'static str>,
+}
+
+const REFUSED: &str = "Code: 497. DB::Exception: u: Not enough privileges. (ACCESS_DENIED)";
+
+fn text(text: &str) -> Vec<u8> {
+    let length = u8::try_from(text.len()).unwrap();
+    [&[length], text.as_bytes()].concat()
+}
+
+/// The head of a `RowBinaryWithNamesAndTypes` answer.
+fn head(columns: &[(&str, &str)]) -> Vec<u8> {
+    let names = columns.iter().flat_map(|(name, _)| text(name));
+    let types = columns.iter().flat_map(|(_, ty)| text(ty));
+    [u8::try_from(columns.len()).unwrap()].into_iter().chain(names).chain(types).collect()
+}
+
+fn numbers(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+fn session(is_expired: u8) -> Vec<u8> {
+    let port = 9_181_u16.to_le_bytes();
+    [text("default"), text("keeper-1"), port.to_vec(), vec![is_expired], numbers(&[77])].concat()
+}
+
+fn replica(is_readonly: u8, exception: &str) -> Vec<u8> {
+    let flags = vec![is_readonly, 0];
+    [text("otel_logs"), flags, text(exception), numbers(&[5, 9, 3, 2])].concat()
+}
+
+fn healthy() -> Script {
+    Script {
+        sessions: Ok(session(0)),
+        replicas: Ok(replica(0, "")),
+        counters: Ok(numbers(&[1_000, 700, 2_000_000, 3, 50_000_000])),
+    }
+}
+
+fn answer(script: &Script, question: &str) -> Result<Vec<u8>, String> {
+    let (columns, rows): (&[(&str, &str)], _) = if question.contains("zookeeper_connection") {
+        (
+            &[
+                ("name", "String"),
+                ("host", "String"),
+                ("port", "UInt16"),
+                ("is_expired", "UInt8"),
+                ("age_seconds", "UInt64"),
+            ],
+            &script.sessions,
+        )
+    } else if question.contains("system.replicas") {
+        (
+            &[
+                ("table", "String"),
+                ("is_readonly", "UInt8"),
+                ("is_session_expired", "UInt8"),
+                ("exception", "String"),
+                ("queue_entries", "UInt64"),
+                ("delay_seconds", "UInt64"),
+                ("total", "UInt64"),
+                ("active", "UInt64"),
+            ],
+            &script.replicas,
+        )
+    } else {
+        (
+            &[
+                ("requests", "UInt64"),
+                ("multi_requests", "UInt64"),
+                ("wait_microseconds", "UInt64"),
+                ("broken", "UInt64"),
+                ("rows", "UInt64"),
+            ],
+            &script.counters,
+        )
+    };
+    let rows = rows.clone().map_err(str::to_owned)?;
+    Ok([head(columns), rows].concat())
+}
+
+/// A server of that script. Ends with the test's process.
+fn serve(script: Script) -> Client {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            let mut request = Vec::new();
+            let mut piece = [0_u8; 65_536];
+            let question = loop {
+                let Ok(read @ 1..) = socket.read(&mut piece) else { break None };
+                request.extend_from_slice(&piece[..read]);
+                let text = String::from_utf8_lossy(&request).into_owned();
+                let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                let lines = head.to_lowercase();
+                let length = lines.lines().find_map(|it| it.strip_prefix("content-length: "));
+                let length = length.and_then(|it| it.trim().parse().ok()).unwrap_or(0_usize);
+                if body.len() >= length {
+                    break Some(body.to_owned());
+                }
+            };
+            let Some(question) = question else { continue };
+            assert!(question.starts_with("SELECT"), "{question}");
+            let (status, body) = match answer(&script, &question) {
+                Ok(body) => ("200 OK", body),
+                Err(words) => ("500 Internal Server Error", words.into_bytes()),
+            };
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+            );
+            let _ = socket.write_all(&[head.into_bytes(), body].concat());
+        }
+    });
+    Client::new(ClientOptions::new(vec![url.parse().unwrap()])).unwrap()
+}
+
+fn declared(engine: Engine) -> Declared {
+    let options = TableOptions { engine, ..TableOptions::default() };
+    let name = || "otel".parse().unwrap();
+    Declared::uniform(name(), name(), Signals::ALL, &options)
+}
+
+async fn seen(script: Script) -> Result<Sight, Blindness> {
+    let engine = Engine::ReplicatedMergeTree(Replication::default());
+    coordination(&serve(script), &declared(engine)).await
+}
+
+/// Scenario: a live session, a replica, counters. Guarantee: all of it is read.
+#[tokio::test]
+async fn a_server_that_sees_its_keeper_is_read() {
+    let sight = seen(healthy()).await.unwrap();
+    let [session] = &sight.sessions[..] else { panic!("{sight:?}") };
+    assert_eq!((session.server.as_str(), session.is_expired), ("keeper-1:9181", false));
+    let [replica] = &sight.replicas[..] else { panic!("{sight:?}") };
+    assert_eq!(
+        (replica.table.as_str(), replica.active, replica.queue_entries),
+        ("otel_logs", 2, 5)
+    );
+    let counters = sight.counters.unwrap();
+    assert_eq!((counters.requests_per_million_rows(), counters.broken), (Some(20), 3));
+    assert_eq!((counters.mean_wait_microseconds(), sight.grant), (Some(2_000), None));
+}
+
+/// Scenario: an expired session with a read-only replica; no Keeper; a Keeper that doesn't answer.
+/// Guarantee: each as it is.
+#[tokio::test]
+async fn trouble_is_told_apart() {
+    let sight = seen(Script {
+        sessions: Ok(session(1)),
+        replicas: Ok(replica(1, "Session expired")),
+        ..healthy()
+    });
+    let sight = sight.await.unwrap();
+    assert!(sight.sessions[0].is_expired && sight.replicas[0].is_readonly);
+    assert_eq!(sight.replicas[0].exception, "Session expired");
+    let words = "Code: 60. DB::Exception: Unknown table expression identifier. (UNKNOWN_TABLE)";
+    let none = seen(Script { sessions: Err(words), ..healthy() }).await;
+    assert_eq!(none, Err(Blindness::NoKeeper));
+    let words =
+        "Code: 999. Coordination::Exception: All connection tries failed. (version 26.9.2.1)";
+    let lost = seen(Script { sessions: Err(words), ..healthy() }).await.unwrap_err();
+    let Blindness::SessionLost(said) = &lost else { panic!("{lost:?}") };
+    assert!(said.contains("All connection tries") && !said.contains("26.9"), "{said}");
+}
+
+/// Scenario: a user without the right on each table. Guarantee: the GRANT that is missing, on these
+/// tables alone; what may be read is read.
+#[tokio::test]
+async fn a_missing_right_is_named_and_is_no_outage() {
+    let sight = seen(Script { counters: Err(REFUSED), ..healthy() }).await.unwrap();
+    assert_eq!((sight.counters, sight.replicas.len()), (None, 1));
+    assert_eq!(sight.grant.unwrap(), "GRANT SELECT ON system.events TO `default`");
+    let blind = seen(Script { sessions: Err(REFUSED), ..healthy() }).await.unwrap_err();
+    let Blindness::NotAllowed { grant } = &blind else { panic!("{blind:?}") };
+    assert!(grant.starts_with("GRANT SELECT ON system.zookeeper_connection, "), "{grant}");
+}
+
+/// Scenario: tables with and without replication, and on a cluster. Guarantee: the first and the
+/// last need coordination.
+#[test]
+fn only_replicated_tables_and_clusters_need_it() {
+    assert!(!needs_coordination(&declared(Engine::MergeTree)));
+    assert!(needs_coordination(&declared(Engine::ReplicatedMergeTree(Replication::default()))));
+    let cluster = Some("all".parse().unwrap());
+    assert!(needs_coordination(&Declared { cluster, ..declared(Engine::MergeTree) }));
+}

@@ -1,0 +1,95 @@
+//! The operator's questions to real ZooKeepers, and what is made of the answers.
+//!
+//! `cargo test -p millrace-e2e --test coordination`. The first run fetches ZooKeeper with Maven
+//! (20 MB); the servers start in about 4 s, longer on a busy machine. Keeper's HTTP API is tried
+//! against a scripted server alone, in the operator's own tests: no package carries its server.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::time::{Duration, Instant};
+
+use millrace_coordination::judge::{Limits, Reason, State, Verdict, figures, judge};
+use millrace_coordination::observation::Observation;
+use millrace_operator::coordination::{Ask, Coordinators, Prober};
+use millrace_stack::zookeeper::{Ensemble, EnsembleOptions, Size};
+
+/// Elections take a second or two; a machine with two busy cores needs many times that.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Looks until it is in a state for a reason.
+async fn until(ask: &Ask, limits: &Limits, state: State, reason: Reason) -> (Observation, Verdict) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let servers = Prober::default().look(ask).await;
+        let seen = Observation { servers, engines: Vec::new(), shards: 1 };
+        let verdict = judge(&seen, limits, 0);
+        if (verdict.state, verdict.reason) == (state, reason) {
+            return (seen, verdict);
+        }
+        assert!(Instant::now() < deadline, "not {state:?} for {reason:?}: {verdict:?} {seen:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Scenario: three ZooKeepers; a follower is killed; then the leader; both come back; a follower is
+/// paused; the bytes on disk pass a limit. Guarantee: healthy with a leader and two synced followers,
+/// degraded with the killed server's name, lost, healthy again, degraded by the one that doesn't
+/// answer, above the limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ensemble_is_seen_through_the_loss_of_one_of_its_quorum_and_back() {
+    let options = EnsembleOptions { size: Size::Three, ..EnsembleOptions::default() };
+    let mut ensemble = Ensemble::start(&options).unwrap();
+    let addresses = ensemble.client_addresses();
+    let servers = addresses.iter().map(|it| it.to_string().parse().unwrap()).collect();
+    let ask = Ask { servers, disk: true, ..Ask::default() };
+    let limits = Limits::default();
+
+    let (seen, _) = until(&ask, &limits, State::Healthy, Reason::Works).await;
+    let told = figures(&seen);
+    assert_eq!((told.serving, told.named), (3, 3));
+    assert!(told.znodes.unwrap() > 0 && told.data_bytes.unwrap() > 0, "{told:?}");
+    assert!(told.outstanding_requests.is_some() && told.latency_milliseconds.is_some());
+    assert!(told.disk_bytes.unwrap() > 0, "{told:?}");
+    let leader = ensemble.leader().unwrap();
+    assert_eq!(told.leader, Some(addresses[leader].to_string()));
+
+    let follower = (leader + 1) % 3;
+    ensemble.servers_mut()[follower].kill9();
+    let (_, verdict) = until(&ask, &limits, State::Degraded, Reason::ServerDown).await;
+    let words = verdict.message;
+    assert!(words.contains(&addresses[follower].to_string()), "{words}");
+    assert!(words.contains("2 of 3 servers serve") && words.contains("one more"), "{words}");
+
+    ensemble.servers_mut()[leader].kill9();
+    let (_, verdict) = until(&ask, &limits, State::Lost, Reason::QuorumLost).await;
+    assert!(verdict.message.contains("no server of the ensemble leads"), "{}", verdict.message);
+
+    for index in [follower, leader] {
+        ensemble.servers_mut()[index].start().unwrap();
+    }
+    ensemble.wait_serving(PATIENCE).unwrap();
+    let (seen, _) = until(&ask, &limits, State::Healthy, Reason::Works).await;
+    assert_eq!(figures(&seen).synced_followers, Some(2));
+
+    let leader = ensemble.leader().unwrap();
+    let paused = (leader + 1) % 3;
+    ensemble.servers_mut()[paused].pause().unwrap();
+    let (_, verdict) = until(&ask, &limits, State::Degraded, Reason::ServerDown).await;
+    assert!(verdict.message.contains(&addresses[paused].to_string()), "{}", verdict.message);
+    ensemble.servers_mut()[paused].resume().unwrap();
+    until(&ask, &limits, State::Healthy, Reason::Works).await;
+
+    let tight = Limits { disk_bytes: Some(1), ..limits };
+    let (_, verdict) = until(&ask, &tight, State::Degraded, Reason::OverLimit).await;
+    assert!(verdict.message.contains("bytes on its disk"), "{}", verdict.message);
+}
+
+/// Scenario: one ZooKeeper alone. Guarantee: it leads, and is healthy without followers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_alone_is_healthy_without_followers() {
+    let ensemble = Ensemble::start(&EnsembleOptions::default()).unwrap();
+    let servers = vec![ensemble.client_addresses()[0].to_string().parse().unwrap()];
+    let ask = Ask { servers, ..Ask::default() };
+    let (seen, verdict) = until(&ask, &Limits::default(), State::Healthy, Reason::Works).await;
+    assert_eq!(figures(&seen).leader, Some(ensemble.client_addresses()[0].to_string()));
+    assert!(verdict.message.contains("1 of 1 servers serve"), "{}", verdict.message);
+}

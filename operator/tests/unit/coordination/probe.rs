@@ -1,0 +1,165 @@
+//! Tests of what `coordination/probe.rs` keeps to itself, against scripted servers on loopback.
+
+use std::time::Duration;
+
+use millrace_coordination::observation::Role;
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::outbound::credentials::Login;
+
+const MNTR_TEXT: &str = "zk_version\t3.9\nzk_server_state\tleader\nzk_followers\t2\n\
+    zk_synced_followers\t2\nzk_outstanding_requests\t4\n";
+
+/// What a scripted server does with each connection.
+#[derive(Clone, Copy)]
+enum Does {
+    /// Answers four-letter words.
+    Words,
+    /// Answers as Keeper's HTTP API; whether it has a leader.
+    Api { has_leader: bool },
+    /// Sends this and closes.
+    Says(&'static str),
+    /// Writes without end.
+    Floods,
+    /// Takes the question and stays silent.
+    Hangs,
+}
+
+async fn serve(does: Does) -> Address {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(converse(stream, does));
+        }
+    });
+    let scheme = if matches!(does, Does::Api { .. }) { "http://" } else { "" };
+    format!("{scheme}{at}").parse().unwrap()
+}
+
+async fn converse(mut stream: TcpStream, does: Does) {
+    let mut question = [0_u8; 1_024];
+    let read = stream.read(&mut question).await.unwrap_or(0);
+    let question = String::from_utf8_lossy(&question[..read]).into_owned();
+    let answer = match does {
+        Does::Words if question == "mntr" => MNTR_TEXT.to_owned(),
+        Does::Words if question == "dirs" => "snapshot_dir_size: 5\nlog_dir_size: 6\n".to_owned(),
+        Does::Words => "imok".to_owned(),
+        Does::Says(text) => text.to_owned(),
+        Does::Api { has_leader } => api(&question, has_leader),
+        Does::Hangs => return std::future::pending().await,
+        Does::Floods => {
+            while stream.write_all(&[b'x'; 8_192]).await.is_ok() {}
+            return;
+        }
+    };
+    let _ = stream.write_all(answer.as_bytes()).await;
+}
+
+fn api(question: &str, has_leader: bool) -> String {
+    assert!(question.to_lowercase().contains("authorization: basic dtpw"), "{question}");
+    let (status, body) = if question.starts_with("GET /ready ") {
+        let status = if has_leader { "200 OK" } else { "503 Service Unavailable" };
+        (status, serde_json::json!({"details": {"hasLeader": has_leader}, "status": "x"}))
+    } else if question.starts_with("GET /api/v1/commands/mntr ") {
+        ("200 OK", serde_json::json!({"result": MNTR_TEXT}))
+    } else {
+        ("403 Forbidden", serde_json::json!({"message": "disabled"}))
+    };
+    let body = body.to_string();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn ask(servers: Vec<Address>) -> Ask {
+    let login = Login { username: "u".into(), password: "p".into() };
+    Ask { servers, login: Some(login), ..Ask::default() }
+}
+
+async fn said(does: Does) -> Result<Report, Silence> {
+    let ask = ask(vec![serve(does).await]);
+    Prober::default().look(&ask).await.remove(0).said
+}
+
+/// Scenario: four-letter words, and Keeper's HTTP API with a log-in. Guarantee: read alike; bytes on
+/// disk only where they are asked for and allowed.
+#[tokio::test]
+async fn words_and_the_http_api_are_read_alike() {
+    for does in [Does::Words, Does::Api { has_leader: true }] {
+        let report = said(does).await.unwrap();
+        assert_eq!((report.role, report.outstanding_requests), (Role::Leader, Some(4)));
+        assert_eq!((report.synced_followers, report.disk_bytes), (Some(2), None));
+    }
+    let with_disk = |address| Ask { disk: true, ..ask(vec![address]) };
+    let asked = with_disk(serve(Does::Words).await);
+    let servers = Prober::default().look(&asked).await;
+    assert_eq!(servers[0].said.as_ref().unwrap().disk_bytes, Some(11));
+    let asked = with_disk(serve(Does::Api { has_leader: true }).await);
+    let servers = Prober::default().look(&asked).await;
+    assert_eq!(servers[0].said.as_ref().unwrap().disk_bytes, None);
+}
+
+/// Scenario: a server without a leader, by both ways; one that doesn't allow the word, a web
+/// server, one that closes at once, one that floods. Guarantee: each told apart, none held on to.
+#[tokio::test]
+async fn servers_that_dont_serve_are_told_apart() {
+    let words = "This ZooKeeper instance is not currently serving requests\n";
+    assert_eq!(said(Does::Says(words)).await, Err(Silence::NotServing));
+    assert_eq!(said(Does::Api { has_leader: false }).await, Err(Silence::NotServing));
+    let words = "mntr is not executed because it is not in the whitelist.\n";
+    assert_eq!(said(Does::Says(words)).await, Err(Silence::NotAllowed("mntr")));
+    assert_eq!(said(Does::Says("HTTP/1.1 400 Bad Request\r\n\r\n")).await, Err(Silence::Foreign));
+    assert!(matches!(said(Does::Says("")).await, Err(Silence::Unreachable(_))));
+    assert_eq!(said(Does::Floods).await, Err(Silence::Foreign));
+}
+
+/// Scenario: three servers, of which one hangs and one isn't there. Guarantee: the one that answers
+/// is read, and each keeps its place and name; all within one look.
+#[tokio::test]
+async fn a_server_that_hangs_delays_no_other() {
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let servers =
+        vec![serve(Does::Hangs).await, free.to_string().parse().unwrap(), serve(Does::Words).await];
+    let names: Vec<String> = servers.iter().map(|it| it.text.clone()).collect();
+    let prober = Prober { look_max: Duration::from_millis(1_500), ..Prober::default() };
+    let seen = prober.look(&ask(servers)).await;
+    assert_eq!(seen.iter().map(|it| it.address.clone()).collect::<Vec<_>>(), names);
+    assert_eq!(seen[0].said, Err(Silence::Unreachable("no answer in 1.5 s".into())));
+    assert!(matches!(seen[1].said, Err(Silence::Unreachable(_))) && seen[2].said.is_ok());
+}
+
+/// Scenario: hosts that the operator may not connect to. Guarantee: not connected to, and said.
+#[tokio::test]
+async fn hosts_that_are_not_allowed_are_not_asked() {
+    let refused = async |prober: &Prober, address: &str| {
+        let asked = ask(vec![address.parse().unwrap()]);
+        let Err(Silence::Unreachable(why)) = prober.look(&asked).await.remove(0).said else {
+            panic!("{address} was asked");
+        };
+        why
+    };
+    let listed = Outbound::new(vec!["*.example.com".parse().unwrap()]);
+    let listed = Prober::bounded_by(listed);
+    assert!(refused(&listed, "localhost:2181").await.contains("allowedHosts"));
+    let all = Prober::default();
+    assert!(refused(&all, "http://169.254.169.254:80").await.contains("link-local"));
+}
+
+/// Scenario: addresses as a spec may have them, and others. Guarantee: read or refused.
+#[test]
+fn addresses_are_read_or_refused() {
+    for (text, host, port) in [
+        ("zk-0.zk:2181", "zk-0.zk", 2_181),
+        ("[fd00::7]:9181", "fd00::7", 9_181),
+        ("https://keeper-0:9443", "keeper-0", 9_443),
+    ] {
+        let address: Address = text.parse().unwrap();
+        assert_eq!((address.host.as_str(), address.port), (host, port));
+    }
+    for text in ["", "zk-0", ":2181", "ftp://a:1", "http://a:99999"] {
+        assert!(text.parse::<Address>().is_err(), "{text}");
+    }
+}
