@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos keeper-faults codegen audit fuzz sim sim-operator sim-files seeds bench-keeper
+.PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos keeper-faults codegen audit fuzz sim sim-operator sim-files seeds bench-keeper argocd
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -39,11 +39,14 @@ book: prerequisites ## The pages as a book in target/book, every link in it chec
 test: prerequisites ## Everything: unit, integration (real broker and engine), faults, cluster; FROM=cluster begins there
 	@$(XTASK) test $(if $(FROM),--from $(FROM))
 
-nightly: prerequisites ## Hours: all seeds, fuzz targets, sizes in a cluster, conformance, faults, benchmarks; ONLY=fuzz for one
+nightly: prerequisites ## Hours: all seeds, fuzz targets, sizes in a cluster, Argo CD, conformance, faults, benchmarks; ONLY=fuzz for one
 	@$(XTASK) nightly $(if $(ONLY),--only '$(ONLY)')
 
 conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
 	@$(XTASK) conformance
+
+argocd: prerequisites ## Argo CD syncs our charts and pipelines in the local cluster (builds it: 10 min the first time)
+	@$(XTASK) argocd
 
 alerts: prerequisites ## The chart's alerts, tried with Prometheus' own evaluator (Debian's, where there is none)
 	@$(XTASK) alerts

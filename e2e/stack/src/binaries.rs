@@ -9,10 +9,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::{Result, StackError};
+use crate::error::Result;
 use crate::paths::Paths;
 use crate::progress::Progress;
-use crate::service::{create_dir, io_error, run, write_file};
+use crate::service::{ServiceError, create_dir, io_error, run, write_file};
 use crate::versions;
 
 /// Where a program's source comes from.
@@ -257,6 +257,14 @@ pub(crate) fn go() -> Command {
     command
 }
 
+/// The same with a newer toolchain, which Go fetches through the module proxy: some programs are
+/// written for one.
+pub(crate) fn newer_go() -> Command {
+    let mut command = go();
+    command.env("GOTOOLCHAIN", versions::NEWER_GO);
+    command
+}
+
 /// Writes the module that requires the source, unless a broken-off build already did.
 fn prepare_module(source: Source, folder: &Path) -> Result<()> {
     let module_file = folder.join("go.mod");
@@ -279,20 +287,46 @@ fn prepare_module(source: Source, folder: &Path) -> Result<()> {
 
 /// The `go.mod` of Kubernetes itself, from the module proxy.
 fn upstream_module_file() -> Result<String> {
-    let action = "download the module file of k8s.io/kubernetes";
-    let output = go()
-        .args(["mod", "download", "-json", &format!("k8s.io/kubernetes@{}", versions::KUBERNETES)])
+    let module = format!("k8s.io/kubernetes@{}", versions::KUBERNETES);
+    let path = downloaded(go(), &module, Download::ModuleFile)?;
+    Ok(fs::read_to_string(&path).map_err(io_error(format!("read {}", path.display())))?)
+}
+
+/// What of a module is wanted, by the name that Go's answer has for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Download {
+    /// Its `go.mod`.
+    ModuleFile,
+    /// The folder of its sources, which is read-only.
+    Sources,
+}
+
+impl Download {
+    fn field(self) -> &'static str {
+        match self {
+            Self::ModuleFile => "GoMod",
+            Self::Sources => "Dir",
+        }
+    }
+}
+
+/// Fetches a module (`PATH@VERSION`) from the module proxy, and says where it is now.
+pub(crate) fn downloaded(mut go: Command, module: &str, what: Download) -> Result<PathBuf> {
+    let action = format!("download {module}");
+    let output = go
+        .args(["mod", "download", "-json", module])
         .current_dir("/")
         .output()
-        .map_err(io_error(action))?;
+        .map_err(io_error(action.as_str()))?;
     let path = serde_json::from_slice::<serde_json::Value>(&output.stdout)
         .ok()
-        .and_then(|answer| answer.get("GoMod")?.as_str().map(str::to_owned));
-    let Some(path) = path else {
-        let problem = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(StackError::Render { what: action.to_owned(), problem });
-    };
-    Ok(fs::read_to_string(&path).map_err(io_error(format!("read {path}")))?)
+        .and_then(|answer| answer.get(what.field())?.as_str().map(PathBuf::from));
+    path.ok_or_else(|| {
+        // What Go could not do stands in its answer, which is on standard output.
+        let said = [output.stderr, output.stdout].concat();
+        let tail = String::from_utf8_lossy(&said).trim().to_owned();
+        ServiceError::Command { action, status: output.status, tail }.into()
+    })
 }
 
 /// Kubernetes' staging modules are folders of its own repository; outside of it each has to be

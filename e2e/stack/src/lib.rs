@@ -4,6 +4,7 @@
 //! Docker; [`kafka`], [`clickhouse`] and [`zookeeper`] also give a test servers of its own. Every
 //! call blocks; there is no async here. It is for development and tests: nothing in it keeps data safe.
 
+pub mod argocd;
 pub mod binaries;
 pub mod clickhouse;
 pub mod component;
@@ -12,6 +13,7 @@ pub mod http;
 pub mod image;
 mod java;
 pub mod kafka;
+pub mod kstatus;
 mod kubernetes;
 mod module;
 pub mod node;

@@ -20,6 +20,20 @@ pub const OTELCOL_SCRAPER_PARTS: u32 = 1;
 pub const VLAGENT: &str = "v1.52.1";
 /// VictoriaMetrics, of which vmagent is built; no part of a cluster. Later ones need Go 1.27.
 pub const VMAGENT: &str = "v1.151.0";
+/// Argo CD, which syncs manifests/argocd in a test; no part of a cluster.
+pub const ARGOCD: &str = "v3.6.1";
+/// Goes up when `argocd/redis/main.go` changes.
+pub const ARGOCD_REDIS: u32 = 1;
+/// Flux' rules of what a status means.
+pub const KSTATUS: &str = "v1.4.0";
+/// Flux' evaluator of the expressions that may stand in their place.
+pub const FLUX_RUNTIME: &str = "v0.122.0";
+/// The types that those are written in.
+pub const FLUX_KUSTOMIZE: &str = "v1.23.0";
+/// Goes up when `kstatus/main.go` changes.
+pub const KSTATUS_PROGRAM: u32 = 1;
+/// The Go that builds [`ARGOCD`] and [`KSTATUS`], newer than [`OLDEST_GO`]: Go fetches it itself.
+pub const NEWER_GO: &str = "go1.27.4";
 /// Our own pause program; goes up when `pause/main.go` changes.
 pub const PAUSE: &str = "v1";
 /// The oldest Go that builds [`KUBERNETES`] (the `go` line of its module file).

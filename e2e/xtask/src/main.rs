@@ -2,6 +2,7 @@
 //! each task has its own file. Nothing here is linked into what users run.
 
 mod alerts;
+mod argocd;
 mod bench;
 mod bench_operator;
 mod book;
@@ -122,6 +123,8 @@ enum Task {
     Nightly(nightly::Options),
     /// What ours and the OpenTelemetry Collector's exporter write, row by row.
     Conformance,
+    /// Argo CD syncs our charts and pipelines in the local cluster, which must be down before.
+    Argocd(argocd::Options),
     /// Random relabeling, ours and Prometheus' own package's, case by case.
     Relabel(relabel::Options),
     /// Bodies changed at random, read by ours and by Prometheus' own parsers, case by case.
@@ -160,6 +163,7 @@ fn main() -> ExitCode {
         Task::ClusterNightly => test::nightly_cluster(),
         Task::Nightly(options) => nightly::run(&options),
         Task::Conformance => conformance::run(),
+        Task::Argocd(options) => argocd::run(&options),
         Task::Relabel(options) => relabel::run(&relabel::RULES, &options),
         Task::Parse(options) => relabel::run(&relabel::BODIES, &options),
         Task::Alerts => alerts::run(),

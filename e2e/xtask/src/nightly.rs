@@ -48,6 +48,7 @@ const STEPS: [Step; 10] = [
         program: "make",
         arguments: &["keeper-faults", "RUNS=10"],
     },
+    Step { name: "Argo CD", program: "make", arguments: &["argocd"] },
     Step { name: "faults", program: "make", arguments: &["chaos", "BUDGET=nightly"] },
     Step { name: "benchmarks", program: "make", arguments: &["bench"] },
 ];

@@ -23,6 +23,8 @@ const LIFECYCLE: &str = "lifecycle";
 const CLUSTER: &str = "cluster";
 const CLUSTER_ALONE: &str = "cluster_alone";
 const CLUSTER_NIGHTLY: &str = "cluster_nightly";
+/// The same, with Argo CD in it (`xtask argocd`).
+const GITOPS: &str = "gitops";
 
 /// The slowest files wait for mock brokers and scripted servers: `kafka_source` has 14 s of CPU time
 /// and took 150 s on two threads, 67 s on six.
@@ -221,7 +223,7 @@ fn integration(suites: &[Suite]) -> Vec<String> {
     let others = suites.iter().filter(|suite| {
         suite.package == "millrace-e2e"
             && !suite.name.starts_with("conformance_")
-            && !matches!(&*suite.name, CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY)
+            && !matches!(&*suite.name, CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY | GITOPS)
     });
     others.flat_map(Suite::arguments).collect()
 }

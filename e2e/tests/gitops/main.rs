@@ -1,0 +1,16 @@
+//! Argo CD syncs our charts and pipelines from a repository, in the local cluster: what it says of
+//! them in each state, what it finds different, and what is left when it deletes them. `make argocd`
+//! brings up what it needs: the stack, our images, Argo CD, and no operator.
+//!
+//! The tests share one cluster and its one operator, so they run one after the other.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod application;
+mod changes;
+mod deletion;
+mod health;
+mod install;
+mod pipeline;
+mod repository;
+mod waves;
+mod world;
