@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos keeper-faults codegen audit fuzz sim sim-operator sim-files seeds bench-keeper argocd
+.PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos keeper-faults codegen audit fuzz sim sim-operator sim-files seeds bench-keeper argocd release
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -29,6 +29,9 @@ status: prerequisites ## What of the local stack runs, and where it answers
 
 images: prerequisites ## The operator's and the collectors' images, as OCI archives
 	@$(XTASK) images
+
+release: prerequisites ## What users get, signed and tried, in target/releases: images, charts, archives, a bundle; QUICK=1: this platform, one collector
+	@$(XTASK) release $(if $(QUICK),--quick) $(if $(NO_BUILD),--no-build)
 
 check: prerequisites ## Structure rules, formatting, lints, dependency policy
 	@$(XTASK) check

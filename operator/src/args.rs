@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 
 use crate::console::{Access, AccessError};
+use crate::context::TagDigest;
 use crate::lease::Terms;
 use crate::outbound::Pattern;
 
@@ -43,6 +44,11 @@ pub struct Args {
         default_value = "docker.io/millrace/collector"
     )]
     pub collector_image_repository: String,
+
+    /// The digest of a tag in that repository, TAG=sha256:DIGEST; may be given several times. Pods
+    /// then run the tag's image by digest, and a registry can't give them another one.
+    #[arg(long = "collector-digest", env = "MILLRACE_COLLECTOR_DIGESTS", value_delimiter = ',')]
+    pub collector_digests: Vec<TagDigest>,
 
     /// Leave user and group ids out of collectors' pods, where the cluster assigns them
     /// (OpenShift). A change replaces the pods.

@@ -5,6 +5,7 @@
 //! again: losing it undoes no decision.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -52,11 +53,40 @@ impl Clock for SystemClock {
     }
 }
 
+/// The digest that a collector's tag stands for: `TAG=sha256:` and 64 hex digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagDigest {
+    /// Version and allocator, for example `0.1.0-system`.
+    pub tag: String,
+    /// With its algorithm, as image names have it.
+    pub digest: String,
+}
+
+impl FromStr for TagDigest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let lower = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let hex = |digest: &str| digest.strip_prefix("sha256:").map(str::to_owned);
+        match text.split_once('=') {
+            Some((tag, digest))
+                if !tag.is_empty()
+                    && hex(digest).is_some_and(|hex| hex.len() == 64 && hex.bytes().all(lower)) =>
+            {
+                Ok(Self { tag: tag.to_owned(), digest: digest.to_owned() })
+            }
+            _ => Err(format!("{text:?} is not TAG=sha256:DIGEST with 64 lower-case hex digits")),
+        }
+    }
+}
+
 /// The repository of collector images, and the user that pods run as.
 #[derive(Clone, Debug)]
 pub struct Images {
     /// Repository without tag, for example `millrace/collector`.
     pub collector_repository: String,
+    /// Digests by tag, of images in that repository.
+    pub collector_digests: BTreeMap<String, String>,
     /// Version used where a spec does not name one.
     pub collector_version_default: String,
     /// User and group of their pods; none where the cluster assigns them.

@@ -282,6 +282,11 @@ fn context(args: &Args, client: Client, metrics: &Metrics, cluster: Option<Strin
         failures: crate::cache::failures::Failures::default(),
         images: Images {
             collector_repository: args.collector_image_repository.clone(),
+            collector_digests: args
+                .collector_digests
+                .iter()
+                .map(|known| (known.tag.clone(), known.digest.clone()))
+                .collect(),
             collector_version_default: env!("CARGO_PKG_VERSION").to_owned(),
             user: (!args.cluster_assigns_user_ids).then_some(template::USER),
         },

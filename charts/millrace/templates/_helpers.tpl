@@ -19,6 +19,7 @@
 
 {{- define "millrace.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{- define "millrace.selector" -}}

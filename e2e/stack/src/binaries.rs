@@ -203,6 +203,19 @@ pub fn build_all(paths: &Paths, progress: &dyn Progress) -> Result<()> {
     Ok(())
 }
 
+/// Builds one program unless the cache has it, and gives its path.
+///
+/// # Errors
+/// When a module cannot be fetched or the build fails, with the end of what Go said.
+pub fn build_one(binary: Binary, paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
+    let path = binary.path(paths);
+    if !path.exists() {
+        let _lock = locked(paths, progress)?;
+        build(binary, paths, progress)?;
+    }
+    Ok(path)
+}
+
 /// The right to build into the cache, until it is dropped.
 pub(crate) fn locked(paths: &Paths, progress: &dyn Progress) -> Result<File> {
     let lock_path = paths.cache().join("go.lock");

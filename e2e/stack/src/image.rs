@@ -2,12 +2,14 @@
 //!
 //! The files are those of the Dockerfiles: the binary, the dynamic loader and the shared libraries
 //! it is linked with, the authorities to trust, two users, `/tmp`; no shell. The same input gives
-//! the same digest: times are zero, owners root, entries sorted. Layers are not compressed, since
-//! archives stay on one machine. It makes no image of several layers or platforms.
+//! the same digest: times are zero, owners root, entries sorted. Layers are compressed where asked
+//! for: most archives stay on one machine. It makes no image of several layers.
 
+mod index;
 mod layer;
 mod libraries;
 mod name;
+mod platform;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,8 +22,10 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Result, StackError};
 use crate::service::{create_dir, find_tool, io_error, run};
-use layer::Layer;
+pub use index::{BuiltIndex, write_index};
+pub use layer::{Layer, gzip};
 pub use name::ImageName;
+pub use platform::Platform;
 
 /// The user that images run as: the number that "nonroot" has in other minimal images too.
 pub const NONROOT: u32 = 65532;
@@ -29,6 +33,7 @@ pub const NONROOT: u32 = 65532;
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 const BINARY_FOLDER: &str = "/usr/local/bin";
 const LAYER_TYPE: &str = "application/vnd.oci.image.layer.v1.tar";
+const LAYER_GZIP_TYPE: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const CONFIG_TYPE: &str = "application/vnd.oci.image.config.v1+json";
 const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
@@ -40,7 +45,19 @@ pub struct ImageSpec {
     binary: PathBuf,
     program: String,
     strip: bool,
+    compress: bool,
+    /// Another machine's platform, and the folder with its libraries.
+    foreign: Option<(Platform, PathBuf)>,
     labels: BTreeMap<String, String>,
+}
+
+/// The blobs of one platform's image.
+#[derive(Debug)]
+struct Parts {
+    layer: Vec<u8>,
+    config: Vec<u8>,
+    manifest: Vec<u8>,
+    plain_bytes: u64,
 }
 
 /// An image that was made.
@@ -69,13 +86,28 @@ impl ImageSpec {
             ("org.opencontainers.image.version".to_owned(), name.tag().to_owned()),
             ("org.opencontainers.image.title".to_owned(), program.clone()),
         ]);
-        Ok(Self { name, binary: binary.to_path_buf(), program, strip: false, labels })
+        let binary = binary.to_path_buf();
+        Ok(Self { name, binary, program, strip: false, compress: false, foreign: None, labels })
     }
 
     /// Leaves symbols and debugging sections out of the image (the file given stays as it is).
     #[must_use]
     pub fn stripped(mut self) -> Self {
         self.strip = true;
+        self
+    }
+
+    /// Compresses the layer, for images that go through networks.
+    #[must_use]
+    pub fn compressed(mut self) -> Self {
+        self.compress = true;
+        self
+    }
+
+    /// For another platform than this machine's, whose libraries are in `root`.
+    #[must_use]
+    pub fn foreign(mut self, platform: Platform, root: &Path) -> Self {
+        self.foreign = Some((platform, root.to_path_buf()));
         self
     }
 
@@ -91,33 +123,60 @@ impl ImageSpec {
     /// # Errors
     /// When a file cannot be read or written, or a shared library of the binary is missing.
     pub fn write(&self, archive: &Path) -> Result<BuiltImage> {
-        let layer = self.layer(archive)?.finish()?;
-        let layer_digest = digest(&layer);
-        let config = self.config(&layer_digest).to_string().into_bytes();
+        let Parts { layer, config, manifest, plain_bytes } = self.parts(archive)?;
+        let digest = digest(&manifest);
+        let entry = descriptor(MANIFEST_TYPE, &manifest);
+        self::archive(archive, &self.name, entry, &[layer, config, manifest])?;
+        Ok(BuiltImage { archive: archive.to_path_buf(), digest, size_bytes: plain_bytes })
+    }
+
+    /// The shared libraries that the image has besides its program: where each is in the image, and
+    /// the file that it is.
+    ///
+    /// # Errors
+    /// When one is missing, or the program can't be read.
+    pub fn libraries(&self) -> Result<BTreeMap<PathBuf, PathBuf>> {
+        match &self.foreign {
+            None => {
+                Ok(libraries::of(&self.binary)?.into_iter().map(|it| (it.clone(), it)).collect())
+            }
+            Some((platform, root)) => libraries::below(&self.binary, *platform, root),
+        }
+    }
+
+    /// The program as the image has it.
+    ///
+    /// # Errors
+    /// When it can't be read or stripped.
+    pub fn program(&self, scratch: &Path) -> Result<Vec<u8>> {
+        self.program_bytes(scratch)
+    }
+
+    fn platform(&self) -> Result<Platform> {
+        let foreign = self.foreign.as_ref().map(|(platform, _)| *platform);
+        foreign.or_else(Platform::host).ok_or_else(|| StackError::Image {
+            image: self.name.to_string(),
+            problem: format!("no images are made for {}", std::env::consts::ARCH),
+        })
+    }
+
+    fn parts(&self, archive: &Path) -> Result<Parts> {
+        let plain = self.layer(archive)?.finish()?;
+        let (plain_bytes, plain_digest) = (plain.len() as u64, digest(&plain));
+        let (layer_type, layer) = match self.compress {
+            true => (LAYER_GZIP_TYPE, gzip(&plain)?),
+            false => (LAYER_TYPE, plain),
+        };
+        let config = self.config(&plain_digest)?.to_string().into_bytes();
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": MANIFEST_TYPE,
             "config": descriptor(CONFIG_TYPE, &config),
-            "layers": [descriptor(LAYER_TYPE, &layer)],
+            "layers": [descriptor(layer_type, &layer)],
         })
         .to_string()
         .into_bytes();
-        let manifest_digest = digest(&manifest);
-        let mut entry = descriptor(MANIFEST_TYPE, &manifest);
-        entry["annotations"] = json!({
-            "io.containerd.image.name": self.name.to_string(),
-            "org.opencontainers.image.ref.name": self.name.tag(),
-        });
-        let index = json!({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [entry]});
-        let mut tar = Layer::new();
-        tar.file("/oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#);
-        tar.file("/index.json", 0o644, index.to_string().as_bytes());
-        for blob in [&layer, &config, &manifest] {
-            tar.file(&format!("/blobs/{}", digest(blob).replace(':', "/")), 0o644, blob);
-        }
-        replace_file(archive, &tar.finish()?)?;
-        let size_bytes = layer.len() as u64;
-        Ok(BuiltImage { archive: archive.to_path_buf(), digest: manifest_digest, size_bytes })
+        Ok(Parts { layer, config, manifest, plain_bytes })
     }
 
     fn layer(&self, archive: &Path) -> Result<Layer> {
@@ -130,8 +189,8 @@ impl ImageSpec {
         layer.file("/etc/group", 0o644, group.as_bytes());
         layer.file("/etc/nsswitch.conf", 0o644, b"hosts: files dns\n");
         layer.file(AUTHORITIES, 0o644, &read(Path::new(AUTHORITIES))?);
-        for library in libraries::of(&self.binary)? {
-            layer.file(&library.to_string_lossy(), 0o755, &read(&library)?);
+        for (place, library) in self.libraries()? {
+            layer.file(&place.to_string_lossy(), 0o755, &read(&library)?);
         }
         let program = format!("{BINARY_FOLDER}/{}", self.program);
         layer.file(&program, 0o755, &self.program_bytes(archive)?);
@@ -142,7 +201,10 @@ impl ImageSpec {
         if !self.strip {
             return Ok(read(&self.binary)?);
         }
-        let tool = find_tool("strip", "apt-get install binutils")?;
+        let tool = match &self.foreign {
+            None => find_tool("strip", "apt-get install binutils")?,
+            Some((platform, _)) => PathBuf::from(format!("{}-strip", platform.multiarch())),
+        };
         let stripped = beside(archive, "stripped")?;
         let mut strip = Command::new(tool);
         strip.arg("--strip-all").arg("-o").arg(&stripped).arg(&self.binary);
@@ -152,9 +214,9 @@ impl ImageSpec {
         Ok(bytes?)
     }
 
-    fn config(&self, layer_digest: &str) -> Value {
-        json!({
-            "architecture": architecture(),
+    fn config(&self, layer_digest: &str) -> Result<Value> {
+        Ok(json!({
+            "architecture": self.platform()?.architecture(),
             "os": "linux",
             "config": {
                 "User": format!("{NONROOT}:{NONROOT}"),
@@ -164,7 +226,7 @@ impl ImageSpec {
                 "Labels": self.labels,
             },
             "rootfs": {"type": "layers", "diff_ids": [layer_digest]},
-        })
+        }))
     }
 }
 
@@ -202,19 +264,29 @@ pub(crate) fn inspect(archive: &Path) -> Result<ArchiveContent> {
     Err(wrong("it is not an OCI layout: there is no index.json in it"))
 }
 
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
+/// Writes the archive of what `entry` describes, and its blobs.
+fn archive(path: &Path, name: &ImageName, mut entry: Value, blobs: &[Vec<u8>]) -> Result<()> {
+    entry["annotations"] = json!({
+        "io.containerd.image.name": name.to_string(),
+        "org.opencontainers.image.ref.name": name.tag(),
+    });
+    let index = json!({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [entry]});
+    let mut tar = Layer::new();
+    tar.file("/oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#);
+    tar.file("/index.json", 0o644, index.to_string().as_bytes());
+    for blob in blobs {
+        tar.file(&format!("/blobs/{}", digest(blob).replace(':', "/")), 0o644, blob);
     }
+    replace_file(path, &tar.finish()?)
 }
 
 fn descriptor(media_type: &str, blob: &[u8]) -> Value {
     json!({"mediaType": media_type, "digest": digest(blob), "size": blob.len()})
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// `sha256:` and 64 hex digits.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }

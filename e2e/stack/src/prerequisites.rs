@@ -90,7 +90,15 @@ fn go_version(text: &str) -> Option<(u32, u32)> {
 /// # Errors
 /// When apt fails; its last lines are in the error.
 pub(crate) fn install_packages(progress: &dyn Progress) -> Result<()> {
-    let missing: Vec<&str> = PACKAGES
+    install(PACKAGES, progress)
+}
+
+/// Installs those of some packages that are missing, each named with files that show it is there.
+///
+/// # Errors
+/// When apt fails; its last lines are in the error.
+pub fn install(packages: &[(&str, &[&str])], progress: &dyn Progress) -> Result<()> {
+    let missing: Vec<&str> = packages
         .iter()
         .filter(|(_, files)| !files.iter().any(|file| Path::new(file).exists()))
         .map(|(package, _)| *package)

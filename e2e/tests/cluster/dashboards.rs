@@ -14,7 +14,6 @@ use millrace_e2e::pipeline::{Pipeline, Wish, resources};
 use millrace_e2e::process::Process;
 use millrace_e2e::{binaries, http, wait};
 use millrace_stack::Stack;
-use millrace_stack::paths::Paths;
 use millrace_stack::progress::Timed;
 use millrace_stack::prometheus::{self, Program};
 use millrace_stack::service::free_port;
@@ -44,9 +43,8 @@ struct Prometheus {
 
 impl Prometheus {
     fn start(folder: &Path, targets: &[Value]) -> Result<Self> {
-        let paths = Paths::from_env()?;
         let progress = Timed::new(stderr());
-        let program = prometheus::find_or_fetch(Program::Prometheus, &paths, &progress)?;
+        let program = prometheus::find_or_fetch(Program::Prometheus, &progress)?;
         let config = json!({
             "global": {"scrape_interval": "2s", "scrape_timeout": "2s"},
             "scrape_configs": [{"job_name": "fleet", "static_configs": targets}],

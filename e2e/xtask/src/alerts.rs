@@ -4,7 +4,6 @@
 use std::fs;
 
 use anyhow::{Context, Result};
-use millrace_stack::paths::Paths;
 use millrace_stack::prometheus::{self, Program};
 
 use crate::{say, shell};
@@ -14,8 +13,7 @@ const CASES: &str = "manifests/alerts_test.yaml";
 
 /// Checks the rules, then tries them.
 pub(crate) fn run() -> Result<()> {
-    let (paths, progress) = (Paths::from_env()?, say::progress());
-    let promtool = prometheus::find_or_fetch(Program::Promtool, &paths, &progress)?;
+    let promtool = prometheus::find_or_fetch(Program::Promtool, &say::progress())?;
     let root = shell::root();
     let folder = root.join("target/alerts");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;

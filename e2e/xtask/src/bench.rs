@@ -24,7 +24,7 @@ pub(crate) fn run(peers: bool, from: Binaries) -> Result<()> {
     if names("scrape") && std::env::var("CASE").is_ok_and(|case| case != "scrape-parse") {
         let (paths, progress) = (Paths::from_env()?, say::progress());
         command.env("VMAGENT", vmagent::build(&paths, &progress)?);
-        let program = prometheus::find_or_fetch(Program::Prometheus, &paths, &progress)?;
+        let program = prometheus::find_or_fetch(Program::Prometheus, &progress)?;
         command.env("PROMETHEUS", program);
         command.env("OTELCOL_SCRAPE", otelcol::build_scraper(&paths, &progress)?);
     }

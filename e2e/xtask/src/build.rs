@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use millrace_stack::Stack;
 use millrace_stack::image::{ImageName, ImageSpec};
 
+use crate::flags::Folders;
 use crate::{say, shell};
 
 /// The collectors' default. It is built last, so that it stays in the release folder, where every
@@ -27,15 +28,17 @@ pub(crate) enum Collectors {
 }
 
 impl Collectors {
-    const fn allocators(self) -> &'static [&'static str] {
+    /// Their allocators, the default last.
+    pub(crate) const fn allocators(self) -> &'static [&'static str] {
         match self {
             Self::Default => &[DEFAULT_ALLOCATOR],
             Self::All => &ALLOCATORS,
         }
     }
 }
+
 /// The version of everything in this workspace.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// An archive on disk and the name it is imported under.
 #[derive(Debug)]
@@ -80,6 +83,12 @@ pub(crate) fn binaries(which: Collectors) -> Result<()> {
     collectors(which)
 }
 
+/// What a release ships for this machine's platform.
+pub(crate) fn released(which: Collectors) -> Result<()> {
+    cargo_build(&["-p", "millrace-operator", "-p", "millrace-plugin"])?;
+    collectors(which)
+}
+
 /// What a benchmark runs: the harness, its tools, and the collector once for each allocator.
 pub(crate) fn benchmarks() -> Result<()> {
     cargo_build(&["-p", "millrace-bench", "-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
@@ -118,7 +127,9 @@ fn cargo_build(select: &[&str]) -> Result<()> {
     let mut args = vec!["build", "--release", "--locked"];
     args.extend(select);
     say::step(&format!("cargo {}", args.join(" ")));
-    shell::run("cargo", &args)
+    let mut command = shell::command("cargo", &args);
+    Folders::new(&shell::root(), &target()).apply(&mut command);
+    shell::run_command(&mut command)
 }
 
 /// Whether binaries are built, or taken as they are.

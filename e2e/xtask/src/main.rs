@@ -15,6 +15,7 @@ mod corpus;
 mod dashboards;
 mod demo;
 mod first_try;
+mod flags;
 mod fuzz;
 mod install;
 mod keeper_faults;
@@ -22,6 +23,7 @@ mod links;
 mod metrics_page;
 mod nightly;
 mod relabel;
+mod release;
 mod say;
 mod shell;
 mod sim;
@@ -56,6 +58,8 @@ enum Task {
     Build,
     /// Binaries, and the images made of them, as OCI archives.
     Images,
+    /// What users get: images, charts, archives, signed and tried, in target/releases.
+    Release(release::Options),
     /// Write what is generated: CRDs, the charts' CRDs, dashboards, manifests, reference pages.
     Codegen,
     /// The pages as a book, in target/book, with every link in it checked.
@@ -146,6 +150,7 @@ fn main() -> ExitCode {
         Task::Structure => check::structure(),
         Task::Build => build::binaries(Collectors::All),
         Task::Images => build::images(Binaries::Built, Collectors::All).map(drop),
+        Task::Release(options) => release::run(&options),
         Task::Codegen => check::codegen(),
         Task::Book => book::run(),
         Task::BookPages { question } => book::pages(&question),

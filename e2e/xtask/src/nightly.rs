@@ -36,6 +36,7 @@ const STEPS: [Step; 10] = [
     // A million actions.
     Step { name: "files simulation", program: "make", arguments: &["sim-files", "SEEDS=4000"] },
     Step { name: "fuzz targets", program: "make", arguments: &["fuzz"] },
+    Step { name: "release", program: "make", arguments: &["release"] },
     Step { name: "conformance", program: "make", arguments: &["conformance"] },
     Step {
         name: "10,000 topics",

@@ -137,9 +137,10 @@ pub struct PodPlan<'a> {
     pub revision_label: Option<&'a str>,
 }
 
-/// The image of a spec: repository, version and allocator. A version left out is that of `running`,
-/// the image of the pool's pods, so that upgrading the operator changes no image. A new pool gets
-/// this release's.
+/// The image of a spec: repository, version and allocator, and the digest where one is known for
+/// them. A version left out is that of `running`, the image of the pool's pods, and a digest that
+/// runs stays while its tag does: upgrading the operator changes no image. A new pool gets this
+/// release's.
 #[must_use]
 pub fn image(collector: &CollectorSettings, images: &Images, running: Option<&str>) -> String {
     let repository = collector
@@ -150,12 +151,26 @@ pub fn image(collector: &CollectorSettings, images: &Images, running: Option<&st
         Some(version) => version.as_str(),
         None => running.and_then(version_of).unwrap_or(&images.collector_version_default),
     };
-    format!("{repository}:{version}-{}", collector.allocator.as_str())
+    let tag = format!("{version}-{}", collector.allocator.as_str());
+    let name = format!("{repository}:{tag}");
+    let known = images.collector_digests.get(&tag);
+    let known = known.filter(|_| repository == images.collector_repository);
+    match (known, running) {
+        (Some(digest), _) => format!("{name}@{digest}"),
+        (None, Some(running)) if without_digest(running) == name => running.to_owned(),
+        (None, _) => name,
+    }
+}
+
+/// Repository and tag of an image.
+#[must_use]
+pub fn without_digest(image: &str) -> &str {
+    image.split_once('@').map_or(image, |(name, _)| name)
 }
 
 /// The version in an image's tag, which ends in its allocator.
 fn version_of(image: &str) -> Option<&str> {
-    let (_, tag) = image.rsplit_once(':')?;
+    let (_, tag) = without_digest(image).rsplit_once(':')?;
     let (version, allocator) = tag.rsplit_once('-')?;
     let known = Allocator::ALL.iter().any(|it| it.as_str() == allocator);
     (known && !version.is_empty()).then_some(version)

@@ -276,6 +276,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         failures: Failures::default(),
         images: Images {
             collector_repository: "millrace/collector".into(),
+            collector_digests: Default::default(),
             collector_version_default: "0.1.0".into(),
             user: Some(65_532),
         },

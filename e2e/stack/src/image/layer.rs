@@ -1,13 +1,16 @@
 //! A tar in memory whose bytes depend on its content alone.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+
+use flate2::{Compression, GzBuilder};
 
 use crate::error::Result;
 use crate::service::io_error;
 
 /// Files and folders by absolute path; folders above a file are added by themselves.
 #[derive(Debug, Default)]
-pub(super) struct Layer {
+pub struct Layer {
     entries: BTreeMap<String, Entry>,
 }
 
@@ -18,16 +21,20 @@ enum Entry {
 }
 
 impl Layer {
-    pub(super) fn new() -> Self {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
         Self::default()
     }
 
-    pub(super) fn folder(&mut self, path: &str, mode: u32) {
+    /// Adds a folder.
+    pub fn folder(&mut self, path: &str, mode: u32) {
         self.parents(path);
         self.entries.insert(format!("{}/", relative(path)), Entry::Folder { mode });
     }
 
-    pub(super) fn file(&mut self, path: &str, mode: u32, bytes: &[u8]) {
+    /// Adds a file.
+    pub fn file(&mut self, path: &str, mode: u32, bytes: &[u8]) {
         self.parents(path);
         self.entries.insert(relative(path).to_owned(), Entry::File { mode, bytes: bytes.to_vec() });
     }
@@ -41,7 +48,10 @@ impl Layer {
     }
 
     /// The bytes of the tar.
-    pub(super) fn finish(self) -> Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// When a path is too long for a tar.
+    pub fn finish(self) -> Result<Vec<u8>> {
         let writing = |path: &str| io_error(format!("add {path} to an archive"));
         let mut tar = tar::Builder::new(Vec::new());
         for (path, entry) in &self.entries {
@@ -61,6 +71,16 @@ impl Layer {
         }
         Ok(tar.into_inner().map_err(writing("its end"))?)
     }
+}
+
+/// Compressed, with no time and no name in it: the same bytes give the same bytes.
+///
+/// # Errors
+/// None but those of memory.
+pub fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
+    let compress = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    Ok(compress.map_err(io_error("compress a layer"))?)
 }
 
 fn relative(path: &str) -> &str {

@@ -1,9 +1,11 @@
-//! Which shared libraries a program needs, as the dynamic loader itself finds them.
+//! Which shared libraries a program needs, as the dynamic loader itself finds them; of another
+//! architecture's program, as its headers name them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::Platform;
 use crate::error::{Result, StackError};
 use crate::service::io_error;
 
@@ -23,6 +25,60 @@ pub(super) fn of(binary: &Path) -> Result<BTreeSet<PathBuf>> {
     parse(&text).map_err(|library| {
         fail(format!("the shared library {library} is not on this machine: install its package"))
     })
+}
+
+/// The loader and the libraries of a program of another architecture: where the image has each, and
+/// where it is below `root`.
+pub(super) fn below(
+    binary: &Path,
+    platform: Platform,
+    root: &Path,
+) -> Result<BTreeMap<PathBuf, PathBuf>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![binary.to_path_buf()];
+    while let Some(file) = open.pop() {
+        let output = Command::new("readelf")
+            .args(["--wide", "--program-headers", "--dynamic"])
+            .arg(&file)
+            .env("LC_ALL", "C")
+            .output()
+            .map_err(io_error("run readelf"))?;
+        for name in named(&String::from_utf8_lossy(&output.stdout)) {
+            let folder = PathBuf::from("/lib").join(platform.multiarch());
+            let places = match name.starts_with('/') {
+                true => vec![PathBuf::from(&name)],
+                false => vec![
+                    folder.join(&name),
+                    Path::new("/usr").join(folder.strip_prefix("/").unwrap_or(&folder)).join(&name),
+                ],
+            };
+            let within = |place: &PathBuf| root.join(place.strip_prefix("/").unwrap_or(place));
+            let Some(place) = places.into_iter().find(|place| within(place).exists()) else {
+                let problem = format!("the shared library {name} is not below {}", root.display());
+                return Err(StackError::Image { image: file.display().to_string(), problem });
+            };
+            let file = within(&place);
+            if found.insert(place, file.clone()).is_none() {
+                open.push(file);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The loader and libraries that headers name, as readelf prints them.
+fn named(text: &str) -> Vec<String> {
+    let between = |line: &str, from: &str, to: char| {
+        let (_, rest) = line.split_once(from)?;
+        rest.split(to).next().map(str::to_owned)
+    };
+    let lines = text.lines();
+    lines
+        .filter_map(|line| match line.contains("(NEEDED)") {
+            true => between(line, "[", ']'),
+            false => between(line, "program interpreter: ", ']'),
+        })
+        .collect()
 }
 
 /// Reads what ldd prints; the error is the library it did not find.
@@ -45,7 +101,16 @@ fn parse(text: &str) -> Result<BTreeSet<PathBuf>, String> {
 mod tests {
     use std::path::PathBuf;
 
-    use super::parse;
+    use super::{named, parse};
+
+    /// Scenario: what readelf prints of a program. Guarantee: its loader and its libraries.
+    #[test]
+    fn what_readelf_prints_is_read() {
+        let text = "  INTERP 0x238\n      [Requesting program interpreter: /lib/ld-linux-aarch64.so.1]\n\
+                    0x0000000000000001 (NEEDED)  Shared library: [libc.so.6]\n\
+                    0x000000000000001e (FLAGS)   BIND_NOW\n";
+        assert_eq!(named(text), ["/lib/ld-linux-aarch64.so.1", "libc.so.6"]);
+    }
 
     /// The loader stands alone on its line, the kernel's library has no file.
     #[test]

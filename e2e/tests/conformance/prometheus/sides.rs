@@ -13,7 +13,6 @@ use millrace_e2e::collector::{Collector, Launch};
 use millrace_e2e::lab::{DRAIN_LIMIT, Lab, Variant};
 use millrace_e2e::process::Process;
 use millrace_e2e::{topics, wait};
-use millrace_stack::paths::Paths;
 use millrace_stack::progress::Silent;
 use millrace_stack::{prometheus, service};
 
@@ -156,8 +155,7 @@ impl<'l> Sides<'l> {
 }
 
 fn theirs(lab: &Lab, jobs: &str, receiver: &Receiver) -> Result<Process> {
-    let program =
-        prometheus::find_or_fetch(prometheus::Program::Prometheus, &Paths::from_env()?, &Silent)?;
+    let program = prometheus::find_or_fetch(prometheus::Program::Prometheus, &Silent)?;
     let config = lab.folder().join("prometheus.yml");
     let remote = format!(
         "remote_write:\n  - url: http://{}/write\n    send_exemplars: true\n    \

@@ -112,10 +112,11 @@ fn why_outdated(pool: &GatewayPool, images: &Images) -> Option<String> {
         return Some(format!("is pinned to collector {asked}, older than {current}"));
     }
     let wanted = template::image(&pool.spec.collector, images, None);
+    let wanted = template::without_digest(&wanted);
     let status = pool.status.as_ref();
     let is_rolled = status.is_some_and(|status| {
         let generation = pool.metadata.generation.unwrap_or(i64::MAX);
-        status.image.as_deref() == Some(wanted.as_str())
+        status.image.as_deref().map(template::without_digest) == Some(wanted)
             && is_true(&status.conditions, ConditionType::PodsReady, generation)
     });
     (!is_rolled).then(|| format!("has not rolled out {wanted} to all its pods"))

@@ -150,6 +150,7 @@ fn context(
         failures: Failures::default(),
         images: Images {
             collector_repository: "millrace/collector".into(),
+            collector_digests: Default::default(),
             collector_version_default: release.into(),
             user: Some(65_532),
         },

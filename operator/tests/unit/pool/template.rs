@@ -1,6 +1,7 @@
 //! Tests of what `pool/template.rs` keeps to itself.
 
 use super::*;
+use crate::context::TagDigest;
 
 /// Scenario: a spec without a version, for a new pool and for pools that run something.
 /// Guarantee: the version that runs is kept, by whichever repository and allocator; a version
@@ -9,6 +10,7 @@ use super::*;
 fn a_version_left_out_is_the_one_that_runs() {
     let images = Images {
         collector_repository: "millrace/collector".into(),
+        collector_digests: Default::default(),
         collector_version_default: "0.2.0".into(),
         user: Some(65_532),
     };
@@ -20,6 +22,42 @@ fn a_version_left_out_is_the_one_that_runs() {
     assert_eq!(asked(&collector, Some("host:5000/c")), "millrace/collector:0.2.0-system");
     collector.version = "0.3.0".parse().ok();
     assert_eq!(asked(&collector, running), "millrace/collector:0.3.0-system");
+}
+
+/// Scenario: digests known for one tag, of the operator's repository; pods that run by a digest, or by
+/// a tag alone. Guarantee: a known digest is named; one that runs stays after an upgrade that knows
+/// only newer tags; another repository's images and other tags get none.
+#[test]
+fn a_tag_with_a_known_digest_is_run_by_it() {
+    let (old, new) = (format!("sha256:{:064}", 1), format!("sha256:{:064}", 2));
+    let images = Images {
+        collector_repository: "millrace/collector".into(),
+        collector_digests: [("0.2.0-system".to_owned(), new.clone())].into(),
+        collector_version_default: "0.2.0".into(),
+        user: Some(65_532),
+    };
+    let mut collector = CollectorSettings::default();
+    let asked = |collector: &_, running| image(collector, &images, running);
+    assert_eq!(asked(&collector, None), format!("millrace/collector:0.2.0-system@{new}"));
+    let running = format!("millrace/collector:0.1.0-system@{old}");
+    assert_eq!(asked(&collector, Some(&running)), running);
+    let plain = Some("millrace/collector:0.1.0-system");
+    assert_eq!(asked(&collector, plain), "millrace/collector:0.1.0-system");
+    collector.image_repository = "host:5000/c".parse().ok();
+    assert_eq!(asked(&collector, None), "host:5000/c:0.2.0-system");
+    collector = CollectorSettings { allocator: Allocator::Mimalloc, ..Default::default() };
+    assert_eq!(asked(&collector, Some(&running)), "millrace/collector:0.1.0-mimalloc");
+}
+
+/// Scenario: what `--collector-digest` may be given. Guarantee: a tag and a whole digest pass.
+#[test]
+fn a_digest_has_a_tag_and_all_its_digits() {
+    let hex = "0a".repeat(32);
+    let known: TagDigest = format!("0.1.0-system=sha256:{hex}").parse().unwrap();
+    assert_eq!((known.tag.as_str(), known.digest), ("0.1.0-system", format!("sha256:{hex}")));
+    for bad in ["", "0.1.0-system", &format!("=sha256:{hex}"), "t=sha256:0a", &format!("t={hex}")] {
+        assert!(bad.parse::<TagDigest>().is_err(), "{bad}");
+    }
 }
 
 /// Scenario: amounts as users write them. Guarantee: written as the API server would, so that

@@ -12,6 +12,7 @@ fn schema() -> TelemetrySchema {
 fn images() -> Images {
     Images {
         collector_repository: "millrace/collector".into(),
+        collector_digests: Default::default(),
         collector_version_default: "0.10.0".into(),
         user: Some(65_532),
     }

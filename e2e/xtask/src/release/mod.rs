@@ -1,0 +1,104 @@
+//! `xtask release`: everything that users get, in target/releases/VERSION, tried as they would try
+//! it. Publishing is the bundle's own script, run against a real registry (docs/releasing.md).
+//!
+//! It needs package registries and nothing else from outside. What it must not do: push anywhere but
+//! to registries that it starts, on loopback, and stops.
+
+mod binaries;
+mod bundle;
+mod charts;
+mod checksums;
+mod images;
+mod plan;
+mod plugin;
+mod provenance;
+mod publish;
+mod reproduce;
+mod sbom;
+mod sign;
+mod skopeo;
+mod trial;
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use millrace_stack::binaries::{Binary, build_one};
+use millrace_stack::paths::Paths;
+use millrace_stack::registry::Registry;
+use millrace_stack::{cosign, prerequisites};
+
+use crate::build::Binaries;
+use crate::say;
+use plan::Plan;
+use provenance::Sources;
+use sign::Signer;
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// This machine's platform and the default collector alone, and nothing built twice.
+    #[arg(long)]
+    quick: bool,
+    /// Take the binaries of an earlier build.
+    #[arg(long)]
+    no_build: bool,
+}
+
+/// Makes a release and tries it.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let began = Instant::now();
+    let plan = Plan::new(options)?;
+    let commit = plan.commit.get(..12).unwrap_or(&plan.commit);
+    let changed = if plan.dirty { ", with changes that aren't committed" } else { "" };
+    say::step(&format!("{} {} of {commit}{changed}", plan.kind(), plan.version));
+
+    let (paths, progress) = (Paths::from_env()?, say::progress());
+    prerequisites::install(&[("skopeo", &["/usr/bin/skopeo"])], &progress)?;
+    let cosign = cosign::build(&paths, &progress)?;
+    let helm = build_one(Binary::Helm, &paths, &progress)?;
+
+    let from = if options.no_build { Binaries::AsTheyAre } else { Binaries::Built };
+    let programs = binaries::build(&plan, from)?;
+    let images = images::make(&plan, &programs)?;
+    let charts = charts::package(&plan, &helm, &images)?;
+    plugin::archives(&plan, &programs)?;
+
+    let scratch = tempfile::tempdir().context("no temporary folder")?;
+    let signer = Signer::new(&cosign, scratch.path(), &plan.folder.join("cosign.pub"))?;
+    let sources = Sources::of(&plan, &images)?;
+    let registry = Registry::start(&scratch.path().join("registry"), &progress)?;
+    let address = registry.address();
+    let mut published = publish::images(&images, &address)?;
+    published.extend(publish::charts(&plan, &helm, &charts, &address)?);
+    publish::signatures(&plan, &signer, &address, &images, &published, &sources)?;
+    let (_, bundle) = bundle::make(&plan, &signer, &address, &published, scratch.path())?;
+    files(&plan, &signer, &sources)?;
+
+    trial::verify(&signer, &address, &published)?;
+    trial::forgeries(&plan, &signer, &address, &published, scratch.path())?;
+    let (mirror, to) = trial::mirrored(&signer, &cosign, &bundle, &published, scratch.path())?;
+    trial::charts(&plan, &helm, &to, &published, scratch.path())?;
+    drop(mirror);
+    trial::emulated(&plan, &programs, &images, scratch.path())?;
+    if !options.quick && !options.no_build {
+        reproduce::twice(scratch.path())?;
+    }
+    if signer.is_own {
+        say::step("signed with a key of this run: set MILLRACE_RELEASE_KEY for one that lasts");
+    }
+    say::step(&format!("done in {} s", began.elapsed().as_secs()));
+    say::line(&plan.folder.display().to_string());
+    Ok(())
+}
+
+/// What is about all files: notes, provenance, checksums, and their signatures.
+fn files(plan: &Plan, signer: &Signer, sources: &Sources) -> Result<()> {
+    plan::write(&plan.folder.join("NOTES.md"), format!("{}\n", plan.notes.text).as_bytes())?;
+    let digests = checksums::of(&plan.folder)?;
+    let statement = plan.below("provenance")?.join("files.intoto.json");
+    plan::write(&statement, publish::pretty(&sources.statement(&digests))?.as_bytes())?;
+    signer.sign_file(&statement)?;
+    let digests = checksums::of(&plan.folder)?;
+    checksums::write(&plan.folder, &digests)?;
+    signer.sign_file(&plan.folder.join(checksums::FILE))
+}

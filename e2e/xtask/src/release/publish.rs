@@ -1,0 +1,143 @@
+//! From archives into a registry: images by skopeo, charts by Helm, signatures and attestations by
+//! cosign.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::charts::Chart;
+use super::images::Image;
+use super::plan::{self, Plan};
+use super::provenance::Sources;
+use super::sign::{Kind, Signer};
+use super::{sbom, skopeo};
+use crate::{say, shell};
+
+/// Where charts are in the registry.
+const CHARTS: &str = "millrace/charts";
+/// The registry that names of images begin with in charts and samples.
+const PUBLIC: &str = "docker.io";
+
+/// Something in a registry that users pull.
+#[derive(Debug, Clone)]
+pub(crate) struct Published {
+    /// Without the registry.
+    pub(crate) repository: String,
+    pub(crate) tag: String,
+    pub(crate) digest: String,
+    /// Digests of the platforms' images, by architecture; none of a chart.
+    pub(crate) platforms: Vec<(&'static str, String)>,
+}
+
+impl Published {
+    /// By digest, in a registry.
+    pub(crate) fn by_digest(&self, registry: &str) -> String {
+        format!("{registry}/{}@{}", self.repository, self.digest)
+    }
+}
+
+/// Pushes images, and gives what they are there.
+pub(crate) fn images(images: &[Image], registry: &str) -> Result<Vec<Published>> {
+    images
+        .iter()
+        .map(|image| {
+            let from = format!("oci-archive:{}", image.index.archive.display());
+            let to = format!("docker://{registry}/{}:{}", image.repository, image.tag);
+            say::step(&format!("pushing {}:{}", image.repository, image.tag));
+            skopeo::copy(&from, &to)?;
+            let digests = image.index.images.iter();
+            Ok(Published {
+                repository: image.repository.clone(),
+                tag: image.tag.clone(),
+                digest: image.index.digest.clone(),
+                platforms: digests
+                    .map(|(it, digest)| (it.architecture(), digest.clone()))
+                    .collect(),
+            })
+        })
+        .collect()
+}
+
+/// Pushes charts, and gives what they are there.
+pub(crate) fn charts(
+    plan: &Plan,
+    helm: &Path,
+    charts: &[Chart],
+    registry: &str,
+) -> Result<Vec<Published>> {
+    let to = format!("oci://{registry}/{CHARTS}");
+    charts
+        .iter()
+        .map(|chart| {
+            let archive = chart.archive.to_string_lossy();
+            say::step(&format!("pushing the chart {}", chart.name));
+            let mut command =
+                shell::command(&helm.to_string_lossy(), &["push", &archive, &to, "--plain-http"]);
+            let output = command.output().context("helm could not be started")?;
+            // Helm says it on standard error.
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            let said = shell::said("helm push", &output)? + &text;
+            Ok(Published {
+                repository: format!("{CHARTS}/{}", chart.name),
+                tag: plan.version.to_owned(),
+                digest: pushed(&said).context("helm push told no digest")?,
+                platforms: Vec::new(),
+            })
+        })
+        .collect()
+}
+
+/// The digest that Helm says.
+fn pushed(said: &str) -> Option<String> {
+    said.lines().find_map(|line| line.strip_prefix("Digest: ")).map(|it| it.trim().to_owned())
+}
+
+/// Signs everything that was pushed, and attaches bills of materials and provenance.
+pub(crate) fn signatures(
+    plan: &Plan,
+    signer: &Signer,
+    registry: &str,
+    images: &[Image],
+    published: &[Published],
+    sources: &Sources,
+) -> Result<()> {
+    let provenance = plan.below("provenance")?.join("predicate.json");
+    plan::write(&provenance, pretty(&sources.predicate())?.as_bytes())?;
+    for it in published {
+        say::step(&format!("signing {}:{}", it.repository, it.tag));
+        let reference = it.by_digest(registry);
+        signer.sign(&reference, &format!("{PUBLIC}/{}", it.repository))?;
+        signer.attest(Kind::Provenance, &reference, &provenance)?;
+    }
+    for image in images {
+        for ((platform, spec), (_, digest)) in image.specs.iter().zip(&image.index.images) {
+            let of = (image.crate_name, image.features);
+            let bill = sbom::of(plan, of, *platform, Some(spec))?;
+            let name = format!("{}-{}.cdx.json", image.file_name(), platform.architecture());
+            let path = plan.below("sbom")?.join(name);
+            sbom::write(&path, &bill)?;
+            let reference = format!("{registry}/{}@{digest}", image.repository);
+            signer.attest(Kind::Bill, &reference, &path)?;
+        }
+    }
+    Ok(())
+}
+
+/// JSON for people too.
+pub(crate) fn pretty(value: &Value) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value).context("no JSON")? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pushed;
+
+    /// Scenario: what Helm prints after a push. Guarantee: its digest.
+    #[test]
+    fn a_pushed_chart_has_a_digest() {
+        let said = "Pushed: 127.0.0.1:5000/millrace/charts/millrace:0.1.0\nDigest: sha256:0a\n";
+        assert_eq!(pushed(said).as_deref(), Some("sha256:0a"));
+        assert_eq!(pushed("Error: no\n"), None);
+    }
+}
