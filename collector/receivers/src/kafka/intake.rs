@@ -28,15 +28,15 @@ const RESERVATION_STEP_SHARE: u64 = 16;
 /// A batch smaller than this isn't cut to make room: many small inserts would cost more than they
 /// free.
 const MIN_CUT_FOR_ROOM_BYTES: usize = 1 << 20;
-/// Bytes that all open batches of a worker hold, columns and what is compressed of them: 32 MiB, two
-/// usual batches of 200,000 lean spans, or a quarter of the budget over the workers where that is
-/// more. Beyond it the largest is sent early, so that memory doesn't grow with the number of
+/// Bytes that all open batches of a worker hold, columns and what is compressed of them: 32 MiB,
+/// two usual batches of 200,000 lean spans, or a quarter of the budget over the workers where that
+/// is more. Beyond it the largest is sent early, so that memory doesn't grow with the number of
 /// partitions.
 const MIN_OPEN_BYTES: usize = 32 << 20;
 const OPEN_SHARE: u64 = 4;
 /// Columns of one batch that are compressed, so that the batch may go on: its share of a half of
-/// what open batches may hold. Blocks of fewer than 1 MiB would cost the server more than they free,
-/// those of over 8 MiB compress no better.
+/// what open batches may hold. Blocks of fewer than 1 MiB would cost the server more than they
+/// free, those of over 8 MiB compress no better.
 const SEALED_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=8 << 20;
 /// How long the budget may stay full before a batch isn't repeated unchanged. Other workers'
 /// batches are sent within seconds.
