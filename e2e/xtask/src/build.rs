@@ -23,6 +23,8 @@ pub(crate) enum Collectors {
     /// The one with the default allocator.
     #[default]
     Default,
+    /// That one, and one to change to: what the cluster's tests roll out.
+    Tested,
     /// One for each allocator.
     All,
 }
@@ -32,6 +34,7 @@ impl Collectors {
     pub(crate) const fn allocators(self) -> &'static [&'static str] {
         match self {
             Self::Default => &[DEFAULT_ALLOCATOR],
+            Self::Tested => &["mimalloc", DEFAULT_ALLOCATOR],
             Self::All => &ALLOCATORS,
         }
     }
