@@ -69,12 +69,6 @@ pub trait Encoder: Send {
     /// of a batch: what rows share is written with each of them.
     fn plain_bytes(&self) -> usize;
 
-    /// Compresses what was appended once it is this many bytes of columns, so that an insert may
-    /// have more rows than there is memory for in plain form. Its rows are the same.
-    fn seal_over(&mut self, open_bytes: usize) {
-        let _ = open_bytes;
-    }
-
     /// Bytes that the open batch holds: columns, and what was compressed of it.
     fn held_bytes(&self) -> usize {
         self.plain_bytes()

@@ -41,8 +41,7 @@ const ASK_SETTINGS: &str = "default_format=JSONEachRow&wait_end_of_query=1";
 /// Settings of every insert. All are known to servers since 22.8, so none is refused as unknown.
 /// `deduplicate_blocks_in_dependent_materialized_views` carries the token into views; from 26.2 it
 /// is the server's default. The two sizes make an insert one part, however many blocks it comes in:
-/// a repeated insert has the same rows but may have other blocks, and a token counts for a part.
-/// The rows are the server's default; bytes decide nothing.
+/// the rows are the server's default, bytes decide nothing.
 const INSERT_SETTINGS: &str = "decompress=1&async_insert=0&wait_end_of_query=1\
     &insert_deduplicate=1&deduplicate_blocks_in_dependent_materialized_views=1\
     &min_insert_block_size_rows=1048449&min_insert_block_size_bytes=0";

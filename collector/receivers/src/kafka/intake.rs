@@ -34,10 +34,6 @@ const MIN_CUT_FOR_ROOM_BYTES: usize = 1 << 20;
 /// partitions.
 const MIN_OPEN_BYTES: usize = 32 << 20;
 const OPEN_SHARE: u64 = 4;
-/// Columns of one batch that are compressed, so that the batch may go on: its share of a half of
-/// what open batches may hold. Blocks of fewer than 1 MiB would cost the server more than they
-/// free, those of over 8 MiB compress no better.
-const SEALED_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=8 << 20;
 /// How long the budget may stay full before a batch isn't repeated unchanged. Other workers'
 /// batches are sent within seconds.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
@@ -231,7 +227,6 @@ impl<M: Member> Session<M> {
 
     fn append(&mut self, key: Key, offset: i64, message: &impl Fetched) {
         let Some(topic) = self.shared.settings.topics.get(usize::from(key.topic)) else { return };
-        let sealed_bytes = self.sealed_bytes();
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         partition.next_offset = offset + 1;
         partition.is_placed = true;
@@ -261,7 +256,6 @@ impl<M: Member> Session<M> {
             open.letter_bytes += letter.bytes();
             open.letters.push(letter);
         }
-        open.encoder.seal_over(sealed_bytes);
         cover(open, &mut self.headroom);
         self.headroom_bytes = HEADROOM_BYTES;
         // What was set aside for a long message is enough for many short ones.
@@ -302,12 +296,6 @@ impl<M: Member> Session<M> {
         let workers = u64::from(self.shared.settings.workers.max(1));
         let share = self.shared.budget.limit_bytes() / OPEN_SHARE / workers;
         usize::try_from(share).unwrap_or(usize::MAX).max(MIN_OPEN_BYTES)
-    }
-
-    /// At how many bytes a batch's columns are compressed.
-    fn sealed_bytes(&self) -> usize {
-        let (least, most) = SEALED_BYTES.into_inner();
-        (self.max_open_bytes() / 2 / self.partitions.len().max(1)).clamp(least, most)
     }
 
     /// Cuts every batch that is old enough, and notes when the next one is.

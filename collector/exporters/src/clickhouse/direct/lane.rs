@@ -28,8 +28,6 @@ const RESERVATION_STEP_BYTES: u64 = 1 << 20;
 const MIN_CUT_FOR_ROOM_BYTES: usize = 1 << 20;
 /// Requests in one batch. Each waits with its own answer, of about 100 bytes.
 const MAX_REQUESTS: usize = 16 * 1024;
-/// Columns that are compressed, so that the batch may go on: 8 MiB, as in a gateway.
-const SEALED_BYTES: usize = 8 << 20;
 
 /// A signal's open batches.
 pub(super) struct Lane {
@@ -101,7 +99,6 @@ impl Lane {
                 None
             }
         };
-        open.encoder.seal_over(SEALED_BYTES);
         open.bytes.extend_from_slice(bytes);
         open.requests.push(Held { end: open.bytes.len(), records, sender });
         open.cover();
