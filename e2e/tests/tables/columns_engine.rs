@@ -79,9 +79,10 @@ fn random_requests_are_read_back_from_map_tables() {
 }
 
 /// Scenario: four requests become an insert of four blocks, and another one of two, each sent twice
-/// with its token. Guarantee: an insert is one part, and its rows are there once, in the table and in
-/// what its view looks traces up by. The same rows in another number of blocks are no repetition to
-/// the engine: so blocks have to follow from the messages alone, as the exporter's encoder has it.
+/// with its token. Guarantee: an insert is one part, and its rows are there once, in the table and
+/// in what its view looks traces up by. The same rows in another number of blocks are no repetition
+/// to the engine: so blocks have to follow from the messages alone, as the exporter's encoder has
+/// it.
 #[test]
 fn an_insert_of_several_blocks_is_one_part_and_dropped_when_repeated() {
     let tables = Tables::new(Attributes::Map);

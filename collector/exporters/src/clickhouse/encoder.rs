@@ -15,12 +15,13 @@ use millrace_wire::otlp::{ROW_BYTES, json};
 use super::tables::Tables;
 
 /// Where a block of an insert ends, by what its rows are written as: 4 MiB, 24,000 lean spans. What
-/// is complete is compressed, so that an insert may have more rows than there is memory for in plain
-/// form.
+/// is complete is compressed, so that an insert may have more rows than there is memory for in
+/// plain form.
 ///
-/// A server recognises a repeated insert by its token and the number of its blocks (tried with 26.9),
-/// so blocks follow from the messages alone: not from memory, settings, or what else is read. With
-/// another number here, what a killed gateway of the release before had sent is stored twice.
+/// A server recognises a repeated insert by its token and the number of its blocks (tried with
+/// 26.9), so blocks follow from the messages alone: not from memory, settings, or what else is
+/// read. With another number here, what a killed gateway of the release before had sent is stored
+/// twice.
 const BLOCK_BYTES: usize = 4 << 20;
 /// What a request in JSON begins with. As protobuf it would be the start of a group, which no
 /// request has, so nothing readable is taken for the other.
