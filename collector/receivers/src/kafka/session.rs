@@ -122,7 +122,7 @@ pub(super) struct Session<M> {
     pub(super) damaged_until: Option<Instant>,
     /// Since when the budget is full and nothing in flight could free some.
     pub(super) stuck_since: Option<Instant>,
-    /// Bytes of columns in all open batches.
+    /// What all open batches hold, in bytes.
     pub(super) open_bytes: usize,
     /// When the oldest open batch is due.
     pub(super) next_cut: Option<Instant>,
