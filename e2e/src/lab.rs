@@ -12,6 +12,7 @@ use millrace_stack::kafka::{Broker, BrokerOptions};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::types::RDKafkaErrorCode;
 use tempfile::TempDir;
 
 use crate::collector::{Collector, Launch, Ports};
@@ -155,8 +156,10 @@ impl Lab {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let made = runtime.block_on(admin.create_topics(&topics, &AdminOptions::new()))?;
         for outcome in made {
-            if let Err((topic, error)) = outcome {
-                bail!("topic {topic}: {error}");
+            match outcome {
+                // The client sends a request again whose answer was late, and the broker is new.
+                Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
+                Err((topic, error)) => bail!("topic {topic}: {error}"),
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use millrace_config::{PrometheusReceiver, ScrapeJob, ScrapeShare, TargetAddress};
 use millrace_pipeline::budget::Budget;
@@ -158,6 +158,8 @@ pub(crate) struct Target {
 pub(crate) struct Scrapes {
     pub(crate) connections: usize,
     pub(crate) began: Vec<Instant>,
+    /// The same by the clock that decides when a target is due.
+    pub(crate) began_unix_millis: Vec<u64>,
     /// Those that wait for their answer, and the most there were at once.
     pub(crate) open: usize,
     pub(crate) most: usize,
@@ -256,6 +258,8 @@ async fn reply(
     {
         let mut seen = seen.lock().unwrap();
         seen.began.push(Instant::now());
+        let unix = UNIX_EPOCH.elapsed().unwrap();
+        seen.began_unix_millis.push(unix.as_millis() as u64);
         seen.open += 1;
         seen.most = seen.most.max(seen.open);
     }

@@ -52,6 +52,12 @@ impl Pod {
         self.rig.board.share().unwrap_or_default()
     }
 
+    /// When its targets are due next, in milliseconds since 1970, by URL.
+    pub(crate) fn due(&self) -> BTreeMap<String, u64> {
+        let shown = self.rig.board.view(0, 1000).targets;
+        shown.into_iter().map(|it| (it.url, it.last.next_unix_millis)).collect()
+    }
+
     fn entry(&self, id: u128) -> EntryReport {
         let report = self.report();
         let mut targets = report.targets.into_iter();
