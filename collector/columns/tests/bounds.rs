@@ -13,7 +13,7 @@ use millrace_wire::Signal;
 use native::Value;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, KeyValueList};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use oracle::Oracle;
@@ -82,6 +82,64 @@ fn ten_thousand_keys_are_stored_in_bounded_memory() {
         set.clear();
     }
     assert!(set.memory_bytes() < 8 << 20, "{}", set.memory_bytes());
+}
+
+/// Rows of each Native block of each insert.
+fn block_rows(set: &mut BlockSet) -> Vec<Vec<usize>> {
+    let rows = |body: &[u8]| {
+        let read = native::blocks(&native::unframe(body));
+        read.iter().map(|block| block.rows.len()).collect()
+    };
+    set.take(Compression::Lz4).iter().map(|insert| rows(&insert.body)).collect()
+}
+
+/// Scenario: a batch with so many keys that its blocks end by them, appended to a new set and to
+/// one that had other keys, a list's members of the same names and a request that it refused.
+/// Guarantee: the same blocks, for a server recognises a repeated insert by their number.
+#[test]
+fn blocks_that_end_by_their_keys_follow_from_requests_alone() {
+    let keyed = |keys: std::ops::Range<i64>, name: &str| {
+        let span = |n: i64| Span {
+            start_time_unix_nano: n as u64,
+            attributes: vec![attribute(&format!("{name}.{n}"), Any::IntValue(n))],
+            ..Span::default()
+        };
+        request(keys.map(span).collect()).encode_to_vec()
+    };
+    let members = |values: std::ops::Range<i64>| {
+        let values = values.map(|n| attribute(&n.to_string(), Any::IntValue(n))).collect();
+        let list = Any::KvlistValue(KeyValueList { values });
+        let attributes = vec![attribute("key", list)];
+        request(vec![Span { attributes, ..Span::default() }]).encode_to_vec()
+    };
+    let refused = |mut request: Vec<u8>| {
+        request.extend_from_slice(b"\x0a\xff");
+        request
+    };
+    let batch = [
+        keyed(0..9_000, "key"),
+        refused(members(9_000..9_500)),
+        keyed(9_000..20_000, "key"),
+        members(100..400),
+        keyed(20_000..40_000, "other"),
+    ];
+    for nested_depth in [0, 3] {
+        let options = Options { nested_depth, ..Options::default() };
+        let mut used = BlockSet::new(Signal::Traces, &options);
+        used.append(&keyed(0..700, "key")).unwrap();
+        used.take(Compression::Lz4);
+        used.append(&members(0..900)).unwrap();
+        used.append(&refused(members(0..2_000))).unwrap_err();
+        used.take(Compression::Lz4);
+        let mut new = BlockSet::new(Signal::Traces, &options);
+        let [new, used] = [&mut new, &mut used].map(|set| {
+            let outcomes: Vec<bool> = batch.iter().map(|it| set.append(it).is_ok()).collect();
+            assert_eq!(outcomes, [true, false, true, true, true]);
+            block_rows(set)
+        });
+        assert_eq!(new, used);
+        assert!(new.iter().map(Vec::len).sum::<usize>() > 2, "{new:?}");
+    }
 }
 
 /// Scenario: a set that was used for one row. Guarantee: it keeps under 64 KiB, compressor

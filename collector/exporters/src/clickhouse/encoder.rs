@@ -242,4 +242,20 @@ mod tests {
         assert_eq!(bodies_of_new[0].0, 108_000);
         assert!(bodies_of_new == bodies(&mut used), "other bytes");
     }
+
+    /// Scenario: messages of a thousand spans. Guarantee: blocks end where they did in the release
+    /// before. Where this number has to change, what was repeated over an upgrade is stored twice:
+    /// the changelog has to say so.
+    #[test]
+    fn blocks_end_where_they_did_in_the_release_before() {
+        let mut encoder = encoder();
+        let mut ends = Vec::new();
+        for number in 1..=60 {
+            encoder.append(&message(1_000)).unwrap();
+            if encoder.set.open_bytes() == 0 {
+                ends.push(number);
+            }
+        }
+        assert_eq!(ends, [28, 56]);
+    }
 }

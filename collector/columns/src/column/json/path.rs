@@ -253,6 +253,8 @@ impl Path {
             self.open = self.runs.pop().unwrap_or(Run::NONE);
         }
         self.open.end = self.open.end.min(rows);
+        // Who brings it next in this block may be no list's member.
+        self.is_member &= !self.is_unused();
         self.kinds = 0;
         let mut counts = [0; Kind::ALL.len()];
         for run in self.runs.iter().copied().chain((!self.is_unused()).then_some(self.open)) {
