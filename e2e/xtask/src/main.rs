@@ -31,6 +31,7 @@ mod stack;
 mod tally;
 mod test;
 mod tool;
+mod values_page;
 
 use std::process::ExitCode;
 

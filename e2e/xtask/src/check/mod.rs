@@ -10,7 +10,7 @@ mod walls;
 use anyhow::{Result, bail};
 
 use crate::tool::Tool;
-use crate::{dashboards, metrics_page, say, shell};
+use crate::{dashboards, metrics_page, say, shell, values_page};
 
 /// The dependency checker.
 const CARGO_DENY: Tool =
@@ -45,6 +45,7 @@ fn deny(checks: &[&str]) -> Result<()> {
 pub(crate) fn codegen() -> Result<()> {
     dashboards::write()?;
     metrics_page::write()?;
+    values_page::write()?;
     shell::run("cargo", &["run", "--quiet", "-p", "millrace-crds", "--bin", "crdgen", "--", "."])?;
     shell::run("bash", &["manifests/render"])
 }
