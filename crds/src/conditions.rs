@@ -6,11 +6,11 @@
 //! Limits: messages are cut to 1,024 bytes (the API convention allows 32,768; a status that is
 //! watched by many stays small).
 
-use std::fmt;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::words::words;
 
 /// Longest message of a condition, in bytes.
 const MESSAGE_BYTES: usize = 1_024;
@@ -113,50 +113,6 @@ pub fn find(conditions: &[Condition], type_: ConditionType) -> Option<&Condition
 /// Whether a condition is true for this very generation.
 pub fn is_true(conditions: &[Condition], type_: ConditionType, generation: i64) -> bool {
     find(conditions, type_).is_some_and(|condition| condition.holds_for(generation))
-}
-
-macro_rules! words {
-    (
-        $(#[$doc:meta])* $name:ident {
-            $( $(#[doc = $meaning:literal])+ $variant:ident, )+
-        }
-    ) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum $name {
-            $( $(#[doc = $meaning])+ $variant, )+
-        }
-
-        impl $name {
-            /// All of them, in the order of the reference.
-            pub const ALL: &'static [Self] = &[$( Self::$variant, )+];
-
-            /// The word as it stands in a status.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $( Self::$variant => stringify!($variant), )+
-                }
-            }
-
-            /// What it means, for the reference.
-            pub const fn meaning(self) -> &'static str {
-                match self {
-                    $( Self::$variant => concat!($($meaning, "\n",)+), )+
-                }
-            }
-
-            /// The word's value, if it is one of the list.
-            pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|word| word.as_str() == text)
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str(self.as_str())
-            }
-        }
-    };
 }
 
 words!(

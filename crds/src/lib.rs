@@ -9,15 +9,18 @@
 mod amounts;
 mod conditions;
 mod crd;
+mod event_reasons;
 mod names;
 pub mod pods;
 pub mod reference;
 mod remedies;
 pub mod v1alpha1;
+mod words;
 
 pub use amounts::{CpuQuantity, MemoryQuantity, Period};
 pub use conditions::{Condition, ConditionStatus, ConditionType, Reason, cut, find, is_true, set};
 pub use crd::{all, yaml};
+pub use event_reasons::EventReason;
 pub use names::{
     AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,
     CoordinationServer, DatabaseName, EdgeName, ImageRepository, InvalidText, KeeperPath,

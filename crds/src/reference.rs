@@ -1,5 +1,5 @@
 //! Everything generated from the types: definitions for the API server and the chart, and the
-//! reference pages, one for each kind and one for conditions and reasons.
+//! reference pages, one for each kind, one for conditions and reasons, one for events.
 //!
 //! Pure: gives paths (from the repository's root) and contents; `crdgen` writes them and a test
 //! compares them with what is committed.
@@ -9,7 +9,7 @@ use std::fmt::Write;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use crate::{ConditionType, Reason, all, remedy, yaml};
+use crate::{ConditionType, EventReason, Reason, all, remedy, yaml};
 
 /// Why a file could not be generated. Both are faults of this crate's types.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,7 @@ pub fn files() -> Result<Vec<(String, String)>, GenerateError> {
         ));
     }
     files.push(("docs/reference/conditions.md".to_owned(), conditions_page()));
+    files.push(("docs/reference/events.md".to_owned(), events_page()));
     files.push(("docs/reference/README.md".to_owned(), index_page(&definitions)));
     Ok(files)
 }
@@ -55,7 +56,7 @@ fn index_page(definitions: &[CustomResourceDefinition]) -> String {
             short.map_or("", String::as_str)
         );
     }
-    page.push_str("- [Conditions and reasons](conditions.md)\n\n");
+    page.push_str("- [Conditions and reasons](conditions.md)\n- [Events](events.md)\n\n");
     page.push_str("`kubectl get millrace` lists them all.\n");
     page
 }
@@ -85,6 +86,23 @@ fn conditions_page() -> String {
                 remedy.section.replacen("docs/", "../", 1)
             );
         }
+    }
+    page
+}
+
+fn events_page() -> String {
+    let mut page = format!(
+        "{GENERATED}# Events\n\nOne event for each change or decision, never one for each round of \
+         the operator. The same text about the same object within six minutes becomes a series. \
+         `kubectl events --for telemetrypipeline/NAME` shows those of an object.\n\n\
+         - A condition that changes has an event with its reason: [conditions and \
+         reasons](conditions.md). Rollouts' events are among them.\n\
+         - A changed number of gateways has an event `Sized` and the sizing's reason, such as \
+         `SizedLagAboveBound`: [sizing](../autoscaling.md).\n\
+         - All others are here.\n\n| Reason | Reports |\n| --- | --- |\n"
+    );
+    for reason in EventReason::ALL {
+        let _ = writeln!(page, "| `{reason}` | {} |", one_line(reason.meaning()));
     }
     page
 }

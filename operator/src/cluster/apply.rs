@@ -16,7 +16,7 @@ use kube::api::{
 };
 use kube::core::PartialObjectMeta;
 use kube::{Client, Resource, ResourceExt};
-use millrace_crds::Reason;
+use millrace_crds::{EventReason, Reason};
 use millrace_rollout::Observation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -512,7 +512,8 @@ impl<'a> Children<'a> {
         let written =
             std::mem::take(&mut *self.written.lock().unwrap_or_else(PoisonError::into_inner));
         if !written.is_empty() {
-            self.publish(Notice::normal("ChildrenApplied", "Apply", written.join(", "))).await;
+            self.publish(Notice::normal(EventReason::ChildrenApplied, "Apply", written.join(", ")))
+                .await;
         }
     }
 
@@ -613,7 +614,7 @@ impl<'a> Children<'a> {
                     "{kind} {name} was changed by someone else in {fields} and was put back; \
                      change the millrace.dev resource instead"
                 );
-                self.publish(Notice::warning("DriftRepaired", "Apply", note)).await;
+                self.publish(Notice::warning(EventReason::DriftRepaired, "Apply", note)).await;
             }
         }
     }

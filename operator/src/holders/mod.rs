@@ -14,6 +14,7 @@ mod tables;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, Resource};
+use millrace_crds::EventReason;
 
 pub use self::gone::gone;
 pub(crate) use self::gone::keeps;
@@ -49,7 +50,7 @@ async fn tell_unrecorded<K: Resource<DynamicType = ()>>(context: &Context, objec
     let note = format!(
         "who holds this is not on record, so nobody in another cluster is kept from it: {why}"
     );
-    let notice = Notice::warning("HolderNotRecorded", "Observe", note);
+    let notice = Notice::warning(EventReason::HolderNotRecorded, "Observe", note);
     context.events.publish(&object.object_ref(&()), notice).await;
 }
 

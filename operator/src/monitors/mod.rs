@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
-use millrace_crds::Reason;
 use millrace_crds::v1alpha1::EdgePool;
+use millrace_crds::{EventReason, Reason};
 use millrace_monitors::{Effect, Fault, Input, MonitorKind, Scraped, SecretUse, scrape};
 
 use crate::context::Context;
@@ -137,8 +137,8 @@ async fn tell(
     for fault in news {
         let Fault { monitor, field, why, effect } = fault;
         let reason = match effect {
-            Effect::LeftOut => "MonitorBroken",
-            Effect::Ignored => "FieldIgnored",
+            Effect::LeftOut => EventReason::MonitorBroken,
+            Effect::Ignored => EventReason::FieldIgnored,
         };
         let note = format!("{field}: {why} (EdgePool {namespace}/{name})");
         let notice = Notice::warning(reason, "Discover", note);

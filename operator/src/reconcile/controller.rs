@@ -14,8 +14,8 @@ use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::{self, Action, Controller};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
-use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{EdgePool, GatewayPool};
+use millrace_crds::{EventReason, Reason};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -224,7 +224,7 @@ async fn unparsable<R: Reconciler>(
     let kind = R::Object::kind(&());
     context.metrics.unparsable(&kind);
     let note = format!("this {kind} does not parse and is left alone: {}", invalid.error);
-    let notice = Notice::warning("Unparsable", "Reconcile", note);
+    let notice = Notice::warning(EventReason::Unparsable, "Reconcile", note);
     context.events.publish(&guarded.object_ref(&()), notice).await;
     let meta = guarded.meta();
     if meta.deletion_timestamp.is_none() || !finalizer::is_held(meta) {

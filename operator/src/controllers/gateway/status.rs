@@ -7,7 +7,7 @@ use kube::{Resource, ResourceExt};
 use millrace_crds::v1alpha1::{
     GatewayPool, GatewayPoolStatus, LagStatus, ResizeStatus, ResizeWay, SizingStatus,
 };
-use millrace_crds::{ConditionType, Reason};
+use millrace_crds::{ConditionType, EventReason, Reason};
 use millrace_reports::Decided;
 use millrace_rollout::{Observation, Verdict};
 
@@ -211,17 +211,22 @@ fn resources_changed(before: Option<&SizingStatus>, now: Option<&SizingStatus>) 
     let (Some(before), Some(now)) = (before, now) else { return Vec::new() };
     let rolls = now.resize.as_ref().is_some_and(|it| it.way == ResizeWay::Rolling);
     let way = if rolls { "by replacing pods one after another" } else { "in place" };
-    let changed = |reason: &str, what: &str, was: &Option<String>, is: &Option<String>| {
+    let changed = |reason: EventReason, what: &str, was: &Option<String>, is: &Option<String>| {
         let (was, is) = (was.as_ref()?, is.as_ref()?);
         let note = format!("{what} of each pod {was} -> {is}, {way}; {}", now.message);
         (was != is).then(|| Notice::normal(reason, "Resize", note))
     };
-    let memory = changed("MemoryResized", "memory limit", &before.memory_limit, &now.memory_limit);
+    let memory = changed(
+        EventReason::MemoryResized,
+        "memory limit",
+        &before.memory_limit,
+        &now.memory_limit,
+    );
     let cpu = match now.cpu_limit {
         Some(_) => ("limit of processor time", &before.cpu_limit, &now.cpu_limit),
         None => ("processor time requested", &before.cpu_request, &now.cpu_request),
     };
-    let cpu = changed("CpuResized", cpu.0, cpu.1, cpu.2);
+    let cpu = changed(EventReason::CpuResized, cpu.0, cpu.1, cpu.2);
     let way = resize_changed(before.resize.as_ref(), now.resize.as_ref());
     memory.into_iter().chain(cpu).chain(way).collect()
 }
@@ -234,8 +239,8 @@ fn resize_changed(before: Option<&ResizeStatus>, now: Option<&ResizeStatus>) -> 
     }
     let note = now.message.clone();
     Some(match now.reason.as_str() {
-        NO_NODE => Notice::warning("ResizeTakenBack", "Resize", note),
-        _ => Notice::normal("ResizeRolling", "Resize", note),
+        NO_NODE => Notice::warning(EventReason::ResizeTakenBack, "Resize", note),
+        _ => Notice::normal(EventReason::ResizeRolling, "Resize", note),
     })
 }
 
@@ -248,7 +253,7 @@ fn resized(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Option<
             Some(other) => format!("{other} sets the size; this pool only recommends one"),
             None => "no other autoscaler sets the size any longer; this pool does".to_owned(),
         };
-        return Some(Notice::normal("SizedElsewhere".to_owned(), "Scale", message));
+        return Some(Notice::normal(EventReason::SizedElsewhere, "Scale", message));
     }
     if now.sized_by.is_some() {
         return None;

@@ -2,8 +2,8 @@
 
 use futures::future::join_all;
 use kube::Resource;
-use millrace_crds::Reason;
 use millrace_crds::v1alpha1::TelemetrySchema;
+use millrace_crds::{EventReason, Reason};
 use millrace_ddl as ddl;
 use millrace_reports::PlannedStep;
 
@@ -177,7 +177,9 @@ fn notice(
         .map_or(String::new(), |origin| format!("tables made by {origin} were taken over; "));
     let done = format!("{taken_over}migration {}: {}", numbers.join(", "), done.join("; "));
     match damaged {
-        None => Notice::normal("TablesChanged", "Apply", format!("on {endpoint}: {done}")),
+        None => {
+            Notice::normal(EventReason::TablesChanged, "Apply", format!("on {endpoint}: {done}"))
+        }
         Some(drift) => {
             let note = format!("on {endpoint}: {drift}; put right by: {done}");
             Notice::warning(reason_of(drift).as_str(), "Apply", note)
@@ -204,7 +206,7 @@ pub(super) async fn delete(context: &Context, schema: &TelemetrySchema) -> Resul
     let drops = servers.iter().map(|server| context.tables.drop_all(server, &declared));
     join_all(drops).await.into_iter().collect::<Result<(), _>>().map_err(failed)?;
     let note = format!("tables of {} and their rows deleted", declared.database.as_str());
-    let notice = Notice::normal("TablesDeleted", "Delete", note);
+    let notice = Notice::normal(EventReason::TablesDeleted, "Delete", note);
     context.events.publish(&schema.object_ref(&()), notice).await;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Makes the changes of a plan, and observes again.
 
 use kube::Resource;
-use millrace_crds::Reason;
 use millrace_crds::v1alpha1::TelemetryTopic;
+use millrace_crds::{EventReason, Reason};
 
 use super::observe::{self, Observed};
 use super::plan::Plan;
@@ -54,7 +54,7 @@ fn notice(wanted: &Wanted, seen: &TopicSeen, change: &TopicChange) -> Notice {
     match (change, seen) {
         (TopicChange::Create { partitions, .. }, _) => {
             let note = format!("topic {name} created with {partitions} partitions");
-            Notice::normal("TopicCreated", "Apply", note)
+            Notice::normal(EventReason::TopicCreated, "Apply", note)
         }
         (TopicChange::Grow { partitions }, TopicSeen::Found { partitions: had, .. }) => {
             // From now on, records of one key may be in two partitions: worth a warning.
@@ -63,12 +63,12 @@ fn notice(wanted: &Wanted, seen: &TopicSeen, change: &TopicChange) -> Notice {
         }
         (TopicChange::Grow { partitions }, TopicSeen::Missing) => {
             let note = format!("topic {name} was grown to {partitions} partitions");
-            Notice::normal("TopicGrown", "Apply", note)
+            Notice::normal(EventReason::TopicGrown, "Apply", note)
         }
         (TopicChange::Set { .. }, _) => {
             let names: Vec<&str> = wanted.settings.keys().map(String::as_str).collect();
             let note = format!("settings of topic {name} brought about: {}", names.join(", "));
-            Notice::normal("TopicSettingsChanged", "Apply", note)
+            Notice::normal(EventReason::TopicSettingsChanged, "Apply", note)
         }
     }
 }
@@ -90,7 +90,7 @@ pub(super) async fn delete(context: &Context, topic: &TelemetryTopic) -> Result<
     let deleted = context.brokers.delete(settings, wanted.name.to_string());
     deleted.await.map_err(|failure| failure.at(Step::Apply))?;
     let note = format!("topic {} and its records deleted", wanted.name);
-    let notice = Notice::normal("TopicDeleted", "Delete", note);
+    let notice = Notice::normal(EventReason::TopicDeleted, "Delete", note);
     context.events.publish(&topic.object_ref(&()), notice).await;
     Ok(())
 }

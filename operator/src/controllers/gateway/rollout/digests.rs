@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
+use millrace_crds::EventReason;
 use millrace_crds::v1alpha1::RolloutStatus;
 use millrace_rollout::Unit;
 
@@ -49,7 +50,7 @@ pub(super) fn moved(before: Option<&RolloutStatus>, now: &RolloutStatus) -> Opti
         is.image,
         was.image_digests.join(", ")
     );
-    Some(Notice::warning("ImageTagMoved", "Rollout", note))
+    Some(Notice::warning(EventReason::ImageTagMoved, "Rollout", note))
 }
 
 #[cfg(test)]
