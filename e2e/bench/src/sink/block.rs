@@ -1,23 +1,36 @@
-//! Reads how many rows a block holds from its first bytes, framed or plain.
+//! Reads how many rows blocks hold from their first bytes, framed or plain.
 //!
 //! Pure. No decompression: in a raw LZ4 block the bytes before the first repetition stand as they
 //! are, and a block's head (two numbers, then a column's name) repeats nothing.
 
-/// Checksum (16), method (1), sizes (4 + 4).
-const FRAME_HEAD_BYTES: usize = 25;
+use super::frames::FRAME_HEAD_BYTES;
+
 const METHOD_AT: usize = 16;
 const METHOD_LZ4: u8 = 0x82;
 const METHOD_NONE: u8 = 0x02;
 
-/// Rows of the first block of a body, whose `head` is given; `None` when that is no block.
-pub(super) fn rows(head: &[u8], is_framed: bool) -> Option<u64> {
-    if !is_framed {
-        return native_rows(head);
-    }
+/// Rows of a plain body's block; `None` when its `head` begins none.
+pub(super) fn rows_of_plain(head: &[u8]) -> Option<u64> {
+    Some(Head::read(head)?.rows)
+}
+
+/// Rows of all blocks of a body, whose frames begin with `heads`; `None` when the first begins none.
+/// A frame inside of a block begins with data: what has the first block's columns and first name is
+/// a block.
+pub(super) fn rows_of_frames(heads: &[Vec<u8>]) -> Option<u64> {
+    let mut blocks = heads.iter().map(|head| content(head).and_then(Head::read));
+    let first = blocks.next()??;
+    let like = |it: &Head<'_>| it.columns == first.columns && it.name == first.name;
+    let more = blocks.flatten().filter(|it| !first.name.is_empty() && like(it));
+    Some(first.rows + more.map(|it| it.rows).sum::<u64>())
+}
+
+/// The first bytes of a frame's content.
+fn content(head: &[u8]) -> Option<&[u8]> {
     let content = head.get(FRAME_HEAD_BYTES..)?;
     match *head.get(METHOD_AT)? {
-        METHOD_NONE => native_rows(content),
-        METHOD_LZ4 => native_rows(first_literals(content)?),
+        METHOD_NONE => Some(content),
+        METHOD_LZ4 => first_literals(content),
         _ => None,
     }
 }
@@ -40,11 +53,21 @@ fn first_literals(block: &[u8]) -> Option<&[u8]> {
     Some(&rest[..length.min(rest.len())])
 }
 
-/// Columns, then rows, each in LEB128.
-fn native_rows(mut block: &[u8]) -> Option<u64> {
-    let columns = varint(&mut block)?;
-    let rows = varint(&mut block)?;
-    (columns > 0).then_some(rows)
+/// A block's beginning: columns, then rows, each in LEB128, and the first column's name.
+struct Head<'a> {
+    columns: u64,
+    rows: u64,
+    /// Empty where it isn't whole.
+    name: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    fn read(mut block: &'a [u8]) -> Option<Self> {
+        let (columns, rows) = (varint(&mut block)?, varint(&mut block)?);
+        let length = varint(&mut block).and_then(|length| usize::try_from(length).ok());
+        let name = length.and_then(|length| block.get(..length)).unwrap_or_default();
+        (columns > 0).then_some(Self { columns, rows, name })
+    }
 }
 
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
@@ -66,27 +89,46 @@ mod tests {
     use millrace_loadgen::{Plan, request};
     use millrace_wire::Signal;
 
-    use super::rows;
+    use super::{rows_of_frames, rows_of_plain};
+    use crate::sink::frames::Frames;
 
-    /// Scenario: blocks that the collector's own encoder made of 1,000 spans. Guarantee: the rows
-    /// are read right, compressed or not.
+    fn frames(body: &[u8], piece_bytes: usize) -> Vec<Vec<u8>> {
+        let mut frames = Frames::default();
+        body.chunks(piece_bytes).for_each(|piece| frames.feed(piece));
+        frames.heads().to_vec()
+    }
+
+    /// Scenario: blocks that the collector's own encoder made of 1,000 spans, three in one insert
+    /// too, in pieces of every kind. Guarantee: the rows are read right, compressed or not.
     #[test]
     fn rows_of_real_blocks_are_read() {
-        for (compression, is_framed) in [(Compression::Lz4, true), (Compression::None, false)] {
-            let mut set = BlockSet::new(Signal::Traces, &Options::default());
-            set.append(&request(&Plan::lean(7, 1_000, 0), 0)).unwrap();
-            let inserts = set.take(compression);
+        let mut set = BlockSet::new(Signal::Traces, &Options::default());
+        let message = request(&Plan::lean(7, 1_000, 0), 0);
+        set.append(&message).unwrap();
+        let inserts = set.take(Compression::None);
+        assert_eq!(rows_of_plain(&inserts[0].body[..64]), Some(1_000));
+        for blocks in 1..=3 {
+            for _ in 0..blocks {
+                set.append(&message).unwrap();
+                set.seal(Compression::Lz4);
+            }
+            let inserts = set.take(Compression::Lz4);
             assert_eq!(inserts.len(), 1);
-            assert_eq!(rows(&inserts[0].body[..64], is_framed), Some(1_000));
+            for piece_bytes in [1, 24, 25, 26, 1_000, 1 << 20] {
+                let heads = frames(&inserts[0].body, piece_bytes);
+                assert!(heads.len() >= blocks, "{} frames", heads.len());
+                assert_eq!(rows_of_frames(&heads), Some(1_000 * blocks as u64));
+            }
         }
     }
 
     /// Scenario: too short, an unknown method, no columns. Guarantee: not taken for a block.
     #[test]
     fn other_bytes_are_no_block() {
-        assert_eq!(rows(b"", false), None);
-        assert_eq!(rows(&[0, 0], false), None);
-        assert_eq!(rows(&[0x90; 64], true), None);
-        assert_eq!(rows(&[0x82; 20], true), None);
+        assert_eq!(rows_of_plain(b""), None);
+        assert_eq!(rows_of_plain(&[0, 0]), None);
+        assert_eq!(rows_of_frames(&[]), None);
+        assert_eq!(rows_of_frames(&frames(&[0x90; 64], 64)), None);
+        assert_eq!(rows_of_frames(&frames(&[0x82; 20], 20)), None);
     }
 }

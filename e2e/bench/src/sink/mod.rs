@@ -4,10 +4,12 @@
 //! read from the head of each block; nothing is decompressed, checked or kept. It answers just
 //! enough questions for clickhouse-go, the client of the OpenTelemetry Collector's exporter.
 //!
-//! Limits: one block in a body (what both exporters send); [`CONNECTIONS_MAX`] connections.
+//! Limits: blocks after a body's first are found where a frame begins with one, so a plain body has
+//! one block; [`CONNECTIONS_MAX`] connections.
 
 mod answers;
 mod block;
+mod frames;
 mod request;
 
 use std::io::{BufReader, Write};
@@ -151,9 +153,7 @@ fn answer(request: &Request, shared: &Shared) -> Vec<u8> {
     match request.kind() {
         Kind::Ping => answers::pong(),
         Kind::Insert => {
-            let Some(rows) = block::rows(&request.head, request.is_framed()) else {
-                return unknown();
-            };
+            let Some(rows) = request.rows() else { return unknown() };
             shared.bytes.fetch_add(request.body_bytes, Ordering::AcqRel);
             shared.rows.fetch_add(rows, Ordering::AcqRel);
             let now = Some(Instant::now());

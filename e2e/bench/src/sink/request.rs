@@ -1,8 +1,11 @@
-//! One HTTP/1.1 request as the sink needs it: its target, the first bytes of its body, and how many
-//! there were. Bodies are counted and dropped.
+//! One HTTP/1.1 request as the sink needs it: its target, the first bytes of its body and of each
+//! frame in it, and how many there were. Bodies are counted and dropped.
 
 use std::io::{BufRead, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
+
+use super::block;
+use super::frames::Frames;
 
 /// A request's line and headers: an insert's URL names its columns, some 2 KiB encoded.
 const HEADERS_MAX_BYTES: usize = 64 << 10;
@@ -26,6 +29,7 @@ pub(super) struct Request {
     target: String,
     /// The first bytes of the body.
     pub(super) head: Vec<u8>,
+    frames: Frames,
     /// All bytes of the body.
     pub(super) body_bytes: u64,
 }
@@ -86,6 +90,7 @@ impl Request {
 
     fn take(&mut self, input: &mut impl BufRead, mut bytes: u64) -> Result<()> {
         self.body_bytes += bytes;
+        let is_framed = self.is_framed();
         while bytes > 0 {
             let buffer = input.fill_buf()?;
             if buffer.is_empty() {
@@ -94,6 +99,9 @@ impl Request {
             let part = buffer.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
             let kept = part.min(HEAD_MAX_BYTES - self.head.len());
             self.head.extend_from_slice(&buffer[..kept]);
+            if is_framed {
+                self.frames.feed(&buffer[..part]);
+            }
             input.consume(part);
             bytes -= part as u64;
         }
@@ -105,8 +113,17 @@ impl Request {
         query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
     }
 
+    /// Rows of an insert's blocks; `None` when its body is none.
+    pub(super) fn rows(&self) -> Option<u64> {
+        if self.is_framed() {
+            block::rows_of_frames(self.frames.heads())
+        } else {
+            block::rows_of_plain(&self.head)
+        }
+    }
+
     /// Whether the body is in ClickHouse's own compressed frames.
-    pub(super) fn is_framed(&self) -> bool {
+    fn is_framed(&self) -> bool {
         self.parameter("decompress") == Some("1")
     }
 
