@@ -113,6 +113,15 @@ async fn rounds(
     }
 }
 
+fn entry(target: &Target) -> Entry {
+    Entry {
+        job: "shop".into(),
+        address: target.name(),
+        labels: BTreeMap::new(),
+        weight: Weight::UNKNOWN,
+    }
+}
+
 /// How much earlier than due a scrape may come, for a clock that is being corrected.
 const EARLY_MILLIS: u64 = 5;
 
@@ -137,12 +146,6 @@ async fn a_killed_pods_targets_are_scraped_by_others_within_thirty_seconds() {
     for _ in 0..TARGETS {
         targets.push(Target::new(Answer::Slow(body.clone(), Duration::from_millis(20))).await);
     }
-    let entry = |target: &Target| Entry {
-        job: "shop".into(),
-        address: target.name(),
-        labels: BTreeMap::new(),
-        weight: Weight::UNKNOWN,
-    };
     let seconds = INTERVAL.as_secs();
     let settings = json!({"intervalSeconds": seconds, "timeoutSeconds": seconds});
     let mut operator = Operator {
