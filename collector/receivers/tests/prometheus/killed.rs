@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::chaos::latest;
 use crate::rig::{Answer, PATIENCE, Target};
-use crate::share::Pod;
+use crate::share::{Pod, entry};
 
 /// How much faster time goes here than for an operator.
 const SPEED: u32 = 4;
@@ -110,15 +110,6 @@ async fn rounds(
         assert!(Instant::now() < deadline, "some targets are not asked");
         next.tick().await;
         operator.round(pods);
-    }
-}
-
-fn entry(target: &Target) -> Entry {
-    Entry {
-        job: "shop".into(),
-        address: target.name(),
-        labels: BTreeMap::new(),
-        weight: Weight::UNKNOWN,
     }
 }
 

@@ -97,7 +97,7 @@ async fn target() -> Target {
     Target::new(Answer::text("m 1\n")).await
 }
 
-fn entry(target: &Target) -> Entry {
+pub(crate) fn entry(target: &Target) -> Entry {
     Entry {
         job: "shop".into(),
         address: target.name(),
