@@ -24,7 +24,10 @@ const DIRECT_BYTES: usize = 64 * 1024;
 /// What of a long column is compressed to see whether compressing it pays: one window of LZ4.
 const PROBE_BYTES: usize = 64 * 1024;
 
-/// Writes one body. The gathering buffer is reused from body to body.
+/// A piece keeps at most this part of its length as room that it doesn't need.
+const SPARE_PART: usize = 8;
+
+/// Writes one piece of a body at a time. The gathering buffer is reused from piece to piece.
 #[derive(Debug, Default)]
 pub(crate) struct BodyWriter {
     compression: Compression,
@@ -32,8 +35,13 @@ pub(crate) struct BodyWriter {
     scratch: Vec<u8>,
     out: Vec<u8>,
     plain_bytes: u64,
-    start_bytes: usize,
-    last_bytes: usize,
+}
+
+/// What was written: whole blocks, and how many bytes they had before compression.
+#[derive(Debug, Default)]
+pub(crate) struct Piece {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) plain_bytes: u64,
 }
 
 impl BodyWriter {
@@ -42,21 +50,22 @@ impl BodyWriter {
         self.compression = compression;
     }
 
-    /// Continues a body, or begins one, if it is empty.
-    pub(crate) fn resume(&mut self, mut body: Vec<u8>) {
+    /// Begins a piece of about `expected_bytes`.
+    pub(crate) fn begin(&mut self, expected_bytes: usize) {
         self.pending.clear();
-        // As much as was written last, and a little over: blocks of one table are of like size.
-        body.reserve(self.last_bytes + self.last_bytes / 8);
-        self.start_bytes = body.len();
-        self.out = body;
+        self.out = Vec::with_capacity(expected_bytes);
         self.plain_bytes = 0;
     }
 
-    /// Ends what was begun: the body's bytes, and how many were written before compression.
-    pub(crate) fn finish(&mut self) -> (Vec<u8>, u64) {
+    /// Ends what was begun.
+    pub(crate) fn finish(&mut self) -> Piece {
         self.flush();
-        self.last_bytes = self.out.len() - self.start_bytes;
-        (std::mem::take(&mut self.out), self.plain_bytes)
+        let mut bytes = std::mem::take(&mut self.out);
+        // A piece waits until its insert is answered, with many others.
+        if bytes.capacity() - bytes.len() > bytes.len() / SPARE_PART {
+            bytes.shrink_to_fit();
+        }
+        Piece { bytes, plain_bytes: self.plain_bytes }
     }
 
     /// Bytes of memory held between bodies.
@@ -172,12 +181,12 @@ mod tests {
         {
             let mut writer = BodyWriter::default();
             writer.compress(Compression::None);
-            writer.resume(Vec::new());
+            writer.begin(0);
             writer.put(b"start");
             writer.repeat(piece, count);
-            let (body, plain_bytes) = writer.finish();
-            assert_eq!(body, [b"start", piece.repeat(count).as_slice()].concat());
-            assert_eq!(plain_bytes, body.len() as u64);
+            let Piece { bytes, plain_bytes } = writer.finish();
+            assert_eq!(bytes, [b"start", piece.repeat(count).as_slice()].concat());
+            assert_eq!(plain_bytes, bytes.len() as u64);
         }
     }
 }

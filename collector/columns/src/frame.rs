@@ -21,8 +21,10 @@ const METHOD_LZ4: u8 = 0x82;
 /// Method byte of a frame that isn't compressed.
 const METHOD_NONE: u8 = 0x02;
 
-/// LZ4's acceleration: 1 is the plain algorithm.
-const ACCELERATION: i32 = 1;
+/// LZ4's acceleration; 1 is the plain algorithm. 2 takes 26 % less time for lean spans, 17 % for
+/// log records and 5 to 9 % for longer spans, where bodies have 0.04 to 1.2 % more bytes; points
+/// take as long, and their 9 bytes become 7 % more. 4 and 8 save no more (columns-bench, `take`).
+pub const ACCELERATION: i32 = 2;
 
 /// Appends one frame with `plain` in it to `out`. `plain` has at most [`FRAME_BYTES`]; `scratch`
 /// is kept by the caller between frames.

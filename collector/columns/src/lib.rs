@@ -16,7 +16,7 @@
 //! assert_eq!(appended.rows, 0);
 //! // Sorted by table and day; the set is empty afterwards.
 //! for insert in blocks.take(Compression::Lz4) {
-//!     // Send insert.body with an insert of FORMAT Native and decompress=1.
+//!     // Send the pieces of insert.body with an insert of FORMAT Native and decompress=1.
 //! #   let _ = insert;
 //! }
 //! # Ok::<(), millrace_columns::AppendError>(())
@@ -49,7 +49,7 @@ mod traces;
 pub use append::{AppendError, Appended, AppendedGroups, MAX_DAYS};
 pub use body::Compression;
 pub use day::Day;
-pub use frame::{FRAME_BYTES, checksum};
+pub use frame::{ACCELERATION, FRAME_BYTES, checksum};
 pub use options::{INSERT_BYTES, INSERT_ROWS, Options};
 pub use partitions::Insert;
 pub use set::BlockSet;

@@ -6,7 +6,7 @@ use millrace_wire::limits::WRITTEN_BYTES;
 
 use crate::append::{MAX_DAYS, Refusal};
 use crate::block::{Before, Block, BlockExt, Mark};
-use crate::body::{BodyWriter, Compression};
+use crate::body::{BodyWriter, Compression, Piece};
 use crate::day::Day;
 use crate::options::{INSERT_BYTES, INSERT_ROWS, MAX_CELLS, Options};
 
@@ -29,8 +29,9 @@ pub struct Insert {
     pub number: u16,
     /// Rows in it, at most [`INSERT_ROWS`].
     pub rows: u64,
-    /// Native blocks, one or more, in the compression asked for.
-    pub body: Vec<u8>,
+    /// Native blocks, one or more, in the compression asked for: pieces, to be sent one after the
+    /// other. Each is what was written out at one time, so none is moved while the next is made.
+    pub body: Vec<Vec<u8>>,
     /// Length of the body before compression.
     pub plain_bytes: u64,
 }
@@ -74,6 +75,7 @@ pub(crate) struct Partitions<B> {
     /// Names that lists made in the blocks it has filled.
     names_bytes: usize,
     saved: Saved,
+    ratio: Ratio,
 }
 
 /// What a part of a request found: days, days touched, names.
@@ -98,11 +100,11 @@ struct DayBlocks<B> {
     saved_request: u64,
 }
 
-/// An insert, or the beginning of one: whole Native blocks.
+/// An insert, or the beginning of one: whole Native blocks, in the pieces they were written in.
 #[derive(Default)]
 struct Body {
     rows: u64,
-    bytes: Vec<u8>,
+    pieces: Vec<Vec<u8>>,
     plain_bytes: u64,
     /// What its blocks held, and were written as, by the measures that batches end by.
     value_bytes: usize,
@@ -123,31 +125,60 @@ impl<B: Block> DayBlocks<B> {
     }
 
     /// Writes the blocks out, behind those written out before.
-    fn seal(&mut self, table: &Table, spare: &mut Vec<B>, writer: &mut BodyWriter) {
+    fn seal(
+        &mut self,
+        table: &Table,
+        spare: &mut Vec<B>,
+        ratio: &mut Ratio,
+        writer: &mut BodyWriter,
+    ) {
         let Some(last) = self.blocks.last() else { return };
         self.before = before_next(last).or_else(|| after(last)).unwrap_or_default();
-        let mut blocks = self.blocks.drain(..).peekable();
-        while let Some(first) = blocks.next() {
+        for block in self.blocks.drain(..) {
             // The first block of an insert has nothing before it.
-            let continues = first.levels().before.rows > 0;
+            let continues = block.levels().before.rows > 0;
             let mut body = self.bodies.pop_if(|_| continues).unwrap_or_default();
-            writer.resume(std::mem::take(&mut body.bytes));
-            let mut next = Some(first);
-            while let Some(block) = next {
-                body.rows += u64::from(block.levels().rows);
-                body.value_bytes += block.bytes();
-                body.written_bytes += block.levels().written_bytes;
-                if block.levels().rows > 0 {
-                    block.write(table, writer);
-                }
-                Partitions::retire(spare, block);
-                next = blocks.next_if(|block| block.levels().before.rows > 0);
+            if block.levels().rows > 0 {
+                writer.begin(ratio.expected_bytes(block.bytes()));
+                block.write(table, writer);
+                let piece = writer.finish();
+                ratio.learn(block.bytes(), piece.bytes.len());
+                body.add(&block, piece);
             }
-            let (bytes, plain_bytes) = writer.finish();
-            body.bytes = bytes;
-            body.plain_bytes += plain_bytes;
             self.bodies.push(body);
+            Partitions::retire(spare, block);
         }
+    }
+}
+
+impl Body {
+    fn add<B: Block>(&mut self, block: &B, piece: Piece) {
+        let Piece { bytes, plain_bytes } = piece;
+        self.rows += u64::from(block.levels().rows);
+        self.value_bytes += block.bytes();
+        self.written_bytes += block.levels().written_bytes;
+        self.plain_bytes += plain_bytes;
+        self.pieces.push(bytes);
+    }
+}
+
+/// What a table's values become when they are written out, by its last block: blocks of one table
+/// are alike.
+#[derive(Clone, Copy)]
+struct Ratio {
+    /// Bytes written out of 256 bytes of values, at most 256: what rows share may be written out to
+    /// any multiple of what it holds, and is no reason to ask for as much memory.
+    of_256: usize,
+}
+
+impl Ratio {
+    fn learn(&mut self, value_bytes: usize, piece_bytes: usize) {
+        self.of_256 = (piece_bytes.saturating_mul(256) / value_bytes.max(1)).clamp(1, 256);
+    }
+
+    /// What a block will be written as, and a little over.
+    fn expected_bytes(self, value_bytes: usize) -> usize {
+        value_bytes / 256 * self.of_256 / 16 * 17
     }
 }
 
@@ -165,6 +196,7 @@ impl<B: Block> Partitions<B> {
             touched: 0,
             names_bytes: 0,
             saved: Saved::default(),
+            ratio: Ratio { of_256: 256 },
         }
     }
 
@@ -309,9 +341,9 @@ impl<B: Block> AnyPartitions for Partitions<B> {
     }
 
     fn seal(&mut self, compression: Compression, writer: &mut BodyWriter) {
-        let Self { table, days, spare, .. } = self;
+        let Self { table, days, spare, ratio, .. } = self;
         writer.compress(compression);
-        days.iter_mut().for_each(|day| day.seal(table, spare, writer));
+        days.iter_mut().for_each(|day| day.seal(table, spare, ratio, writer));
     }
 
     fn rows(&self) -> u64 {
@@ -329,7 +361,7 @@ impl<B: Block> AnyPartitions for Partitions<B> {
     }
 
     fn sealed_bytes(&self) -> usize {
-        self.bodies().map(|body| body.bytes.capacity()).sum()
+        self.bodies().flat_map(|body| &body.pieces).map(Vec::capacity).sum()
     }
 
     fn written_bytes(&self) -> u64 {
@@ -356,8 +388,8 @@ impl<B: Block> AnyPartitions for Partitions<B> {
         for DayBlocks { day, bodies, .. } in self.days.drain(..) {
             let filled = bodies.into_iter().filter(|body| body.rows > 0);
             out.extend(filled.zip(0..).map(|(body, number)| {
-                let Body { rows, bytes, plain_bytes, .. } = body;
-                Insert { table, day, number, rows, body: bytes, plain_bytes }
+                let Body { rows, pieces, plain_bytes, .. } = body;
+                Insert { table, day, number, rows, body: pieces, plain_bytes }
             }));
         }
         self.last = 0;

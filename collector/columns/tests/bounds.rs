@@ -49,7 +49,7 @@ fn verify(set: &mut BlockSet, request: &ExportTraceServiceRequest, options: Opti
     let mut found = BTreeMap::new();
     let mut blocks = 0;
     for insert in set.take(Compression::Lz4) {
-        let read = native::blocks(&native::unframe(&insert.body));
+        let read = native::blocks(&native::unframe(&insert.body.concat()));
         blocks += read.len();
         let rows: Vec<Vec<Value>> = read.into_iter().flat_map(|block| block.rows).collect();
         found.insert((insert.table, insert.day.0), rows);
@@ -86,8 +86,8 @@ fn ten_thousand_keys_are_stored_in_bounded_memory() {
 
 /// Rows of each Native block of each insert.
 fn block_rows(set: &mut BlockSet) -> Vec<Vec<usize>> {
-    let rows = |body: &[u8]| {
-        let read = native::blocks(&native::unframe(body));
+    let rows = |body: &[Vec<u8>]| {
+        let read = native::blocks(&native::unframe(&body.concat()));
         read.iter().map(|block| block.rows.len()).collect()
     };
     set.take(Compression::Lz4).iter().map(|insert| rows(&insert.body)).collect()

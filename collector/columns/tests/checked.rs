@@ -77,7 +77,7 @@ fn refused(signal: Signal, requests: &[Vec<u8>]) -> Vec<String> {
 /// Takes all rows.
 fn rows(set: &mut BlockSet) -> Vec<Vec<native::Value>> {
     let inserts = set.take(Compression::None).into_iter();
-    let blocks = inserts.flat_map(|insert| native::blocks(&insert.body));
+    let blocks = inserts.flat_map(|insert| native::blocks(&insert.body.concat()));
     blocks.flat_map(|block| block.rows).collect()
 }
 

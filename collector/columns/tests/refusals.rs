@@ -40,7 +40,7 @@ fn refusal(bad: &[u8], attributes: Attributes) -> WireErrorKind {
     set.append(&good).unwrap();
     let rows = |set: &mut BlockSet| -> Vec<Vec<native::Value>> {
         let inserts = set.take(Compression::None).into_iter();
-        let blocks = inserts.flat_map(|insert| native::blocks(&insert.body));
+        let blocks = inserts.flat_map(|insert| native::blocks(&insert.body.concat()));
         blocks.flat_map(|block| block.rows).collect()
     };
     let mut twice = BlockSet::new(Signal::Traces, &options);

@@ -19,6 +19,7 @@ fn rows(inserts: &[Insert], attributes: Attributes) -> Rows {
     for insert in inserts {
         let Insert { table: kind, day: Day(day), number, rows: count, body, plain_bytes } = insert;
         assert_eq!(*number, 0, "one insert per table and day");
+        let body = body.concat();
         assert_eq!(*plain_bytes, body.len() as u64);
         let definition = table(*kind, attributes);
         let names: Vec<&str> = definition.insert_columns().map(|column| column.name).collect();
@@ -26,7 +27,7 @@ fn rows(inserts: &[Insert], attributes: Attributes) -> Rows {
             definition.insert_columns().map(|column| column.ty.to_string()).collect();
         let all = rows.entry((*kind, *day)).or_default();
         assert!(all.is_empty(), "one insert per table and day");
-        for block in native::blocks(body) {
+        for block in native::blocks(&body) {
             assert_eq!(block.names, names);
             assert_eq!(block.types, types);
             all.extend(block.rows);
@@ -186,7 +187,7 @@ proptest! {
         let (plain, framed) = (take(Compression::None), take(Compression::Lz4));
         prop_assert_eq!(plain.len(), framed.len());
         for (plain, framed) in plain.iter().zip(&framed) {
-            prop_assert_eq!(&plain.body, &native::unframe(&framed.body));
+            prop_assert_eq!(&plain.body.concat(), &native::unframe(&framed.body.concat()));
             prop_assert_eq!(plain.plain_bytes, framed.plain_bytes);
         }
         prop_assert_eq!(framed, take(Compression::Lz4));
@@ -212,7 +213,7 @@ proptest! {
             prop_assert_eq!(set.rows(), before + added);
         }
         for insert in set.take(Compression::None) {
-            native::blocks(&insert.body);
+            native::blocks(&insert.body.concat());
         }
     }
 }

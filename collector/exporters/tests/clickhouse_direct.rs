@@ -11,7 +11,6 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use millrace_config::{AcknowledgeInsert, Batch, ByteSize, ClickHouseExporter};
 use millrace_exporters::clickhouse::{DirectParts, DirectPublisher};
 use millrace_pipeline::budget::Budget;
@@ -89,14 +88,14 @@ impl Encoder for FakeEncoder {
             rows,
             records: rows,
             plain_bytes: body.len() as u64,
-            body: Bytes::from(body),
+            body: body.into(),
         }]
     }
 }
 
 impl FakeSink {
     fn answer(insert: &Insert, completion: Completion) {
-        let big = insert.block.body.windows(3).filter(|w| *w == BIG).count();
+        let big = insert.block.body.to_vec().windows(3).filter(|w| *w == BIG).count();
         if big > 2 {
             // As the real sink: given back if it has several requests, else tried for ever.
             assert!(insert.origin.range.span() > 1, "an insert of {big} requests is one request's");
@@ -104,7 +103,7 @@ impl FakeSink {
             completion.finish(Outcome::Rejected(Rejection { reason, detail: String::new() }));
             return;
         }
-        let bad = insert.block.body.windows(3).any(|w| w == BAD);
+        let bad = insert.block.body.to_vec().windows(3).any(|w| w == BAD);
         completion.finish(if bad {
             Outcome::Rejected(Rejection { reason: "bad_rows", detail: String::new() })
         } else {

@@ -5,6 +5,7 @@
 
 pub mod backoff;
 pub mod batch;
+pub mod body;
 pub mod budget;
 pub mod dead_letter;
 pub mod drain;

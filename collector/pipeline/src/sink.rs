@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 
-use bytes::Bytes;
 use millrace_ledger::OffsetRange;
 use millrace_wire::Signal;
 
+use crate::body::Body;
 use crate::budget::Reservation;
 
 /// Where messages are stored: ClickHouse, or a fake in tests.
@@ -145,7 +145,7 @@ pub struct Block {
     /// Records in it: as rows, unless a record makes no row of its own.
     pub records: u64,
     /// The body, compressed.
-    pub body: Bytes,
+    pub body: Body,
     /// Its length before compression.
     pub plain_bytes: u64,
 }

@@ -48,7 +48,7 @@ impl Bench {
             let header = insert_statement(&name, &table(insert.table, self.options.attributes));
             let query = header.sql().replace('`', "%60").replace(' ', "%20");
             let path = format!("/?decompress=1&async_insert=0&query={query}");
-            let answer = self.engine.request(&path, &[], &insert.body).unwrap();
+            let answer = self.engine.request(&path, &[], &insert.body.concat()).unwrap();
             assert_eq!(answer.status, 200, "{}", answer.text());
         }
     }

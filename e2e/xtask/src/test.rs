@@ -19,6 +19,9 @@ use crate::{alerts, chaos, check, first_try, install, keeper_faults, say, shell}
 /// The stack's test of its own life cycle: it needs root and the stack down.
 const LIFECYCLE: &str = "lifecycle";
 
+/// The benchmarks' own test runs them with the real binary.
+const BENCH: &str = "millrace-bench";
+
 /// The e2e files for a cluster.
 const CLUSTER: &str = "cluster";
 const CLUSTER_ALONE: &str = "cluster_alone";
@@ -222,16 +225,17 @@ fn suites() -> Result<Vec<Suite>> {
 /// (`xtask conformance`).
 fn integration(suites: &[Suite]) -> Vec<String> {
     let others = suites.iter().filter(|suite| {
-        suite.package == "millrace-e2e"
-            && !suite.name.starts_with("conformance_")
-            && !matches!(&*suite.name, CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY | GITOPS)
+        suite.package == BENCH
+            || suite.package == "millrace-e2e"
+                && !suite.name.starts_with("conformance_")
+                && !matches!(&*suite.name, CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY | GITOPS)
     });
     others.flat_map(Suite::arguments).collect()
 }
 
 impl Suite {
     fn is_of_product(&self) -> bool {
-        !matches!(&*self.package, "millrace-e2e" | "millrace-stack")
+        !matches!(&*self.package, "millrace-e2e" | "millrace-stack" | BENCH)
     }
 
     fn arguments(&self) -> [String; 2] {

@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use cpu_time::ThreadTime;
 use data::Case;
 use lz4::block::CompressionMode;
-use millrace_columns::{BlockSet, Compression, FRAME_BYTES, Options, checksum};
+use millrace_columns::{ACCELERATION, BlockSet, Compression, FRAME_BYTES, Options, checksum};
 use millrace_schema::Attributes;
 use millrace_wire::limits::Limits;
 use millrace_wire::otlp;
@@ -167,11 +167,17 @@ impl Run<'_> {
         };
         let mut set = BlockSet::new(self.case.signal, options);
         fill(&mut set);
-        let plain: Vec<u8> =
-            set.take(Compression::None).into_iter().flat_map(|insert| insert.body).collect();
+        let plain: Vec<u8> = set
+            .take(Compression::None)
+            .into_iter()
+            .flat_map(|insert| insert.body.concat())
+            .collect();
         fill(&mut set);
-        let framed: Vec<u8> =
-            set.take(Compression::Lz4).into_iter().flat_map(|insert| insert.body).collect();
+        let framed: Vec<u8> = set
+            .take(Compression::Lz4)
+            .into_iter()
+            .flat_map(|insert| insert.body.concat())
+            .collect();
         if let Some(file) = &self.arguments.write {
             std::fs::write(file, &plain).unwrap();
         }
@@ -195,7 +201,7 @@ impl Run<'_> {
         let mut out = vec![0; 2 * FRAME_BYTES];
         self.stage(variant, "lz4", || {
             for chunk in plain.chunks(FRAME_BYTES) {
-                let mode = Some(CompressionMode::FAST(1));
+                let mode = Some(CompressionMode::FAST(ACCELERATION));
                 black_box(lz4::block::compress_to_buffer(chunk, mode, false, &mut out).unwrap());
             }
         });

@@ -15,6 +15,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use millrace_ddl::render::Statement;
+use millrace_pipeline::body::Body;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::sink::Insert;
 
@@ -51,7 +52,7 @@ const KEY: HeaderName = HeaderName::from_static("x-clickhouse-key");
 
 /// HTTP with all endpoints.
 pub(super) struct HttpClient {
-    http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    http: Client<HttpsConnector<HttpConnector>, Full<Body>>,
     settings: SinkSettings,
     /// User name and password as headers, marked sensitive.
     login: RwLock<Option<(HeaderValue, HeaderValue)>>,
@@ -158,7 +159,7 @@ impl HttpClient {
         let base = self.settings.endpoints.get(endpoint);
         let base = base.ok_or_else(|| unanswered(&"no such endpoint"))?;
         let url = format!("{}/?{ASK_SETTINGS}", base.as_str());
-        let request = self.request(&url, statement.sql().to_owned().into());
+        let request = self.request(&url, statement.sql().to_owned().into_bytes().into());
         let request = request.map_err(|error| unanswered(&error))?;
         let exchange = self.exchange(request, MAX_ROWS_BYTES);
         match tokio::time::timeout(ASK_TIMEOUT, exchange).await {
@@ -183,7 +184,7 @@ impl HttpClient {
         }
     }
 
-    fn request(&self, url: &str, body: Bytes) -> Result<Request<Full<Bytes>>, http::Error> {
+    fn request(&self, url: &str, body: Body) -> Result<Request<Full<Body>>, http::Error> {
         let mut request = Request::post(url);
         let login = self.login.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((user, key)) = login {
@@ -194,7 +195,7 @@ impl HttpClient {
 
     async fn exchange(
         &self,
-        request: Request<Full<Bytes>>,
+        request: Request<Full<Body>>,
         limit_bytes: usize,
     ) -> Result<(http::response::Parts, Bytes), String> {
         // Questions are posted too, and have longer answers.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::sink::{
     Appended, Block, Completion, DeadLetter, DeadLetters, Encoder, Insert, Rejection, Returned,
@@ -91,7 +90,7 @@ impl Sink for SimSink {
         };
         self.note(&mut world, insert.origin.partition, insert.origin.range.next());
         let token = insert.token();
-        let rows = Row::read(&insert.block.body).unwrap_or_default();
+        let rows = Row::read(&insert.block.body.to_vec()).unwrap_or_default();
         let what = Cargo::Rows { token, rows, _insert: Some(Box::new(insert)) };
         world.flights.push(Flight { what, completion: Some(completion), ..flight });
         Ok(())
@@ -160,7 +159,7 @@ impl Encoder for SimEncoder {
                 rows: records,
                 records,
                 plain_bytes: body.len() as u64,
-                body: Bytes::from(body),
+                body: body.into(),
             }
         };
         blocks.map(block).collect()

@@ -106,7 +106,7 @@ mod tests {
         let message = request(&Plan::lean(7, 1_000, 0), 0);
         set.append(&message).unwrap();
         let inserts = set.take(Compression::None);
-        assert_eq!(rows_of_plain(&inserts[0].body[..64]), Some(1_000));
+        assert_eq!(rows_of_plain(&inserts[0].body[0][..64]), Some(1_000));
         for blocks in 1..=3 {
             for _ in 0..blocks {
                 set.append(&message).unwrap();
@@ -115,7 +115,7 @@ mod tests {
             let inserts = set.take(Compression::Lz4);
             assert_eq!(inserts.len(), 1);
             for piece_bytes in [1, 24, 25, 26, 1_000, 1 << 20] {
-                let heads = frames(&inserts[0].body, piece_bytes);
+                let heads = frames(&inserts[0].body.concat(), piece_bytes);
                 assert!(heads.len() >= blocks, "{} frames", heads.len());
                 assert_eq!(rows_of_frames(&heads), Some(1_000 * blocks as u64));
             }

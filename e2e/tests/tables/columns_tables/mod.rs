@@ -75,7 +75,7 @@ impl Tables {
             let query = percent(statement.sql());
             let settings = "decompress=1&async_insert=0&max_partitions_per_insert_block=1";
             let path = format!("/?query={query}&{settings}{parameters}");
-            let answer = self.engine.request(&path, &[], &insert.body).unwrap();
+            let answer = self.engine.request(&path, &[], &insert.body.concat()).unwrap();
             assert_eq!(answer.status, 200, "{}: {}", insert.table, answer.text());
         }
     }
