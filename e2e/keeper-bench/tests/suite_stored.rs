@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use millrace_stack::clickhouse::{Engine, EngineOptions};
+use millrace_stack::clickhouse::{Engine, EngineOptions, Fault, FaultKind};
 use rustix::fs::{Access, access};
 use serde_json::Value;
 
@@ -40,7 +40,8 @@ struct Lab {
 impl Lab {
     fn new() -> Self {
         let lab = Self {
-            engine: Engine::start(EngineOptions::default()).unwrap(),
+            engine: Engine::start(EngineOptions { test_faults: true, ..Default::default() })
+                .unwrap(),
             dir: tempfile::tempdir().unwrap(),
         };
         fs::write(lab.file("matrix.yaml"), MATRIX).unwrap();
@@ -176,4 +177,21 @@ fn samples_and_results_are_rows() {
     assert!(said.contains("storing 1 rounds that are on record"), "{said}");
     lab.has_just("later", &expected);
     assert_eq!(lab.ask(&body.replace("live", "later")), lab.read("results.jsonl").trim());
+}
+
+/// Scenario: the table refuses the first rows that come. Guarantee: what the collector gave up is
+/// noticed, served again, and there in the end.
+#[test]
+fn samples_that_were_given_up_are_served_again() {
+    if access("/sys/fs/cgroup", Access::WRITE_OK).is_err() {
+        return;
+    }
+    let lab = Lab::new();
+    // INCORRECT_DATA: a batch of one request isn't tried again. The first may have no sample.
+    let kind = FaultKind::Error { code: 117 };
+    let matching = "`otel_metrics_gauge` (`".to_owned();
+    lab.engine.inject(&Fault { kind, matching, times: 3 }).unwrap();
+    let said = lab.suite("refused", "1");
+    assert!(said.contains("are not stored and served again"), "{said}");
+    lab.has_just("refused", &expected(&lab.lines("samples.jsonl")));
 }

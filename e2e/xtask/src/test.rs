@@ -25,6 +25,8 @@ const CLUSTER_ALONE: &str = "cluster_alone";
 const CLUSTER_NIGHTLY: &str = "cluster_nightly";
 /// The same, with Argo CD in it (`xtask argocd`).
 const GITOPS: &str = "gitops";
+/// A test of `keeper-bench` that runs release binaries.
+const SUITE_STORED: &str = "suite_stored";
 
 /// The slowest files wait for mock brokers and scripted servers: `kafka_source` has 14 s of CPU time
 /// and took 150 s on two threads, 67 s on six.
@@ -218,20 +220,21 @@ fn suites() -> Result<Vec<Suite>> {
     Ok(suites)
 }
 
-/// The e2e files that need no cluster. What is compared with others' programs has a task of its own
+/// The e2e files that need no cluster, and what else runs release binaries. What is compared with others' programs has a task of its own
 /// (`xtask conformance`).
 fn integration(suites: &[Suite]) -> Vec<String> {
     let others = suites.iter().filter(|suite| {
-        suite.package == "millrace-e2e"
+        let is_e2e = suite.package == "millrace-e2e"
             && !suite.name.starts_with("conformance_")
-            && !matches!(&*suite.name, CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY | GITOPS)
+            && !matches!(&*suite.name, CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY | GITOPS);
+        is_e2e || suite.name == SUITE_STORED
     });
     others.flat_map(Suite::arguments).collect()
 }
 
 impl Suite {
     fn is_of_product(&self) -> bool {
-        !matches!(&*self.package, "millrace-e2e" | "millrace-stack")
+        !matches!(&*self.package, "millrace-e2e" | "millrace-stack") && self.name != SUITE_STORED
     }
 
     fn arguments(&self) -> [String; 2] {

@@ -1,6 +1,6 @@
-//! `keeper-bench suite`: a matrix of servers and loads, each cell several times. Servers are real
-//! ZooKeepers in control groups with limits; each load is this program again, as a process of its
-//! own. Every round is on record once it is over, and a suite that was stopped goes on behind it.
+//! `keeper-bench suite`: a matrix of servers and loads, each cell several times. Every round is on
+//! record once it is over, and a suite that was stopped goes on behind it. Where it is asked for,
+//! rounds are rows in ClickHouse too (`store`).
 //!
 //! It needs root for the limits, and Linux. It knows no ClickHouse Keeper: no package has its
 //! server, so it is measured by `keeper-bench run` at its address.

@@ -42,8 +42,8 @@ const PERCENTILES: &str = include_str!("../sql/percentiles.sql");
 const ROUNDS_AT_ONCE: usize = 8;
 /// How often a round's missing samples are served again.
 const TRIES: u32 = 5;
-/// A round that is stored later is scraped for as long as it took; the longest has an hour.
-const SCRAPE_PATIENCE: Duration = Duration::from_secs(3600);
+/// Beyond a second for each scrape: some fail on a busy machine, and come again.
+const SCRAPE_PATIENCE: Duration = Duration::from_secs(30);
 /// From a scrape to its rows: a batch's age, an insert, on a machine that is busy.
 const INSERT_PATIENCE: Duration = Duration::from_secs(10);
 const ASK_AGAIN: Duration = Duration::from_millis(200);
@@ -209,7 +209,8 @@ impl Store {
         let cell = result["cell"].as_str().unwrap_or_default();
         let repeat = result["repeat"].as_u64().unwrap_or_default();
         for _ in 0..TRIES {
-            self.target.wait_scraped(SCRAPE_PATIENCE);
+            // Those that weren't are missing in the table too.
+            let _ = self.target.wait_scraped(SCRAPE_PATIENCE);
             let missing = self.wait_stored(result, points)?;
             if missing.is_empty() {
                 let attributes = [

@@ -2,8 +2,10 @@
 //! scrapes the samples and takes results as log records, and writes both into ClickHouse without
 //! Kafka. Nothing of Millrace is linked.
 
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -24,12 +26,12 @@ const RECORD_TIMEOUT: Duration = Duration::from_secs(70);
 /// Rows are in their table so long after a scrape, and an insert's time.
 const BATCH_MILLIS: u32 = 200;
 
-/// The collector, running.
+/// The collector, running. It is stopped, and its log-in removed, when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    // Stopped when it is dropped.
     _collector: Service,
     otlp: SocketAddr,
+    secrets: Vec<PathBuf>,
 }
 
 /// The programs don't do what they are for.
@@ -47,7 +49,7 @@ pub(crate) enum PipelineError {
     Write { path: PathBuf, cause: io::Error },
     #[error(transparent)]
     Service(#[from] ServiceError),
-    #[error("the collector did not take a result: {0}")]
+    #[error("the collector did not take a result, which is on record; run the same again: {0}")]
     Record(String),
 }
 
@@ -65,45 +67,38 @@ impl Pipeline {
         };
         let (ddl, collector) = (program("clickhouse-ddl")?, program("millrace-collector")?);
         tables(&ddl, database)?;
+        let mut secrets = Vec::new();
+        if let Some(login) = database.login() {
+            secrets.push(file(dir, "user", &login.user)?);
+            secrets.push(file(dir, "password", &login.password)?);
+        }
         let address = || free_port(LOOPBACK).map(|port| SocketAddr::new(LOOPBACK, port));
         let (admin, grpc, otlp) = (address()?, address()?, address()?);
-        let file = |name: &str, text: &str| {
-            let path = dir.join(name);
-            match private(&path, text) {
-                Ok(()) => Ok(path),
-                Err(cause) => Err(PipelineError::Write { path, cause }),
-            }
-        };
         let mut exporter = json!({
             "endpoints": [database.url()],
             "database": database.name(),
             "attributes": "Map",
             "batch": {"maxAgeMillis": BATCH_MILLIS},
         });
-        if let Some(login) = database.login() {
-            exporter["credentials"] = json!({
-                "usernameFile": file("user", &login.user)?,
-                "passwordFile": file("password", &login.password)?,
-            });
+        if let [user, password] = &secrets[..] {
+            exporter["credentials"] = json!({"usernameFile": user, "passwordFile": password});
         }
+        let job = json!({
+            "name": super::SERVICE,
+            "targets": [target],
+            "intervalSeconds": 1,
+            "timeoutSeconds": 1,
+        });
         let settings = json!({
             "admin": {"address": admin},
             "receivers": {
                 "otlp": {"grpc": {"address": grpc}, "http": {"address": otlp}},
-                "prometheus": {
-                    "allowLocalAddresses": true,
-                    "jobs": [{
-                        "name": super::SERVICE,
-                        "targets": [target],
-                        "intervalSeconds": 1,
-                        "timeoutSeconds": 1,
-                    }],
-                },
+                "prometheus": {"allowLocalAddresses": true, "jobs": [job]},
             },
             "exporters": {"clickhouse": exporter},
         });
         // JSON is YAML.
-        let settings = file("collector.yaml", &format!("{settings:#}\n"))?;
+        let settings = file(dir, "collector.yaml", &format!("{settings:#}\n"))?;
         let mut command = Command::new(collector);
         command.arg("run").arg("--config").arg(settings);
         let log = dir.join("collector.log");
@@ -115,7 +110,7 @@ impl Pipeline {
                 _ => Err(io::Error::other(answer.text())),
             }
         })?;
-        Ok(Self { _collector: service, otlp })
+        Ok(Self { _collector: service, otlp, secrets })
     }
 
     /// Sends a log record; it is in its table when this returns.
@@ -152,6 +147,15 @@ impl Pipeline {
     }
 }
 
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        for path in &self.secrets {
+            // One that can't be removed is readable for its owner alone.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
 /// The table of gauges and that of log records, with those of other points; they are kept if they
 /// are there.
 fn tables(ddl: &Path, database: &Database) -> Result<(), PipelineError> {
@@ -173,11 +177,12 @@ fn tables(ddl: &Path, database: &Database) -> Result<(), PipelineError> {
 }
 
 /// Writes a file that only its owner may read: it may hold a password.
-fn private(path: &Path, text: &str) -> io::Result<()> {
-    use std::fs::OpenOptions;
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
+fn file(dir: &Path, name: &str, text: &str) -> Result<PathBuf, PipelineError> {
+    let path = dir.join(name);
     let mut options = OpenOptions::new();
     options.create(true).write(true).truncate(true).mode(0o600);
-    options.open(path)?.write_all(text.as_bytes())
+    match options.open(&path).and_then(|mut file| file.write_all(text.as_bytes())) {
+        Ok(()) => Ok(path),
+        Err(cause) => Err(PipelineError::Write { path, cause }),
+    }
 }
