@@ -13,10 +13,18 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(crate) struct Records {
     run: String,
-    results: Vec<Value>,
+    results: Vec<Round>,
     to_results: File,
     to_samples: File,
     samples: Vec<Value>,
+}
+
+/// A round's result. Its line is kept beside it: numbers of 17 digits are not read again to the last
+/// one.
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) line: String,
+    pub(crate) result: Value,
 }
 
 impl Records {
@@ -25,7 +33,9 @@ impl Records {
         fs::create_dir_all(dir)?;
         let run = run_name(&dir.join("run"), matrix)?;
         let (results_path, samples_path) = (dir.join("results.jsonl"), dir.join("samples.jsonl"));
-        let (results, samples) = (read(&results_path)?, read(&samples_path)?);
+        let round = |line: &str| Ok(Round { line: line.to_owned(), result: value(line)? });
+        let results = read(&results_path, round)?;
+        let samples = read(&samples_path, value)?;
         let append = |path: &Path| OpenOptions::new().create(true).append(true).open(path);
         let (to_results, to_samples) = (append(&results_path)?, append(&samples_path)?);
         Ok(Self { run, results, to_results, to_samples, samples })
@@ -42,11 +52,12 @@ impl Records {
 
     /// A cell's rounds.
     pub(crate) fn of(&self, cell: &str) -> impl Iterator<Item = &Value> {
-        self.results.iter().filter(move |result| result["cell"] == cell)
+        let results = self.results.iter().map(|round| &round.result);
+        results.filter(move |result| result["cell"] == cell)
     }
 
     /// Every round.
-    pub(crate) fn all(&self) -> &[Value] {
+    pub(crate) fn rounds(&self) -> &[Round] {
         &self.results
     }
 
@@ -71,10 +82,11 @@ impl Records {
     pub(crate) fn add(&mut self, result: &Value, samples: &[Value]) -> io::Result<()> {
         let lines: String = samples.iter().map(|sample| format!("{sample}\n")).collect();
         self.to_samples.write_all(lines.as_bytes())?;
-        self.to_results.write_all(format!("{result}\n").as_bytes())?;
+        let line = result.to_string();
+        self.to_results.write_all(format!("{line}\n").as_bytes())?;
         self.to_results.sync_data()?;
         self.samples.extend_from_slice(samples);
-        self.results.push(result.clone());
+        self.results.push(Round { line, result: result.clone() });
         Ok(())
     }
 }
@@ -94,7 +106,7 @@ fn run_name(path: &Path, matrix: &str) -> io::Result<String> {
 }
 
 /// Every whole line; the file is cut behind the last.
-fn read(path: &Path) -> io::Result<Vec<Value>> {
+fn read<T>(path: &Path, parse: impl Fn(&str) -> io::Result<T>) -> io::Result<Vec<T>> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -104,8 +116,11 @@ fn read(path: &Path) -> io::Result<Vec<Value>> {
     if whole < text.len() {
         OpenOptions::new().write(true).open(path)?.set_len(whole as u64)?;
     }
-    let parsed: Result<Vec<Value>, _> = text[..whole].lines().map(serde_json::from_str).collect();
-    parsed.map_err(io::Error::other)
+    text[..whole].lines().map(parse).collect()
+}
+
+fn value(line: &str) -> io::Result<Value> {
+    serde_json::from_str(line).map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -116,12 +131,17 @@ mod tests {
 
     /// Scenario: two rounds, the second's line cut by a kill, and measured again. Guarantee: the
     /// first is on record, the second isn't, and is whole once it was measured again, with the
-    /// samples of that time alone. The run keeps its name.
+    /// samples of that time alone, and with all digits. The run keeps its name.
     #[test]
     fn a_suite_goes_on_where_it_was_stopped() {
         let dir = tempfile::tempdir().unwrap();
         let open = || Records::open(dir.path(), "small").unwrap();
-        let round = |repeat: u32, begun: u32| json!({"cell": "a", "repeat": repeat, "begun_ms": begun, "ended_ms": begun + 9});
+        let round = |repeat: u32, begun: u32| {
+            json!({
+                "cell": "a", "repeat": repeat, "begun_ms": begun, "ended_ms": begun + 9,
+                "per_second": f64::from_bits(1.976_949_229_f64.to_bits() + 1),
+            })
+        };
         let sample =
             |repeat: u32, time: u32| json!({"cell": "a", "repeat": repeat, "time_ms": time});
         let mut records = open();
@@ -139,6 +159,7 @@ mod tests {
         assert!(run.starts_with("small-") && records.run() == run);
         assert_eq!(records.of("a").count(), 2);
         assert_eq!(records.samples().len(), 4);
+        assert!(records.rounds()[1].line.contains(":1.9769492290000001,"));
         assert_eq!(records.samples_of(&round(2, 30)), [&sample(2, 31), &sample(2, 39)]);
     }
 }

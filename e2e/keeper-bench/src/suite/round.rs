@@ -123,7 +123,7 @@ impl Stage {
                 "repeat": repeat,
                 "server": nth,
                 "time_ms": now_ms(),
-                "second": begun.elapsed().as_secs_f64(),
+                "second": begun.elapsed().as_millis() as f64 / 1e3,
                 "cpu_seconds": group.cpu_seconds(),
                 "memory_bytes": group.memory_bytes(),
                 // A server that is too busy to say has said nothing.

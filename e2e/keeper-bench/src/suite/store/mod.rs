@@ -25,7 +25,7 @@ use self::database::{Database, DatabaseError, Login};
 use self::exposition::Point;
 use self::pipeline::{Pipeline, PipelineError};
 use self::target::Target;
-use super::record::Records;
+use super::record::{Records, Round};
 use crate::say;
 
 /// `ServiceName` of all rows.
@@ -172,18 +172,21 @@ impl Store {
         let name = |row: &Value| (row["cell"].as_str().map(str::to_owned), row["repeat"].as_u64());
         let rows = self.database.rows(RESULTS, &[("run", &self.run)])?;
         let stored: BTreeSet<_> = rows.iter().map(name).collect();
-        let mut left = Vec::new();
-        for result in records.all().iter().filter(|result| !stored.contains(&name(result))) {
-            left.push((result, self.points(&records.samples_of(result))));
-        }
+        let is_left = |round: &&Round| !stored.contains(&name(&round.result));
+        let left: Vec<(&Round, Vec<Point>)> = records
+            .rounds()
+            .iter()
+            .filter(is_left)
+            .map(|round| (round, self.points(&records.samples_of(&round.result))))
+            .collect();
         for some in left.chunks(ROUNDS_AT_ONCE) {
             say::progress(&format!("storing {} rounds that are on record", some.len()));
-            for (result, points) in some {
+            for (Round { result, .. }, points) in some {
                 let stored = self.stored(result)?;
                 self.target.offer(missing(points, &stored).into_iter().cloned());
             }
-            for (result, points) in some {
-                self.settle(result, points)?;
+            for (Round { result, line }, points) in some {
+                self.settle(result, line, points)?;
             }
         }
         Ok(())
@@ -191,7 +194,8 @@ impl Store {
 
     /// Waits until a round's samples are in their table, and stores its result.
     pub(crate) fn keep(&self, result: &Value, samples: &[Value]) -> Result<(), StoreError> {
-        self.settle(result, &self.points(&samples.iter().collect::<Vec<_>>()))
+        let points = self.points(&samples.iter().collect::<Vec<_>>());
+        self.settle(result, &result.to_string(), &points)
     }
 
     /// What the tables say of this run.
@@ -205,7 +209,7 @@ impl Store {
         samples.iter().filter_map(|sample| Point::new(&self.run, sample)).collect()
     }
 
-    fn settle(&self, result: &Value, points: &[Point]) -> Result<(), StoreError> {
+    fn settle(&self, result: &Value, line: &str, points: &[Point]) -> Result<(), StoreError> {
         let cell = result["cell"].as_str().unwrap_or_default();
         let repeat = result["repeat"].as_u64().unwrap_or_default();
         for _ in 0..TRIES {
@@ -219,7 +223,7 @@ impl Store {
                     ("repeat", repeat.to_string()),
                 ];
                 let ended = result["ended_ms"].as_u64().unwrap_or_default();
-                return Ok(self.pipeline.record(&attributes, ended, &result.to_string())?);
+                return Ok(self.pipeline.record(&attributes, ended, line)?);
             }
             say::progress(&format!("{} samples are not stored and served again", missing.len()));
             self.target.offer(missing.into_iter().cloned());
