@@ -98,6 +98,8 @@ pub(crate) fn run(suite: &Suite) -> Result<(), SuiteError> {
             }
             report(&records)?;
         }
+        // By now the servers of a killed suite have ended.
+        cgroup::remove_left();
     }
     report(&records)
 }

@@ -27,6 +27,9 @@ const TOP: f64 = 60.0;
 const PANELS: [&str; 3] =
     ["memory of the largest, MiB", "CPU of all, cores", "outstanding requests of all"];
 
+/// Two samples that are closer can't say how fast: a round's last one comes when its load has ended.
+const APART_SECONDS: f64 = 0.3;
+
 /// A second of a round, and a panel's value.
 type Spot = (f64, f64);
 /// A round's line in each panel.
@@ -177,10 +180,10 @@ fn lines(samples: &[&Value]) -> Lines {
         moments.iter().filter_map(|moment| Some((second(moment)?, value(moment)?))).collect()
     };
     let used = of(&cpu);
-    let cores = used.windows(2).map(|pair| {
+    let cores = used.windows(2).filter_map(|pair| {
         let ((from, before), (to, after)) = (pair[0], pair[1]);
-        // Two samples of one moment can't say how fast.
-        (to, (after - before).max(0.0) / (to - from).max(0.1))
+        let speed = (after - before).max(0.0) / (to - from);
+        (to - from >= APART_SECONDS).then_some((to, speed))
     });
     [of(&memory), cores.collect(), of(&outstanding)]
 }
@@ -190,9 +193,10 @@ fn middle<'a>(rounds: impl Iterator<Item = &'a Vec<Spot>>) -> Vec<Spot> {
     let (mut by_second, mut count) = (BTreeMap::<u64, Vec<f64>>::new(), 0);
     for round in rounds {
         count += 1;
-        for (second, value) in round {
-            // A round has a few thousand seconds, and none before its beginning.
-            by_second.entry(second.round() as u64).or_default().push(*value);
+        // A round has a few thousand seconds, none before its beginning, and one value for each.
+        let values = round.iter().map(|(second, value)| (second.round() as u64, *value));
+        for (second, value) in values.collect::<BTreeMap<_, _>>() {
+            by_second.entry(second).or_default().push(value);
         }
     }
     let enough = by_second.into_iter().filter(|(_, values)| values.len() * 2 >= count);
@@ -232,14 +236,14 @@ mod tests {
         assert_eq!(outstanding, [(0.0, 3.0), (1.0, 5.0), (3.0, 0.0)]);
     }
 
-    /// Scenario: three rounds, one of them longer. Guarantee: the middle one's value each second,
-    /// and none where only one still ran.
+    /// Scenario: three rounds, one of them longer, with two samples in its last second. Guarantee:
+    /// the middle one's value each second, and none where only one still ran.
     #[test]
     fn the_thick_line_ends_when_most_rounds_have() {
         let rounds = [
             vec![(0.0, 1.0), (1.1, 4.0)],
             vec![(0.2, 3.0), (0.9, 6.0)],
-            vec![(0.0, 2.0), (1.0, 5.0), (2.0, 9.0)],
+            vec![(0.0, 2.0), (1.0, 5.0), (2.0, 9.0), (2.1, 8.0)],
         ];
         assert_eq!(middle(rounds.iter()), [(0.0, 2.0), (1.0, 5.0)]);
     }

@@ -11,7 +11,7 @@ use millrace_stack::zookeeper::{Ensemble, EnsembleOptions, Server, mntr};
 use serde_json::{Value, json};
 
 use super::SuiteError;
-use super::cgroup::Group;
+use super::cgroup::{self, Group};
 use super::matrix::Cell;
 
 /// As the published suite samples.
@@ -105,7 +105,7 @@ impl Stage {
             server.stop();
         }
         for (nth, server) in ensemble.servers_mut().iter_mut().enumerate() {
-            let name = format!("keeper-bench-{}-{nth}", std::process::id());
+            let name = cgroup::name(nth);
             let group = Group::new(&name, &cell.server)?;
             let started = group.enter_while(|| server.start());
             groups.push(group);
@@ -142,7 +142,8 @@ fn load(cell: &Cell, repeat: u32, servers: &str) -> io::Result<Command> {
         .args(["--sessions", &cell.sessions.to_string()])
         .args(["--operations", &cell.operations.to_string()])
         .args(["--pipeline", &cell.pipeline.to_string()])
-        .args(["--seed", &repeat.to_string(), "--warmup-seconds", "0"]);
+        .args(["--seed", &repeat.to_string(), "--warmup-seconds", "0"])
+        .args(["--parent", &std::process::id().to_string()]);
     Ok(command)
 }
 
