@@ -75,9 +75,11 @@ bench-compare: prerequisites ## Two commits in turns, and whether a difference i
 bench-operator: prerequisites ## One operator with thousands of objects on the local API server: COUNT= RATE= SECONDS= QUIET_SECONDS= KEEP=1 API=standin
 	@$(XTASK) bench-operator
 
-bench-keeper: prerequisites ## Real ZooKeepers under load, as a table and plots: OUT=target/keeper-bench MATRIX= (docs/keeper-bench.md)
+bench-keeper: prerequisites ## Real ZooKeepers under load, as tables and plots: OUT=target/keeper-bench MATRIX= REPEATS= CLICKHOUSE=own (docs/keeper-bench.md)
+	@$(if $(CLICKHOUSE),cargo build --release --locked -p millrace-collector -p millrace-ddl)
 	@cargo run --quiet --release --locked -p millrace-keeper-bench -- suite \
-		--out $(or $(OUT),target/keeper-bench) $(if $(MATRIX),--matrix $(MATRIX))
+		--out $(or $(OUT),target/keeper-bench) $(if $(MATRIX),--matrix $(MATRIX)) \
+		$(if $(REPEATS),--repeats $(REPEATS)) $(if $(CLICKHOUSE),--clickhouse $(CLICKHOUSE))
 
 sim: prerequisites ## The sizing rule against models of others, in a simulator: tables and plots in docs
 	@$(XTASK) sim

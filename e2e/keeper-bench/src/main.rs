@@ -51,6 +51,8 @@ enum Failure {
     Run(#[from] RunError),
     #[error(transparent)]
     Suite(#[from] suite::SuiteError),
+    #[error("process {0}, which started this one, has ended")]
+    Orphan(u32),
     #[error("cannot listen: {0}")]
     Listen(std::io::Error),
 }
@@ -72,6 +74,9 @@ fn main() -> ExitCode {
 }
 
 fn bench(run: Run) -> Result<ExitCode, Failure> {
+    if let Some(parent) = run.parent.filter(|parent| !own::end_with(*parent)) {
+        return Err(Failure::Orphan(parent));
+    }
     let mut workload = run.workload.read()?;
     run.overrides.apply(&mut workload);
     let plan = Plan::new(workload)?;

@@ -1,7 +1,8 @@
-//! What this process itself costs: processor time and resident memory.
+//! What this process itself costs: processor time and resident memory; whose end ends it.
 
 use std::fs;
 
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::time::{ClockId, clock_gettime};
 
 /// User and system time of all threads.
@@ -16,4 +17,11 @@ pub(crate) fn resident_bytes() -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse::<u64>().ok());
     kib.unwrap_or_default() * 1024
+}
+
+/// Has the system kill this process when its parent ends. False if `parent` isn't its parent any
+/// more, or the system refuses.
+pub(crate) fn end_with(parent: u32) -> bool {
+    let asked = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
+    asked && getppid().is_some_and(|pid| pid.as_raw_nonzero().get().cast_unsigned() == parent)
 }

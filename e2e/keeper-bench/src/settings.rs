@@ -74,6 +74,9 @@ pub(crate) struct Run {
     /// Leave the tree at the end.
     #[arg(long)]
     pub(crate) keep: bool,
+    /// The id of the process that started this one, and whose end ends it.
+    #[arg(long, hide = true)]
+    pub(crate) parent: Option<u32>,
 }
 
 /// Which workload.

@@ -19,8 +19,8 @@ use crate::{alerts, chaos, check, first_try, install, keeper_faults, say, shell}
 /// The stack's test of its own life cycle: it needs root and the stack down.
 const LIFECYCLE: &str = "lifecycle";
 
-/// The benchmarks' own test runs them with the real binary.
-const BENCH: &str = "millrace-bench";
+/// Tests of the benchmarks and of `keeper-bench` that run release binaries.
+const WITH_BINARIES: [&str; 2] = ["quick", "suite_stored"];
 
 /// The e2e files for a cluster.
 const CLUSTER: &str = "cluster";
@@ -221,21 +221,25 @@ fn suites() -> Result<Vec<Suite>> {
     Ok(suites)
 }
 
-/// The e2e files that need no cluster. What is compared with others' programs has a task of its own
-/// (`xtask conformance`).
+/// The e2e files that need no cluster, and what else runs release binaries. What is compared with
+/// others' programs has a task of its own (`xtask conformance`).
 fn integration(suites: &[Suite]) -> Vec<String> {
     let others = suites.iter().filter(|suite| {
-        suite.package == BENCH
-            || suite.package == "millrace-e2e"
-                && !suite.name.starts_with("conformance_")
-                && !matches!(&*suite.name, CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY | GITOPS)
+        let is_e2e = suite.package == "millrace-e2e"
+            && !suite.name.starts_with("conformance_")
+            && !matches!(&*suite.name, CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY | GITOPS);
+        is_e2e || suite.takes_binaries()
     });
     others.flat_map(Suite::arguments).collect()
 }
 
 impl Suite {
     fn is_of_product(&self) -> bool {
-        !matches!(&*self.package, "millrace-e2e" | "millrace-stack" | BENCH)
+        !matches!(&*self.package, "millrace-e2e" | "millrace-stack") && !self.takes_binaries()
+    }
+
+    fn takes_binaries(&self) -> bool {
+        WITH_BINARIES.contains(&&*self.name)
     }
 
     fn arguments(&self) -> [String; 2] {

@@ -12,6 +12,29 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// The kernel's default, in which a limit of cores is a share of time.
 const PERIOD_MICROSECONDS: f64 = 100_000.0;
 
+/// What the names of all groups begin with.
+const PREFIX: &str = "keeper-bench-";
+
+/// The name of this suite's group of a server.
+pub(crate) fn name(server: usize) -> String {
+    format!("{PREFIX}{}-{server}", std::process::id())
+}
+
+/// Removes groups of suites that were killed. One whose suite runs stays, and one with processes.
+pub(crate) fn remove_left() {
+    let trees = CONTROLLERS.iter().copied().chain([""]).map(|tree| Path::new(ROOT).join(tree));
+    let dirs = trees.filter_map(|tree| fs::read_dir(tree).ok()).flatten().flatten();
+    for dir in dirs {
+        let name = dir.file_name();
+        let pid =
+            name.to_str().and_then(|name| Some(name.strip_prefix(PREFIX)?.split_once('-')?.0));
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            // It has processes, or another suite was faster.
+            let _ = fs::remove_dir(dir.path());
+        }
+    }
+}
+
 /// A control group can't be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {cause}", path.display())]

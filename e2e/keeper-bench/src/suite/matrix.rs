@@ -190,4 +190,12 @@ mod tests {
         assert!(refused("[clickhouse-load]", "[none]").contains("called none"));
         assert!(refused("repeats", "repeat").contains("repeat"));
     }
+    /// Scenario: the matrices beside the quick one. Guarantee: they are ones, with as many rounds
+    /// as their pages say.
+    #[test]
+    fn every_matrix_that_comes_along_can_be_measured() {
+        let rounds = |text: &str| Matrix::read(text).unwrap().rounds().len();
+        assert_eq!(rounds(include_str!("long.yaml")), 9);
+        assert_eq!(rounds(include_str!("full.yaml")), 800);
+    }
 }

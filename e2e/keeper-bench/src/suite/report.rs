@@ -1,5 +1,5 @@
-//! A suite's results for people: a table in Markdown, and plots of what servers used as SVG. Made
-//! from records alone.
+//! A suite's results for people: tables in Markdown, with the plots. Made from records, and from
+//! what ClickHouse says of them where they are stored there.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,39 +9,30 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::matrix::{Cell, Matrix};
+use super::plot;
 use super::record::Records;
-
-/// One colour for each kind of server; told apart by people who see colours differently too.
-const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#999999"];
-const WIDTH: f64 = 860.0;
-const LEFT: f64 = 310.0;
-const ROW: f64 = 18.0;
-/// Three plots side by side.
-const PLOT: f64 = 160.0;
+use super::store::Told;
 
 /// The figures that are told: a heading, and how to find it in a round's result.
-const FIGURES: [(&str, Find); 5] = [
+pub(crate) const FIGURES: [(&str, Find); 5] = [
     ("seconds", |result| all(result)["window_seconds"].as_f64()),
     ("operations/s", |result| all(result)["per_second"].as_f64()),
     ("p99 ms", |result| Some(all(result)["latency_us"]["99"].as_f64()? / 1e3)),
     ("server CPU s", |result| result["server_cpu_seconds"].as_f64()),
     ("server MiB", |result| Some(result["server_memory_bytes_max"].as_f64()? / 1_048_576.0)),
 ];
-/// The ones that are drawn.
-const DRAWN: [usize; 3] = [0, 3, 4];
-
-type Find = fn(&Value) -> Option<f64>;
+pub(crate) type Find = fn(&Value) -> Option<f64>;
 
 /// Least, median and most of some rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Spread {
-    least: f64,
-    median: f64,
-    most: f64,
+pub(crate) struct Spread {
+    pub(crate) least: f64,
+    pub(crate) median: f64,
+    pub(crate) most: f64,
 }
 
 impl Spread {
-    fn of(mut values: Vec<f64>) -> Option<Self> {
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
         let half = values.len() / 2;
@@ -58,29 +49,65 @@ fn all(result: &Value) -> &Value {
     kinds.iter().find(|kind| kind["kind"] == "all").unwrap_or(&Value::Null)
 }
 
-/// Writes `report.md`, and a plot for each load.
-pub(crate) fn write(dir: &Path, matrix: &Matrix, records: &Records) -> io::Result<()> {
+/// Writes `report.md`, and the plots of each load.
+pub(crate) fn write(
+    dir: &Path,
+    matrix: &Matrix,
+    records: &Records,
+    told: Option<&Told>,
+) -> io::Result<()> {
     let cells = matrix.cells();
     let mut text = format!(
         "# Suite {}\n\nMedian (least to most) of up to {} rounds. CPU and memory: of all servers \
          together, and of the one that had most. Samples: `samples.jsonl`, {} lines.\n",
         matrix.name,
         matrix.repeats,
-        records.samples()?.len()
+        records.samples().len()
     );
+    if let Some(Told { run, rows, .. }) = told {
+        let _ = writeln!(
+            text,
+            "\nIn ClickHouse as run `{run}`: {} results, {} samples in {} rows.",
+            rows["results"], rows["samples"], rows["rows"]
+        );
+    }
     let mut loads: Vec<String> = cells.iter().map(Cell::load).collect();
     loads.dedup();
     for (nth, load) in loads.iter().enumerate() {
         let cells: Vec<&Cell> = cells.iter().filter(|cell| cell.load() == *load).collect();
-        let plot = format!("load-{nth}.svg");
-        fs::write(dir.join(&plot), svg(load, &cells, records))?;
+        let (bars, times) = (format!("load-{nth}.svg"), format!("load-{nth}-time.svg"));
+        fs::write(dir.join(&bars), plot::bars(load, &cells, records))?;
+        fs::write(dir.join(&times), plot::over_time(load, &cells, records))?;
         table(&mut text, load, &cells, records);
-        let _ = writeln!(text, "\n![what servers used]({plot})");
+        let _ = writeln!(text, "\n![what servers used]({bars})\n\n![second by second]({times})");
+        if let Some(told) = told {
+            percentiles(&mut text, &cells, told);
+        }
     }
     fs::write(dir.join("report.md"), text)
 }
 
-fn spreads(cell: &Cell, records: &Records) -> (usize, Vec<Option<Spread>>) {
+/// What ClickHouse made of the rows.
+fn percentiles(text: &mut String, cells: &[&Cell], told: &Told) {
+    text.push_str(
+        "\nPercentiles over the rounds, by ClickHouse from the stored rows:\n\n\
+         | servers | figure | rounds | least | 10 | 25 | median | 75 | 90 | most |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for cell in cells {
+        let name = cell.name();
+        for (figure, _) in FIGURES {
+            let is_it = |row: &&Value| row["cell"] == name.as_str() && row["name"] == figure;
+            let Some(row) = told.percentiles.iter().find(is_it) else { continue };
+            let values = row["percentiles"].as_array().into_iter().flatten();
+            let values: Vec<String> = values.filter_map(Value::as_f64).map(short).collect();
+            let (servers, rounds) = (cell.server.name(), &row["rounds"]);
+            let _ = writeln!(text, "| {servers} | {figure} | {rounds} | {} |", values.join(" | "));
+        }
+    }
+}
+
+pub(crate) fn spreads(cell: &Cell, records: &Records) -> (usize, Vec<Option<Spread>>) {
     let name = cell.name();
     let of = |(_, find): &(&str, Find)| Spread::of(records.of(&name).filter_map(find).collect());
     (records.of(&name).count(), FIGURES.iter().map(of).collect())
@@ -106,56 +133,12 @@ fn table(text: &mut String, load: &str, cells: &[&Cell], records: &Records) {
 }
 
 /// Three digits are more than the spread of most rounds deserves.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     match value {
         value if value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),
         value => format!("{value:.2}"),
     }
-}
-
-/// Bars: medians, with a line from the least to the most.
-fn svg(load: &str, cells: &[&Cell], records: &Records) -> String {
-    let height = 70.0 + ROW * cells.len() as f64;
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-         font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"{WIDTH}\" \
-         height=\"{height}\" fill=\"#ffffff\"/>\n<text x=\"10\" y=\"20\" font-size=\"13\">{load}\
-         </text>\n"
-    );
-    let rows: Vec<Vec<Option<Spread>>> =
-        cells.iter().map(|cell| spreads(cell, records).1).collect();
-    for (column, figure) in DRAWN.into_iter().enumerate() {
-        let x = LEFT + column as f64 * (PLOT + 20.0);
-        let most = rows.iter().filter_map(|row| row[figure]).map(|spread| spread.most);
-        let most = most.fold(f64::MIN_POSITIVE, f64::max);
-        let scale = |value: f64| value / most * PLOT;
-        let _ = writeln!(
-            out,
-            "<text x=\"{x}\" y=\"45\">{} (0 to {})</text>",
-            FIGURES[figure].0,
-            short(most)
-        );
-        for (nth, row) in rows.iter().enumerate() {
-            let Some(Spread { least, median, most }) = row[figure] else { continue };
-            let y = 55.0 + ROW * nth as f64;
-            let (a, b) = (x + scale(least), x + scale(most));
-            let _ = writeln!(
-                out,
-                "<rect x=\"{x}\" y=\"{y}\" width=\"{:.1}\" height=\"12\" fill=\"{}\"/><line \
-                 x1=\"{a:.1}\" x2=\"{b:.1}\" y1=\"{2}\" y2=\"{2}\" stroke=\"#000000\"/>",
-                scale(median),
-                COLOURS[nth % COLOURS.len()],
-                y + 6.0
-            );
-        }
-    }
-    for (nth, cell) in cells.iter().enumerate() {
-        let y = 65.0 + ROW * nth as f64;
-        let _ = writeln!(out, "<text x=\"10\" y=\"{y}\">{}</text>", cell.server.name());
-    }
-    out.push_str("</svg>\n");
-    out
 }
 
 #[cfg(test)]
