@@ -145,6 +145,21 @@ impl Account {
         Fields(fields)
     }
 
+    /// The items of a list, or the one text that stands for it. Where there are none that is
+    /// `empty`; what is no list is accounted for.
+    pub(crate) fn items<'a>(&mut self, node: &Node<'a>, empty: &str) -> Vec<Node<'a>> {
+        if node.text() != Text::Not {
+            return vec![node.clone()];
+        }
+        let items: Vec<_> = node.items().collect();
+        match (items.is_empty(), node.is_empty()) {
+            (true, true) => self.not_needed(node, empty),
+            (true, false) => self.left(node, "a list is expected here"),
+            (false, _) => {}
+        }
+        items
+    }
+
     /// The fields that nobody took.
     pub(crate) fn rest(&mut self, fields: Fields<'_>, fate: impl Fn(&str) -> Fate) {
         for (name, node) in fields.0 {

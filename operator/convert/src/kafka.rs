@@ -11,7 +11,7 @@ use crate::account::{Fate, Fields, by_name};
 use crate::draft::{Draft, Mode, credentials, fixed, pool_path};
 use crate::service::signal_path;
 use crate::tls::{Places, tls};
-use crate::tree::{Node, Text};
+use crate::tree::Node;
 use crate::words;
 use crate::work::Work;
 
@@ -177,13 +177,8 @@ fn connection(work: &mut Work, fields: &mut Fields<'_>) {
 
 fn servers(work: &mut Work, node: &Node<'_>) {
     let before = work.draft.kafka.bootstrap_servers.clone();
-    let single = node.text() != Text::Not;
-    let items: Vec<Node<'_>> = if single { vec![node.clone()] } else { node.items().collect() };
-    if items.is_empty() {
-        return work.account.fill_in(node, BROKERS, "Kafka's bootstrap brokers, host:port");
-    }
     let mut found: Vec<BootstrapServer> = Vec::new();
-    for item in items {
+    for item in work.account.items(node, "it names no broker") {
         let Some(text) = work.account.text(&item, BROKERS) else { continue };
         let parsed: Result<Vec<BootstrapServer>, _> =
             text.split(',').map(|one| one.trim().parse()).collect();
@@ -317,13 +312,7 @@ fn topics(work: &mut Work, fields: &mut Fields<'_>, signals: &[Signal], end: End
 
 fn topic_name(work: &mut Work, node: &Node<'_>, signal: Signal) {
     let to = format!("{}.topicName", signal_path(signal));
-    let names: Vec<Node<'_>> = match node.text() {
-        Text::Not => node.items().collect(),
-        _ => vec![node.clone()],
-    };
-    if names.is_empty() {
-        return work.account.left(node, "name one topic");
-    }
+    let names = work.account.items(node, "it names no topic");
     for (place, item) in names.iter().enumerate() {
         let Some(text) = work.account.text(item, &to) else { continue };
         let one_more = place > 0;

@@ -58,7 +58,10 @@ pub(crate) fn read(work: &mut Work, object: &Node<'_>) {
 fn of_metadata(work: &mut Work, node: &Node<'_>) {
     let mut fields = work.account.open(node, Fate::not_needed("it says nothing"));
     if let Some(namespace) = fields.take("namespace") {
-        work.account.carried(&namespace, "metadata.namespace");
+        match namespace.said() {
+            Some(_) => work.account.carried(&namespace, "metadata.namespace"),
+            None => work.account.left(&namespace, "write metadata.namespace"),
+        }
     }
     if let Some(name) = fields.take("name") {
         match name.said().as_deref().is_some_and(crate::is_name) {

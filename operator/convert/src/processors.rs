@@ -86,10 +86,7 @@ fn pod_attributes(work: &mut Work, node: &Node<'_>, but: Option<String>) -> bool
 fn extraction(work: &mut Work, node: &Node<'_>, base: &str, whole: &Fate) {
     let mut fields = work.account.open(node, Fate::not_needed("it asks for nothing"));
     if let Some(list) = fields.take("metadata") {
-        if list.is_empty() {
-            work.account.not_needed(&list, "it asks for nothing");
-        }
-        for item in list.items() {
+        for item in work.account.items(&list, "it asks for nothing") {
             match item.said().is_some_and(|name| KNOWN.contains(&&*name)) {
                 true => work.account.put(&item, whole.clone()),
                 false => work.account.left(&item, "records of log files have no such attribute"),
@@ -98,10 +95,7 @@ fn extraction(work: &mut Work, node: &Node<'_>, base: &str, whole: &Fate) {
     }
     for (name, is_label) in [("labels", true), ("annotations", false)] {
         let Some(list) = fields.take(name) else { continue };
-        if list.is_empty() {
-            work.account.not_needed(&list, "it asks for nothing");
-        }
-        for item in list.items() {
+        for item in work.account.items(&list, "it asks for nothing") {
             named(work, &item, is_label, &format!("{base}.{name}"));
         }
     }

@@ -125,12 +125,10 @@ fn configuration(work: &mut Work, node: &Node<'_>, jobs: &mut Vec<Value>) {
             _ => Fate::left("write it into each job, if a job may have it"),
         });
     }
-    match &list {
-        Some(list) if list.items().next().is_none() => {
-            work.account.not_needed(list, "it has no job");
+    if let Some(list) = &list {
+        for item in work.account.items(list, "it has no job") {
+            job(work, &item, global.as_ref(), jobs);
         }
-        Some(list) => list.items().for_each(|item| job(work, &item, global.as_ref(), jobs)),
-        None => {}
     }
     work.account.rest(fields, |name| match name {
         "scrape_config_files" => Fate::left("write one text: put the files' jobs into it"),

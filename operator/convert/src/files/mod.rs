@@ -13,7 +13,7 @@ use millrace_crds::v1alpha1::{
 
 use crate::account::{Fate, Fields};
 use crate::draft::{NODES, pool_path};
-use crate::tree::{Node, Text};
+use crate::tree::Node;
 use crate::words;
 use crate::work::Work;
 use operators::Plan;
@@ -79,6 +79,7 @@ pub(crate) fn receiver(work: &mut Work, node: &Node<'_>, id: &str) -> bool {
         );
         return false;
     };
+    let mark = work.account.entries.len();
     let files_place = work
         .draft
         .pool(&pool, EdgeMode::DaemonSet)
@@ -104,6 +105,9 @@ pub(crate) fn receiver(work: &mut Work, node: &Node<'_>, id: &str) -> bool {
     let done = plan.finish();
     let found = pods.found || !files.include.is_empty();
     let Some(settings) = work.draft.pool(&pool, EdgeMode::DaemonSet).filter(|_| found) else {
+        // What was said of its fields is of no use then.
+        work.account.entries.truncate(mark);
+        work.account.left(node, "it names no file that a pool can read: write patterns below /var/log");
         forget(work, &pool);
         return false;
     };
@@ -166,14 +170,7 @@ fn includes_and_excludes(
 ) {
     for (name, is_include) in [("include", true), ("exclude", false)] {
         let Some(list) = fields.take(name) else { continue };
-        let items: Vec<Node<'_>> = match list.text() {
-            Text::Not => list.items().collect(),
-            _ => vec![list.clone()],
-        };
-        if items.is_empty() {
-            work.account.not_needed(&list, "it names no file");
-        }
-        for item in items {
+        for item in work.account.items(&list, "it names no file") {
             let to = format!("{of_files}.{name}");
             let Some(text) = item.said() else {
                 work.account.left(&item, "a pattern without variables is expected here");

@@ -105,14 +105,7 @@ impl Plan {
 
 /// Accounts for all operators.
 pub(super) fn read(work: &mut Work, list: &Node<'_>, plan: &mut Plan) {
-    let items: Vec<_> = list.items().collect();
-    if items.is_empty() {
-        return match list.is_empty() {
-            true => work.account.not_needed(list, "there is none"),
-            false => work.account.left(list, "a list of operators is expected here"),
-        };
-    }
-    for item in items {
+    for item in work.account.items(list, "there is none") {
         operator(work, &item, plan);
     }
 }

@@ -72,6 +72,9 @@ impl Pods {
         if COMPRESSED.iter().any(|ending| pattern.ends_with(ending)) {
             return Fate::not_needed("what rotation has compressed is known as such");
         }
+        if !self.found {
+            return Fate::not_needed("no containers' files are included");
+        }
         match namespace.filter(|_| !is_narrower && self.excluded.len() < NAMESPACES_MAX) {
             Some(namespace) => {
                 self.excluded.insert(namespace);
