@@ -1,7 +1,9 @@
 //! An OpenTelemetryCollector beside its configuration: mode, number, where pods may run, targets
 //! found by its target allocator. Fields as of the operator's v1alpha1 and v1beta1.
 
-use millrace_crds::v1alpha1::{LabelSelector, MonitorSelection};
+use millrace_crds::v1alpha1::{
+    LabelOperator, LabelRequirement, LabelSelector, MonitorSelection,
+};
 
 use crate::account::Fate;
 use crate::draft::{CLIENTS, Mode, SCRAPER, pool_path};
@@ -279,26 +281,55 @@ fn of_monitors(work: &mut Work, node: &Node<'_>) {
 /// A label selector, as far as a pool takes it.
 fn selector(work: &mut Work, node: Option<&Node<'_>>, to: &str) -> LabelSelector {
     let Some(node) = node else { return LabelSelector::default() };
-    if node.is_empty() {
-        work.account.not_needed(node, "it chooses all");
-        return LabelSelector::default();
-    }
+    let written = node.unescaped();
     // v1alpha1 has the labels alone.
     let is_plain = node.get("matchLabels").is_none() && node.get("matchExpressions").is_none();
     let read: Option<LabelSelector> = match is_plain {
-        false => serde_norway::from_value(node.unescaped()).ok(),
-        true => serde_norway::from_value(node.unescaped())
+        false => serde_norway::from_value(written.clone()).ok(),
+        true => serde_norway::from_value(written.clone())
             .ok()
             .map(|match_labels| LabelSelector { match_labels, ..LabelSelector::default() }),
     };
-    match read.filter(|_| !node.has_variable()) {
+    // Whatever it doesn't say again was no part of a selector.
+    let is_whole = |read: &LabelSelector| match is_plain {
+        true => true,
+        false => serde_norway::to_value(read).is_ok_and(|again| again == written),
+    };
+    let none = LabelSelector::default();
+    match read.filter(|read| !node.has_variable() && is_whole(read) && is_usable(read)) {
+        Some(selector) if selector == none => work.account.not_needed(node, "it chooses all"),
         Some(selector) => {
             work.account.carried(node, to);
-            selector
+            return selector;
         }
-        None => {
-            work.account.left(node, "a selector has matchLabels and matchExpressions");
-            LabelSelector::default()
-        }
+        None if node.is_empty() => work.account.not_needed(node, "it chooses all"),
+        None => work.account.left(
+            node,
+            "a selector has matchLabels and matchExpressions, at most 16 of each: write it by hand",
+        ),
     }
+    none
+}
+
+/// Whether a selector keeps the bounds of a pool's.
+fn is_usable(selector: &LabelSelector) -> bool {
+    /// Most of each, longest value, most values, longest key.
+    const EACH_MAX: usize = 16;
+    const VALUE_BYTES_MAX: usize = 63;
+    const VALUES_MAX: usize = 32;
+    const KEY_BYTES_MAX: usize = 317;
+    let LabelSelector { match_labels, match_expressions } = selector;
+    let fits = |value: &String| value.len() <= VALUE_BYTES_MAX;
+    let requirement = |it: &LabelRequirement| {
+        let has_values = !it.values.is_empty();
+        let needs_values = matches!(it.operator, LabelOperator::In | LabelOperator::NotIn);
+        (1..=KEY_BYTES_MAX).contains(&it.key.len())
+            && it.values.len() <= VALUES_MAX
+            && it.values.iter().all(fits)
+            && has_values == needs_values
+    };
+    match_labels.len() <= EACH_MAX
+        && match_labels.values().all(fits)
+        && match_expressions.len() <= EACH_MAX
+        && match_expressions.iter().all(requirement)
 }

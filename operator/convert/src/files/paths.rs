@@ -9,6 +9,8 @@ use crate::account::Fate;
 const PODS: &str = "/var/log/pods/";
 /// Where it has links to them: `POD_NAMESPACE_CONTAINER-ID.log`.
 const LINKS: &str = "/var/log/containers/";
+/// Longest name of a namespace.
+const NAME_BYTES_MAX: usize = 63;
 /// What rotation has compressed.
 const COMPRESSED: [&str; 3] = [".gz", ".tmp", ".zip"];
 
@@ -91,7 +93,8 @@ fn meaning(pattern: &str) -> Meaning {
         text.trim_end_matches(".log").chars().all(|one| matches!(one, '*' | '_' | '/'))
     };
     let is_name = |text: &str| {
-        !text.is_empty() && text.chars().all(|one| one.is_ascii_alphanumeric() || one == '-')
+        (1..=NAME_BYTES_MAX).contains(&text.len())
+            && text.chars().all(|one| one.is_ascii_alphanumeric() || one == '-')
     };
     let (namespace, rest): (&str, Vec<&str>) = if let Some(below) = pattern.strip_prefix(LINKS) {
         let file = below.trim_end_matches(".log");
