@@ -106,7 +106,8 @@ impl Account {
 
     /// A value that the pipeline needs and the file doesn't have.
     pub(crate) fn missing(&mut self, to: impl Into<String>, what: impl Into<String>) {
-        self.entries.push(Entry { at: None, fate: Fate::FillIn { to: to.into(), what: what.into() } });
+        self.entries
+            .push(Entry { at: None, fate: Fate::FillIn { to: to.into(), what: what.into() } });
     }
 
     pub(crate) fn not_needed(&mut self, node: &Node<'_>, why: impl Into<String>) {

@@ -206,7 +206,8 @@ fn tables(work: &mut Work, fields: &mut Fields<'_>) {
             match table.get("name") {
                 None => named.push((table, suffix)),
                 Some(_) => {
-                    let mut inner = work.account.open(&table, Fate::not_needed("tables have one prefix"));
+                    let mut inner =
+                        work.account.open(&table, Fate::not_needed("tables have one prefix"));
                     named.extend(inner.take("name").map(|node| (node, suffix)));
                     work.account.rest(inner, |_| Fate::left(words::UNKNOWN));
                 }
@@ -323,8 +324,10 @@ fn engines(work: &mut Work, node: &Node<'_>, signals: &[Signal]) {
             Some("ReplicatedReplacingMergeTree") => Some(Engine::ReplicatedReplacingMergeTree),
             _ => None,
         };
-        let replaces =
-            matches!(engine, Some(Engine::ReplacingMergeTree | Engine::ReplicatedReplacingMergeTree));
+        let replaces = matches!(
+            engine,
+            Some(Engine::ReplacingMergeTree | Engine::ReplicatedReplacingMergeTree)
+        );
         match engine {
             Some(_) if replaces && signals != [Signal::Traces] => work.account.left(
                 &name,

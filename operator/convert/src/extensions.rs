@@ -9,9 +9,9 @@ pub(crate) fn extension(id: &str) -> Fate {
     match &*type_of(id) {
         "healthcheck" | "healthcheckv2" | "zpages" | "pprof" => Fate::not_needed(words::HEALTH),
         "memoryballast" => Fate::not_needed(words::BUILT_IN),
-        "filestorage" | "dbstorage" | "redisstorage" => Fate::not_needed(
-            "positions of files are kept on the node, records in Kafka",
-        ),
+        "filestorage" | "dbstorage" | "redisstorage" => {
+            Fate::not_needed("positions of files are kept on the node, records in Kafka")
+        }
         "opamp" => Fate::left(words::OPAMP),
         kind if kind.ends_with("observer") => Fate::left(
             "targets found in the cluster: receivers.prometheus.kubernetes; containers: \
@@ -21,7 +21,7 @@ pub(crate) fn extension(id: &str) -> Fate {
             "an edge asks clients for certificates or for nothing: keep a Collector for other \
              log-ins",
         ),
-        _ => Fate::left("nothing"),
+        _ => Fate::left("nothing: no part of a pipeline has it"),
     }
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn extension(id: &str) -> Fate {
 pub(crate) fn connector(id: &str) -> Fate {
     match &*type_of(id) {
         "forward" => Fate::not_needed("pipelines of a signal are one"),
-        _ => Fate::left(format!("{}, {}", words::PROCESSORS, words::IN_FRONT)),
+        _ => Fate::left(format!("{} {}", words::PROCESSORS, words::IN_FRONT)),
     }
 }
 

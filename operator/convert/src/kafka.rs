@@ -168,7 +168,9 @@ fn connection(work: &mut Work, fields: &mut Fields<'_>) {
             }
         }
         work.account.rest(each, |_| {
-            Fate::left("signing in is by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512) or a certificate")
+            Fate::left(
+                "signing in is by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512) or a certificate",
+            )
         });
     } else if let Some(node) = outer {
         encryption(work, &node);
@@ -384,7 +386,9 @@ fn sending(work: &mut Work, node: &Node<'_>) {
     }
     work.account.rest(fields, |name| match name {
         "required_acks" => Fate::not_needed("all in-sync replicas must have a record"),
-        "max_message_bytes" => Fate::not_needed("requests are cut into messages of 1,000,000 bytes"),
+        "max_message_bytes" => {
+            Fate::not_needed("requests are cut into messages of 1,000,000 bytes")
+        }
         "flush_max_messages" | "linger" | "compression_params" => Fate::not_needed(words::CLIENT),
         "allow_auto_topic_creation" => Fate::not_needed("the operator makes topics"),
         _ => Fate::left(words::UNKNOWN),

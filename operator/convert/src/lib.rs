@@ -223,9 +223,9 @@ fn of_service(
     for pipeline in &service.pipelines {
         let fate = match (pipeline.signal, pipeline.taken) {
             (None, _) => Fate::left("Millrace has traces, logs and metrics"),
-            (Some(_), false) => Fate::left(
-                "it ends neither in ClickHouse nor in Kafka: keep a Collector for it",
-            ),
+            (Some(_), false) => {
+                Fate::left("it ends neither in ClickHouse nor in Kafka: keep a Collector for it")
+            }
             (Some(signal), true) => {
                 Fate::Carried { to: signal_path(signal), but: without(pipeline, gone) }
             }

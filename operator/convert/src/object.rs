@@ -1,9 +1,7 @@
 //! An OpenTelemetryCollector beside its configuration: mode, number, where pods may run, targets
 //! found by its target allocator. Fields as of the operator's v1alpha1 and v1beta1.
 
-use millrace_crds::v1alpha1::{
-    LabelOperator, LabelRequirement, LabelSelector, MonitorSelection,
-};
+use millrace_crds::v1alpha1::{LabelOperator, LabelRequirement, LabelSelector, MonitorSelection};
 
 use crate::account::Fate;
 use crate::draft::{CLIENTS, Mode, SCRAPER, pool_path};
@@ -151,15 +149,19 @@ fn of_replicas(work: &mut Work, node: &Node<'_>) {
     let number = number.filter(|number| (1..=REPLICAS_MAX).contains(number));
     let of_clients = |name: &&str| work.draft.edges.iter().any(|edge| edge.name.as_str() == *name);
     let pool = [CLIENTS, SCRAPER].into_iter().find(of_clients);
-    let settings = work.draft.edges.iter_mut().find_map(|edge| {
-        (Some(edge.name.as_str()) == pool).then_some(&mut edge.settings)
-    });
+    let settings = work
+        .draft
+        .edges
+        .iter_mut()
+        .find_map(|edge| (Some(edge.name.as_str()) == pool).then_some(&mut edge.settings));
     match (number, settings, pool) {
         (Some(number), Some(settings), Some(pool)) => {
             settings.replicas = Some(number);
             work.account.carried(node, format!("{}.replicas", pool_path(pool)));
         }
-        _ => work.account.left(node, "gateways: by need; a pool in mode DaemonSet has one on each node"),
+        _ => work
+            .account
+            .left(node, "gateways: by need; a pool in mode DaemonSet has one on each node"),
     }
 }
 

@@ -119,9 +119,11 @@ fn listener(work: &mut Work, node: &Node<'_>, protocol: Protocol, place: Place<'
         }
     }
     let account = &mut work.account;
-    for (name, usual) in
-        [("traces_url_path", "v1/traces"), ("metrics_url_path", "v1/metrics"), ("logs_url_path", "v1/logs")]
-    {
+    for (name, usual) in [
+        ("traces_url_path", "v1/traces"),
+        ("metrics_url_path", "v1/metrics"),
+        ("logs_url_path", "v1/logs"),
+    ] {
         let Some(path) = fields.take(name) else { continue };
         let said = path.said();
         match said.as_deref().map(|text| text.trim_start_matches('/')) == Some(usual) {
@@ -134,7 +136,9 @@ fn listener(work: &mut Work, node: &Node<'_>, protocol: Protocol, place: Place<'
             "an edge asks clients for certificates (receivers.otlp.tls.clientCaSecretRef) or for \
              nothing: keep a Collector for other log-ins",
         ),
-        "cors" => Fate::left("an edge answers no browser of other origins: keep a Collector for them"),
+        "cors" => {
+            Fate::left("an edge answers no browser of other origins: keep a Collector for them")
+        }
         "include_metadata" => Fate::left("nothing reads clients' headers"),
         "response_headers" => Fate::left("answers have no further headers"),
         name => by_name(&OWN, words::UNKNOWN)(name),

@@ -32,12 +32,7 @@ const KNOWN: [&str; 12] = [
 ];
 
 /// A processor in use. False if it stays behind.
-pub(crate) fn processor(
-    work: &mut Work,
-    node: &Node<'_>,
-    id: &str,
-    service: &Service<'_>,
-) -> bool {
+pub(crate) fn processor(work: &mut Work, node: &Node<'_>, id: &str, service: &Service<'_>) -> bool {
     match &*type_of(id) {
         "batch" | "memorylimiter" => {
             work.account.not_needed(node, words::BUILT_IN);
@@ -53,7 +48,7 @@ pub(crate) fn processor(
             false
         }
         _ => {
-            work.account.left(node, format!("{}, {}", words::PROCESSORS, words::IN_FRONT));
+            work.account.left(node, format!("{} {}", words::PROCESSORS, words::IN_FRONT));
             false
         }
     }
@@ -73,10 +68,14 @@ fn pod_attributes(work: &mut Work, node: &Node<'_>, but: Option<String>) -> bool
         extraction(work, &extract, &base, &whole);
     }
     work.account.rest(fields, |name| match name {
-        "auth_type" | "passthrough" | "pod_association" | "wait_for_metadata"
-        | "wait_for_metadata_timeout" | "filter" => {
-            Fate::not_needed("a file's path names the pod, and each pod of the pool asks for its node")
-        }
+        "auth_type"
+        | "passthrough"
+        | "pod_association"
+        | "wait_for_metadata"
+        | "wait_for_metadata_timeout"
+        | "filter" => Fate::not_needed(
+            "a file's path names the pod, and each pod of the pool asks for its node",
+        ),
         "exclude" => Fate::not_needed("a pod's labels are those of the file's path"),
         _ => Fate::left(words::UNKNOWN),
     });
@@ -100,7 +99,9 @@ fn extraction(work: &mut Work, node: &Node<'_>, base: &str, whole: &Fate) {
         }
     }
     work.account.rest(fields, |name| match name {
-        "deployment_name_from_replicaset" => Fate::not_needed("a Deployment is known by its ReplicaSet"),
+        "deployment_name_from_replicaset" => {
+            Fate::not_needed("a Deployment is known by its ReplicaSet")
+        }
         "otel_annotations" => Fate::left("annotations keep their names: name them in annotations"),
         _ => Fate::left(words::UNKNOWN),
     });

@@ -80,7 +80,9 @@ pub(crate) fn receiver(work: &mut Work, node: &Node<'_>, jobs: &mut Vec<Value>) 
         "use_start_time_metric" | "start_time_metric_regex" => {
             Fate::left("a series' start is what its target says, or its first scrape")
         }
-        "report_extra_scrape_metrics" => Fate::left("the scrape's own series are Prometheus' usual"),
+        "report_extra_scrape_metrics" => {
+            Fate::left("the scrape's own series are Prometheus' usual")
+        }
         "api_server" => Fate::left("targets are on the page of a pod, and in status.targets"),
         "ignore_scope_name_and_version" | "skip_offset_scraping" | "initial_scrape_offset" => {
             Fate::not_needed("job, target and path decide when a scrape begins")
@@ -160,7 +162,9 @@ fn job(work: &mut Work, node: &Node<'_>, global: Option<&Node<'_>>, jobs: &mut V
         }
     }
     if node.has_variable() {
-        return work.account.left(node, "it has variables of the Collector's: write what they stand for");
+        return work
+            .account
+            .left(node, "it has variables of the Collector's: write what they stand for");
     }
     let Value::Mapping(mut fields) = node.unescaped() else {
         return work.account.left(node, "a job is a block of fields");

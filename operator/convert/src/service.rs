@@ -119,9 +119,10 @@ fn stored(pipelines: &[Pipeline<'_>]) -> BTreeSet<usize> {
         let before = found.len();
         for (place, pipeline) in pipelines.iter().enumerate() {
             let goes_on = |id: &String| {
-                found.iter().filter_map(|next: &usize| pipelines.get(*next)).any(|next| {
-                    next.signal == pipeline.signal && next.receivers.contains(id)
-                })
+                found
+                    .iter()
+                    .filter_map(|next: &usize| pipelines.get(*next))
+                    .any(|next| next.signal == pipeline.signal && next.receivers.contains(id))
             };
             if pipeline.exporters.iter().any(|id| stores(id) || goes_on(id)) {
                 found.insert(place);
@@ -149,4 +150,3 @@ pub(crate) fn type_of(id: &str) -> String {
 pub(crate) fn signal_path(signal: Signal) -> String {
     format!("spec.signals.{}", signal.as_str())
 }
-

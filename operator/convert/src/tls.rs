@@ -89,9 +89,9 @@ pub(crate) fn tls(work: &mut Work, node: &Node<'_>, to: &str, places: Places<'_>
         "reload_interval" | "client_ca_file_reload" => {
             Fate::not_needed("a Secret's new content rolls the pods")
         }
-        "include_system_ca_certs_pool" => {
-            Fate::left("without an authority of your own the system's are trusted, with it no other")
-        }
+        "include_system_ca_certs_pool" => Fate::left(
+            "without an authority of your own the system's are trusted, with it no other",
+        ),
         "server_name_override" => Fate::left("the certificate must have the name that is called"),
         _ => Fate::left("cipher suites, curves and key stores are the program's own"),
     });

@@ -20,7 +20,7 @@ pub(crate) const HEALTH: &str = "`/readyz`, `/livez`, `/` on port 9464; no profi
 pub(crate) const POD_ATTRIBUTES: &str = "for log files only. OTLP records have what the client \
      sends: set `OTEL_RESOURCE_ATTRIBUTES` from the pod's fields, or keep a Collector";
 /// Of what limits memory and makes batches.
-pub(crate) const BUILT_IN: &str = "built in: memory";
+pub(crate) const BUILT_IN: &str = "built in: docs/operations.md#memory";
 /// Of a Collector beside its application.
 pub(crate) const SIDECAR: &str = "nothing: applications send to the edge's Service";
 /// Of sizing.
@@ -40,7 +40,7 @@ pub(crate) const OF_THE_PAGE: [&str; 12] = [
     QUEUES,
     HEALTH,
     POD_ATTRIBUTES,
-    BUILT_IN,
+    "built in: memory",
     SIDECAR,
     AUTOSCALER,
     OPAMP,

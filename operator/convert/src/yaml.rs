@@ -13,7 +13,10 @@ pub(crate) struct Hole {
 
 /// The pipeline as a tree without what it would say anyway. Fields in `keep`, and what leads to
 /// them, stay.
-pub(crate) fn spare(pipeline: &TelemetryPipeline, keep: &[&str]) -> Result<Value, serde_norway::Error> {
+pub(crate) fn spare(
+    pipeline: &TelemetryPipeline,
+    keep: &[&str],
+) -> Result<Value, serde_norway::Error> {
     let mut whole = serde_norway::to_value(pipeline)?;
     let mut places = Vec::new();
     push_places(&whole, &mut Vec::new(), &mut String::new(), &mut places);
@@ -151,7 +154,12 @@ struct Writer {
 }
 
 impl Writer {
-    fn block(&mut self, fields: &Mapping, path: &str, indent: usize) -> Result<(), serde_norway::Error> {
+    fn block(
+        &mut self,
+        fields: &Mapping,
+        path: &str,
+        indent: usize,
+    ) -> Result<(), serde_norway::Error> {
         for (key, value) in fields {
             let mut here = path.to_owned();
             push_key(&mut here, key.as_str().unwrap_or_default());
@@ -176,13 +184,20 @@ impl Writer {
     }
 
     /// Items with a dash before each.
-    fn list(&mut self, items: &[Value], path: &str, indent: usize) -> Result<(), serde_norway::Error> {
+    fn list(
+        &mut self,
+        items: &[Value],
+        path: &str,
+        indent: usize,
+    ) -> Result<(), serde_norway::Error> {
         for (place, item) in items.iter().enumerate() {
             let here = format!("{path}{}", item_name(item, place));
             self.comments(&here, indent);
             let begin = self.out.len();
             match item {
-                Value::Mapping(inner) if !inner.is_empty() => self.block(inner, &here, indent + 2)?,
+                Value::Mapping(inner) if !inner.is_empty() => {
+                    self.block(inner, &here, indent + 2)?
+                }
                 plain => {
                     let text = serde_norway::to_string(plain)?;
                     self.indented(&text, indent + 2);

@@ -73,7 +73,11 @@ static BASES: LazyLock<Vec<Value>> = LazyLock::new(|| {
         let name = path.to_str().unwrap();
         name.ends_with(".yaml") && !name.ends_with(".pipeline.yaml")
     };
-    paths.iter().filter(is_input).map(|path| base(&std::fs::read_to_string(path).unwrap())).collect()
+    paths
+        .iter()
+        .filter(is_input)
+        .map(|path| base(&std::fs::read_to_string(path).unwrap()))
+        .collect()
 });
 
 static POOL: LazyLock<Vec<Value>> = LazyLock::new(|| serde_norway::from_str(VALUES).unwrap());
@@ -81,7 +85,9 @@ static POOL: LazyLock<Vec<Value>> = LazyLock::new(|| serde_norway::from_str(VALU
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut keys = BTreeSet::new();
     BASES.iter().for_each(|base| all_keys(base, &mut keys));
-    keys.extend(["unheard_of", "a.b", "", "x y", "topic", "tls", "auth", "json"].map(str::to_owned));
+    keys.extend(
+        ["unheard_of", "a.b", "", "x y", "topic", "tls", "auth", "json"].map(str::to_owned),
+    );
     keys.into_iter().collect()
 });
 

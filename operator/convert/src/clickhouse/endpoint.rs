@@ -100,10 +100,7 @@ mod tests {
     #[test]
     fn each_form_becomes_the_http_interface_of_the_same_hosts() {
         assert_eq!(urls("tcp://a:9000"), ["http://a:8123"]);
-        assert_eq!(
-            urls("tcp://a:9000,tcp://b:9000"),
-            ["http://a:8123", "http://b:8123"]
-        );
+        assert_eq!(urls("tcp://a:9000,tcp://b:9000"), ["http://a:8123", "http://b:8123"]);
         assert_eq!(
             urls("clickhouse://a:9440,b:9440/otel?secure=true&dial_timeout=5s"),
             ["https://a:8443", "https://b:8443"]

@@ -57,7 +57,9 @@ pub(super) fn format(layout_type: &str, layout: &str) -> Option<(TimeFormat, Opt
             return Some((format, None));
         }
         "gotime" => of_go(layout)?,
-        "strptime" | "" => STRPTIME.iter().fold(layout.to_owned(), |text, (from, to)| text.replace(from, to)),
+        "strptime" | "" => {
+            STRPTIME.iter().fold(layout.to_owned(), |text, (from, to)| text.replace(from, to))
+        }
         _ => return None,
     };
     if is_rfc3339(&ours) {
@@ -68,10 +70,7 @@ pub(super) fn format(layout_type: &str, layout: &str) -> Option<(TimeFormat, Opt
 }
 
 /// A timestamp of one field.
-pub(super) fn timestamp(
-    field: &str,
-    (format, layout): (TimeFormat, Option<String>),
-) -> Timestamp {
+pub(super) fn timestamp(field: &str, (format, layout): (TimeFormat, Option<String>)) -> Timestamp {
     Timestamp { fields: vec![field.to_owned()], format, layout }
 }
 

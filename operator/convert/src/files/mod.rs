@@ -107,7 +107,8 @@ pub(crate) fn receiver(work: &mut Work, node: &Node<'_>, id: &str) -> bool {
     let Some(settings) = work.draft.pool(&pool, EdgeMode::DaemonSet).filter(|_| found) else {
         // What was said of its fields is of no use then.
         work.account.entries.truncate(mark);
-        work.account.left(node, "it names no file that a pool can read: write patterns below /var/log");
+        work.account
+            .left(node, "it names no file that a pool can read: write patterns below /var/log");
         forget(work, &pool);
         return false;
     };
@@ -236,7 +237,9 @@ fn multiline(work: &mut Work, node: &Node<'_>, plan: &mut Plan) {
             Some(pattern) if pattern.len() <= START_BYTES_MAX && plan.starts(&pattern) => {
                 work.account.carried(&start, to);
             }
-            Some(_) => work.account.left(&start, "a pattern of at most 512 characters, in RE2's syntax"),
+            Some(_) => {
+                work.account.left(&start, "a pattern of at most 512 characters, in RE2's syntax")
+            }
             None if plan.reads_pods => work.account.left(
                 &start,
                 "it is matched against the container's own line, with time and stream: write \
@@ -254,10 +257,8 @@ fn multiline(work: &mut Work, node: &Node<'_>, plan: &mut Plan) {
 
 fn others(work: &mut Work, mut fields: Fields<'_>) {
     if let Some(size) = fields.take("max_log_size") {
-        work.account.left(
-            &size,
-            "a line of a pool has 256 KiB; the rest is cut, marked and counted",
-        );
+        work.account
+            .left(&size, "a line of a pool has 256 KiB; the rest is cut, marked and counted");
     }
     for name in FLAGS {
         let Some(flag) = fields.take(name) else { continue };
@@ -269,7 +270,7 @@ fn others(work: &mut Work, mut fields: Fields<'_>) {
     }
     work.account.rest(fields, |name| match name {
         "attributes" | "resource" => Fate::left(format!(
-            "attributes are not added: {}, {}",
+            "attributes are not added: {} {}",
             words::PROCESSORS,
             words::IN_FRONT
         )),

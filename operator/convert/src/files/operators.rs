@@ -138,7 +138,7 @@ fn operator(work: &mut Work, node: &Node<'_>, plan: &mut Plan) {
         "remove" => removed(work, node, plan, field("field")),
         "noop" => work.account.not_needed(node, "it does nothing"),
         kind if kind.ends_with("_parser") => work.account.left(node, OTHER_PARSERS),
-        _ => work.account.left(node, format!("{}, {}", words::PROCESSORS, words::IN_FRONT)),
+        _ => work.account.left(node, format!("{} {}", words::PROCESSORS, words::IN_FRONT)),
     }
 }
 
@@ -170,8 +170,12 @@ fn common(name: &str) -> Fate {
         "parse_to" => Fate::left("fields become attributes"),
         "source_identifier" => Fate::not_needed("lines of one stream are joined"),
         "overwrite_with" => Fate::not_needed("a record has the time of its first line"),
-        "cache" | "max_batch_size" | "max_sources" | "max_log_size"
-        | "max_unmatched_batch_size" | "force_flush_period" => Fate::not_needed(LIMITS),
+        "cache"
+        | "max_batch_size"
+        | "max_sources"
+        | "max_log_size"
+        | "max_unmatched_batch_size"
+        | "force_flush_period" => Fate::not_needed(LIMITS),
         "preserve_to" => Fate::left("the text stays the body where no field takes its place"),
         _ => Fate::left(words::UNKNOWN),
     }
@@ -182,7 +186,9 @@ fn container(work: &mut Work, node: &Node<'_>, plan: &mut Plan) {
     if let Some(kind) = fields.take("type") {
         match plan.reads_pods {
             true => work.account.not_needed(&kind, CONTAINERS_FORMAT),
-            false => work.account.left(&kind, "containers' files are read from /var/log/pods alone"),
+            false => {
+                work.account.left(&kind, "containers' files are read from /var/log/pods alone")
+            }
         }
     }
     if let Some(format) = fields.take("format") {
@@ -214,8 +220,8 @@ fn parser(work: &mut Work, node: &Node<'_>, plan: &mut Plan, format: ParseFormat
         let to = plan.path("parse.pattern");
         let regex = node.get("regex").and_then(|it| it.said()).unwrap_or_default();
         let roles = millrace_lines::Roles::default();
-        let usable = regex.len() <= PATTERN_BYTES_MAX
-            && millrace_lines::Parse::regex(&regex, roles).is_ok();
+        let usable =
+            regex.len() <= PATTERN_BYTES_MAX && millrace_lines::Parse::regex(&regex, roles).is_ok();
         let written = fields.take("regex");
         let Some(written) = written.filter(|_| usable) else {
             return work.account.left(
@@ -272,7 +278,9 @@ fn parser(work: &mut Work, node: &Node<'_>, plan: &mut Plan, format: ParseFormat
             Some(" " | "") if name == "pair_delimiter" => {
                 work.account.not_needed(&sign, "pairs stand apart by spaces");
             }
-            _ => work.account.left(&sign, "Logfmt is name=value, with spaces between: write a Regex"),
+            _ => {
+                work.account.left(&sign, "Logfmt is name=value, with spaces between: write a Regex")
+            }
         }
     }
     work.account.rest(fields, |name| match name {
@@ -328,7 +336,9 @@ fn time(work: &mut Work, mut fields: Fields<'_>, plan: &mut Plan) {
             Some("UTC" | "GMT" | "Etc/UTC" | "Z") => {
                 account.not_needed(&location, "a time without an offset is UTC");
             }
-            _ => account.left(&location, "a time without an offset is UTC: have programs write one"),
+            _ => {
+                account.left(&location, "a time without an offset is UTC: have programs write one")
+            }
         }
     }
     account.rest(fields, |name| match name {
@@ -436,7 +446,8 @@ fn moved(
     let (Some(from), Some(to)) = (from, to) else {
         return work.account.left(node, "fields keep their names");
     };
-    let is_path = |it: &Field| it.of == Of::Resource && it.keys.iter().all(|key| key.starts_with("k8s."));
+    let is_path =
+        |it: &Field| it.of == Of::Resource && it.keys.iter().all(|key| key.starts_with("k8s."));
     let usual = ["log.iostream", "stream", "time", "logtag", "log"];
     let of_container = |it: &Field| it.keys.iter().any(|key| usual.contains(&&**key));
     if plan.reads_pods && (is_path(&to) && !to.keys.is_empty()) {
@@ -462,10 +473,9 @@ fn removed(work: &mut Work, node: &Node<'_>, plan: &Plan, field: Option<Field>) 
     let of_container = ["time", "stream", "logtag", "log.file.path", "log"];
     match name.filter(|name| plan.reads_pods && of_container.contains(name)) {
         Some(_) => work.account.not_needed(node, CONTAINERS_FORMAT),
-        None => work.account.left(
-            node,
-            format!("no field is removed: {}, {}", words::PROCESSORS, words::IN_FRONT),
-        ),
+        None => work
+            .account
+            .left(node, format!("no field is removed: {} {}", words::PROCESSORS, words::IN_FRONT)),
     }
 }
 

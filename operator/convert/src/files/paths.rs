@@ -126,6 +126,9 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn pattern(&mut self, pattern: &str, is_include: bool, to: &str) -> Fate {
+        if !is_include && self.include.is_empty() {
+            return Fate::not_needed("no such file is included");
+        }
         let list = if is_include { &mut self.include } else { &mut self.exclude };
         if !pattern.starts_with(BELOW) || pattern.contains("/../") {
             return match is_include {
@@ -162,7 +165,8 @@ mod tests {
     /// Guarantee: these namespaces, and no remark.
     #[test]
     fn patterns_of_namespaces_become_namespaces() {
-        let all = ["/var/log/pods/*/*/*.log", "/var/log/pods/**/*.log", "/var/log/containers/*.log"];
+        let all =
+            ["/var/log/pods/*/*/*.log", "/var/log/pods/**/*.log", "/var/log/containers/*.log"];
         for pattern in all {
             let (names, _, fates) = read(&[pattern], &[]);
             assert_eq!((names, &fates[..]), (vec![], &[Fate::carried("c")][..]), "{pattern}");
@@ -171,7 +175,10 @@ mod tests {
             &["/var/log/pods/shop_*/*/*.log", "/var/log/containers/*_billing_*.log"],
             &["/var/log/pods/kube-system_*/*/*.log"],
         );
-        assert_eq!((names, not), (vec!["billing".into(), "shop".into()], vec!["kube-system".into()]));
+        assert_eq!(
+            (names, not),
+            (vec!["billing".into(), "shop".into()], vec!["kube-system".into()])
+        );
         assert!(fates.iter().all(|it| matches!(it, Fate::Carried { but: None, .. })), "{fates:?}");
     }
 

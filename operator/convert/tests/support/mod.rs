@@ -15,7 +15,8 @@ static SCHEMAS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(schemas::schem
 /// Whether the API server would take the pipeline, as far as a test without one can tell; whether
 /// its YAML is the pipeline; and whether the fields that the list names are in it.
 pub(crate) fn sound(conversion: &Conversion) -> Result<(), String> {
-    let tree: Value = serde_norway::from_str(&conversion.yaml).map_err(|error| error.to_string())?;
+    let tree: Value =
+        serde_norway::from_str(&conversion.yaml).map_err(|error| error.to_string())?;
     if tree["apiVersion"] != "millrace.dev/v1alpha1" || tree["kind"] != "TelemetryPipeline" {
         return Err(format!("no TelemetryPipeline:\n{}", conversion.yaml));
     }

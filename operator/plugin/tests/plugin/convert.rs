@@ -68,12 +68,16 @@ async fn run(line: &[&str], input: &str) -> Output {
 async fn the_pipeline_goes_to_standard_output_alone() {
     let input = std::fs::read_to_string(golden_path("collector.yaml")).unwrap();
     let done = run(&["convert", "-f", "-"], &input).await;
-    let (out, list) = (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap());
+    let (out, list) =
+        (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap());
     assert_eq!(done.status.code(), Some(0), "{list}");
     let read: serde_json::Value = serde_norway::from_str(&out).unwrap();
     assert_eq!(read["kind"], "TelemetryPipeline");
     assert!(list.contains("WITHOUT A COUNTERPART") && !out.contains("COUNTERPART"), "{list}");
     let done = run(&["convert", "-f", "-", "-o", "json"], &input).await;
     let read: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
-    assert_eq!((read["pipeline"]["kind"].as_str(), &*done.stderr), (Some("TelemetryPipeline"), &b""[..]));
+    assert_eq!(
+        (read["pipeline"]["kind"].as_str(), &*done.stderr),
+        (Some("TelemetryPipeline"), &b""[..])
+    );
 }

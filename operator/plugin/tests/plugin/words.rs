@@ -45,7 +45,9 @@ async fn scripts_and_the_manual_are_whole() {
         assert!(text.contains("kubectl-millrace"), "{shell}: {text}");
     }
     let page = Server::default().run(&["man"]).await.unwrap().text;
-    for command in ["STATUS", "WHY", "LAG", "TOP", "ROLLOUT", "PLAN", "CONVERT", "BUNDLE", "UNINSTALL"] {
+    for command in
+        ["STATUS", "WHY", "LAG", "TOP", "ROLLOUT", "PLAN", "CONVERT", "BUNDLE", "UNINSTALL"]
+    {
         assert!(page.contains(&format!(".SH \"{command}\"")), "{command}");
     }
 }
