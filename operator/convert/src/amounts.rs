@@ -35,14 +35,14 @@ pub(crate) fn seconds(text: &str) -> Option<u64> {
 }
 
 fn whole(nanoseconds: u64) -> Option<u64> {
-    (nanoseconds % 1_000_000_000 == 0).then_some(nanoseconds / 1_000_000_000)
+    nanoseconds.is_multiple_of(1_000_000_000).then_some(nanoseconds / 1_000_000_000)
 }
 
 /// So many seconds in the largest unit that they fill. None for none, or more than there may be.
 pub(crate) fn period(seconds: u64) -> Option<Period> {
     let (unit, size) = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)]
         .into_iter()
-        .find(|(_, size)| seconds % size == 0)?;
+        .find(|(_, size)| seconds.is_multiple_of(*size))?;
     format!("{}{unit}", seconds / size).parse().ok()
 }
 

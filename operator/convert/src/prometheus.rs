@@ -146,20 +146,20 @@ fn job(work: &mut Work, node: &Node<'_>, global: Option<&Node<'_>>, jobs: &mut V
              chart PodMonitors for them",
         );
     }
-    if found_by_annotations(node) {
-        if let Some(found) = discovery(&mut work.draft) {
-            let namespace_selector = Some(LabelSelector::default());
-            found.annotations =
-                Some(AnnotatedSelection { namespace_selector, ..AnnotatedSelection::default() });
-            let to = format!("{}.kubernetes.annotations", receiver_path());
-            return work.account.differs(
-                node,
-                to,
-                "pods and Services with the annotation prometheus.io/scrape; rules of the job are \
-                 not carried over. The operator's chart needs discovery.enabled, and for all \
-                 namespaces discovery.acrossNamespaces",
-            );
-        }
+    if found_by_annotations(node)
+        && let Some(found) = discovery(&mut work.draft)
+    {
+        let namespace_selector = Some(LabelSelector::default());
+        found.annotations =
+            Some(AnnotatedSelection { namespace_selector, ..AnnotatedSelection::default() });
+        let to = format!("{}.kubernetes.annotations", receiver_path());
+        return work.account.differs(
+            node,
+            to,
+            "pods and Services with the annotation prometheus.io/scrape; rules of the job are not \
+             carried over. The operator's chart needs discovery.enabled, and for all namespaces \
+             discovery.acrossNamespaces",
+        );
     }
     if node.has_variable() {
         return work

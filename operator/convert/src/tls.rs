@@ -26,6 +26,38 @@ pub(crate) struct Asked {
     pub(crate) clients: bool,
 }
 
+/// What a file of the block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Authority,
+    Certificate,
+    Clients,
+}
+
+const FILES: [(&str, Kind); 7] = [
+    ("ca_file", Kind::Authority),
+    ("ca_pem", Kind::Authority),
+    ("cert_file", Kind::Certificate),
+    ("cert_pem", Kind::Certificate),
+    ("key_file", Kind::Certificate),
+    ("key_pem", Kind::Certificate),
+    ("client_ca_file", Kind::Clients),
+];
+
+impl Kind {
+    /// The Secret that has to be made.
+    fn to_make(self, secret: &str) -> String {
+        match self {
+            Self::Authority | Self::Clients => format!(
+                "make the Secret {secret} in the pipeline's namespace: the certificates as ca.crt"
+            ),
+            Self::Certificate => format!(
+                "make the Secret {secret} of type kubernetes.io/tls: keys tls.crt and tls.key"
+            ),
+        }
+    }
+}
+
 /// Accounts for a `tls` block of the Collector's, and says what it asks for. `to` is the pipeline's
 /// block.
 pub(crate) fn tls(work: &mut Work, node: &Node<'_>, to: &str, places: Places<'_>) -> Asked {
@@ -49,32 +81,19 @@ pub(crate) fn tls(work: &mut Work, node: &Node<'_>, to: &str, places: Places<'_>
             ),
         }
     }
-    let authority = |secret: &str| {
-        format!("make the Secret {secret} in the pipeline's namespace: the certificates as ca.crt")
-    };
-    let pair = |secret: &str| {
-        format!("make the Secret {secret} of type kubernetes.io/tls: keys tls.crt and tls.key")
-    };
-    let kinds: [(&[&str], Option<(&str, &str)>, &dyn Fn(&str) -> String, &mut bool); 3] = [
-        (&["ca_file", "ca_pem"], places.authority, &authority, &mut asked.authority),
-        (
-            &["cert_file", "cert_pem", "key_file", "key_pem"],
-            places.certificate,
-            &pair,
-            &mut asked.certificate,
-        ),
-        (&["client_ca_file"], places.clients, &authority, &mut asked.clients),
-    ];
-    for (names, place, what, is_asked) in kinds {
-        for name in names {
-            let Some(field) = fields.take(name) else { continue };
-            match place {
-                Some((to, secret)) => {
-                    *is_asked = true;
-                    account.fill_in(&field, to, what(secret));
-                }
-                None => account.left(&field, "no field of a pipeline takes it"),
+    for (name, kind) in FILES {
+        let Some(field) = fields.take(name) else { continue };
+        let (place, is_asked) = match kind {
+            Kind::Authority => (places.authority, &mut asked.authority),
+            Kind::Certificate => (places.certificate, &mut asked.certificate),
+            Kind::Clients => (places.clients, &mut asked.clients),
+        };
+        match place {
+            Some((to, secret)) => {
+                *is_asked = true;
+                account.fill_in(&field, to, kind.to_make(secret));
             }
+            None => account.left(&field, "no field of a pipeline takes it"),
         }
     }
     for name in ["min_version", "max_version"] {
