@@ -29,7 +29,7 @@ const DATABASE_USUAL: &str = "default";
 
 /// What makes the Secret.
 const MAKE_USER: &str =
-    "make the Secret clickhouse-user in the pipeline's namespace: keys username and password";
+    "create the Secret clickhouse-user in the pipeline's namespace: keys username and password";
 
 const ONE_PLACE: &str = "a pipeline writes to one ClickHouse, database and set of tables, and \
      another exporter names others: make a second pipeline";

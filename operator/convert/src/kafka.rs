@@ -247,7 +247,7 @@ fn sign_in(work: &mut Work, node: &Node<'_>) {
         .map(|credentials_secret_ref| KafkaSasl { mechanism, credentials_secret_ref });
     let mut fields = work.account.open(node, Fate::carried(SASL));
     let what = format!(
-        "make the Secret {USER_SECRET} in the pipeline's namespace: keys username and password"
+        "create the Secret {USER_SECRET} in the pipeline's namespace: keys username and password"
     );
     let mut asked = false;
     for name in ["username", "password"] {

@@ -49,10 +49,10 @@ impl Kind {
     fn to_make(self, secret: &str) -> String {
         match self {
             Self::Authority | Self::Clients => format!(
-                "make the Secret {secret} in the pipeline's namespace: the certificates as ca.crt"
+                "create the Secret {secret} in the pipeline's namespace: the certificates as ca.crt"
             ),
             Self::Certificate => format!(
-                "make the Secret {secret} of type kubernetes.io/tls: keys tls.crt and tls.key"
+                "create the Secret {secret} of type kubernetes.io/tls: keys tls.crt and tls.key"
             ),
         }
     }
@@ -76,7 +76,7 @@ pub(crate) fn tls(work: &mut Work, node: &Node<'_>, to: &str, places: Places<'_>
             false => account.not_needed(&skip, "certificates are always checked"),
             true => account.left(
                 &skip,
-                "certificates are always checked: make a Secret with the authority that signed \
+                "certificates are always checked: create a Secret with the authority that signed \
                  them, and name it",
             ),
         }

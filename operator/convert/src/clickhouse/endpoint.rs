@@ -95,8 +95,8 @@ mod tests {
         read.iter().flat_map(|it| &it.http).map(|url| url.as_str().to_owned()).collect()
     }
 
-    /// Scenario: the forms that the exporter's page names. Guarantee: the HTTP interface of the same
-    /// hosts, with TLS where there was TLS.
+    /// Scenario: the forms that the exporter's page names. Guarantee: the HTTP interface of the
+    /// same hosts, with TLS where there was TLS.
     #[test]
     fn each_form_becomes_the_http_interface_of_the_same_hosts() {
         assert_eq!(urls("tcp://a:9000"), ["http://a:8123"]);
