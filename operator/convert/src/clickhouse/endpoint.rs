@@ -57,7 +57,11 @@ impl Endpoint {
                 "secure" => is_secure |= value == "true",
                 "username" | "password" => read.has_user = true,
                 "database" => read.database = Some(value.to_owned()),
-                name => read.parameters.push(name.to_owned()),
+                // What is no name isn't repeated: it would stand in a comment.
+                name if name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_') => {
+                    read.parameters.push(name.to_owned());
+                }
+                _ => read.parameters.push("others".to_owned()),
             }
         }
         let hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
@@ -122,6 +126,8 @@ mod tests {
         assert_eq!((read.database.as_deref(), read.has_user), (Some("otel"), true));
         assert_eq!(read.parameters, ["compress"]);
         assert!(!format!("{read:?}").contains("s3cret"));
+        let read = Endpoint::read("tcp://a:9000?x%1b\u{1b}[2J=1").unwrap();
+        assert_eq!(read.parameters, ["others"]);
         let read = Endpoint::read("tcp://a:9000?username=me&password=s3cret&database=o").unwrap();
         assert_eq!((read.database.as_deref(), read.has_user), (Some("o"), true));
     }
