@@ -85,6 +85,9 @@ pub enum Command {
     Rollout(Rollout),
     /// What a changed file would do: fields, topics, tables, pods. Nothing is stored.
     Plan(Plan),
+    /// An OpenTelemetry Collector's configuration as a TelemetryPipeline, and what became of each
+    /// part of it. Needs no cluster.
+    Convert(Convert),
     /// Records that could not be stored, by the collector's own tool in a gateway's pod.
     #[command(subcommand)]
     DeadLetters(DeadLetters),
@@ -184,6 +187,17 @@ pub struct Plan {
     /// Who would apply it: fields that this manager no longer writes are removed.
     #[arg(long, default_value = "kubectl")]
     pub field_manager: String,
+}
+
+/// Of `convert`.
+#[derive(Args, Clone, Debug)]
+pub struct Convert {
+    /// A Collector's configuration, or an OpenTelemetryCollector; `-` reads standard input.
+    #[arg(short, long)]
+    pub filename: String,
+    /// The pipeline's name; the object's own, or a placeholder, when left out.
+    #[arg(long)]
+    pub name: Option<String>,
 }
 
 /// Of `dead-letters`: options of the collector's own tool follow.

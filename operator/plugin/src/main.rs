@@ -33,7 +33,11 @@ fn main() -> ExitCode {
                 Output::Json if answer.json.is_null() => answer.text,
                 Output::Json => format!("{:#}\n", answer.json),
             };
-            match (output::print(&text), answer.healthy) {
+            let printed = output::print(&text);
+            if cli.output == Output::Text {
+                output::aside(&answer.aside);
+            }
+            match (printed, answer.healthy) {
                 (false, _) => ExitCode::from(FAILED),
                 (true, true) => ExitCode::SUCCESS,
                 (true, false) => ExitCode::from(UNHEALTHY),
@@ -78,6 +82,12 @@ mod output {
             Ok(()) => true,
             Err(error) => error.kind() == std::io::ErrorKind::BrokenPipe,
         }
+    }
+
+    /// Lines on standard error, beside the answer.
+    pub(crate) fn aside(text: &str) {
+        // Nobody may read it: it isn't the answer.
+        let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 
     /// One line on standard error.

@@ -41,6 +41,7 @@ const WALL_CLOCK: &[(&str, &str)] = &[
 const PURE: &[&str] = &[
     "operator/autoscale/src/",
     "operator/rollout/src/",
+    "operator/convert/src/",
     "operator/monitors/src/",
     "operator/shares/src/",
     "collector/ledger/src/",

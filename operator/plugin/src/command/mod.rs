@@ -1,7 +1,9 @@
 //! One file for each command: read facts, make the report, render it. Nothing here prints.
 
 mod bundle;
+mod convert;
 mod exec;
+mod file;
 mod letters;
 mod logs;
 mod plan;
@@ -30,6 +32,8 @@ const COMPLETION_MAX: Duration = Duration::from_secs(2);
 pub struct Answer {
     /// For people.
     pub text: String,
+    /// For people too, beside an answer that goes into a file: on standard error.
+    pub aside: String,
     /// For programs.
     pub json: Value,
     /// Whether a script may take it for well.
@@ -44,7 +48,7 @@ impl Answer {
     pub fn of(text: String, report: &impl Serialize) -> Result<Self, Error> {
         let json = serde_json::to_value(report)
             .map_err(|error| Error::Impossible(format!("the report is no JSON: {error}")))?;
-        Ok(Self { text, json, healthy: true })
+        Ok(Self { text, aside: String::new(), json, healthy: true })
     }
 }
 
@@ -69,6 +73,7 @@ pub fn without_cluster(cli: &Cli) -> Option<Result<Answer, Error>> {
     match &cli.command {
         Command::Completion(args) => Some(words::completion(args.shell)),
         Command::Man => Some(words::man()),
+        Command::Convert(args) => Some(convert::run(&cli.place, args)),
         Command::Complete { words } => {
             let next = words::next(words);
             // Names need a cluster.
@@ -91,6 +96,7 @@ pub async fn run(session: &Session, cli: &Cli) -> Result<Answer, Error> {
         Command::Top(args) => watch::top(session, args).await,
         Command::Rollout(args) => rollout::run(session, args).await,
         Command::Plan(args) => plan::run(session, &cli.place, args).await,
+        Command::Convert(args) => convert::run(&cli.place, args),
         Command::DeadLetters(args) => letters::run(session, &cli.place, cli.output, args).await,
         Command::Send(args) => test_run::send(session, &cli.place, args).await,
         Command::Verify(args) => test_run::verify(session, &cli.place, args).await,

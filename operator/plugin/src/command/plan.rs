@@ -1,24 +1,19 @@
 //! `plan -f FILE`: the API server applies the file as a dry run, so that its defaults, its rules
 //! and other managers' fields count; the differences are then told by `report::plan`.
 
-use std::io::Read;
-
 use millrace_crds::v1alpha1::{TelemetryPipeline, TelemetrySchema};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Answer, Session};
+use super::{Answer, Session, file};
 use crate::args::{Place, Plan};
 use crate::error::Error;
 use crate::gather::Cluster;
 use crate::{render, report};
 
-/// The longest file: the API server takes 3 MiB.
-const FILE_BYTES_MAX: u64 = 3 << 20;
-
 /// Runs it.
 pub(super) async fn run(session: &Session, place: &Place, args: &Plan) -> Result<Answer, Error> {
-    let (name, namespace, document) = pipeline(&args.filename, &read(&args.filename)?)?;
+    let (name, namespace, document) = pipeline(&args.filename, &file::read(&args.filename)?)?;
     let cluster = match (namespace, &place.namespace) {
         (Some(file), Some(asked)) if file != *asked => {
             return Err(Error::Impossible(format!(
@@ -58,23 +53,6 @@ pub(super) async fn run(session: &Session, place: &Place, args: &Plan) -> Result
 
 fn spec(object: &Value) -> Value {
     object["spec"].clone()
-}
-
-fn read(path: &str) -> Result<String, Error> {
-    let failed = |cause: String| Error::File { path: path.to_owned(), cause };
-    let mut text = String::new();
-    let read = match path {
-        "-" => std::io::stdin().take(FILE_BYTES_MAX + 1).read_to_string(&mut text),
-        path => {
-            let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
-            file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)
-        }
-    };
-    let bytes = read.map_err(|error| failed(error.to_string()))?;
-    match bytes as u64 > FILE_BYTES_MAX {
-        true => Err(failed(format!("it is longer than {FILE_BYTES_MAX} bytes"))),
-        false => Ok(text),
-    }
 }
 
 /// The one pipeline of a file, with its name and namespace.

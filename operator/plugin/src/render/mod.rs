@@ -1,6 +1,7 @@
 //! Reports as text: sentences in lines of 100 columns, tables as wide as what they hold. Pure:
 //! colours are asked for by whoever prints.
 
+mod convert;
 mod lag;
 mod plan;
 mod rollout;
@@ -11,6 +12,7 @@ mod test_run;
 mod top;
 mod uninstall;
 
+pub use convert::conversion;
 pub use lag::lag;
 pub use millrace_reports::units::{ago, bytes, count, rate};
 pub use plan::plan;

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod bundle;
+mod convert;
 mod plan;
 mod program;
 mod rights;

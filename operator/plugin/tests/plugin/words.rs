@@ -21,6 +21,7 @@ fn the_next_words_fit_the_line() {
     assert_eq!(words(&["status", "--int"]), ["--interval"]);
     assert_eq!(words(&["completion", ""]), ["kubectl", "bash", "zsh", "fish"]);
     assert!(!words(&[""]).contains(&"__complete".to_owned()));
+    assert!(next(&["convert".to_owned(), "-f".to_owned(), String::new()]).files);
     assert!(next(&["plan".to_owned(), "-f".to_owned(), String::new()]).files);
     assert_eq!(lines(&Next::default(), &["prod".to_owned()]), "prod\ta TelemetryPipeline\n:4\n");
 }
@@ -44,7 +45,9 @@ async fn scripts_and_the_manual_are_whole() {
         assert!(text.contains("kubectl-millrace"), "{shell}: {text}");
     }
     let page = Server::default().run(&["man"]).await.unwrap().text;
-    for command in ["STATUS", "WHY", "LAG", "TOP", "ROLLOUT", "PLAN", "BUNDLE", "UNINSTALL"] {
+    for command in
+        ["STATUS", "WHY", "LAG", "TOP", "ROLLOUT", "PLAN", "CONVERT", "BUNDLE", "UNINSTALL"]
+    {
         assert!(page.contains(&format!(".SH \"{command}\"")), "{command}");
     }
 }
