@@ -2,7 +2,6 @@
 //! gateway and of an edge with the shipped binary. It judges no rate, as other work may be under
 //! way; memory doesn't depend on that.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -10,27 +9,17 @@ use serde_json::Value;
 /// What the cases may have resident at most, in MiB: the aims of docs/performance.md.
 const CASES: [(&str, f64); 2] = [("gateway-lean", 128.0), ("edge-grpc-gzip", 40.0)];
 
-/// Where the binaries are, as in millrace-e2e.
-fn binaries() -> PathBuf {
-    millrace_e2e::binaries::folder()
-}
-
-fn bench(out: &Path) -> Output {
-    let cases = CASES.map(|(case, _)| case).join(",");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace-bench"));
-    command.args(["--case", &cases, "--out"]).arg(out);
-    command.envs([("QUICK", "1"), ("RUNS", "1")]).env("MILLRACE_BIN_DIR", binaries());
-    // Cargo's tests catch what is written to their own outputs alone.
-    command.stdin(Stdio::null()).output().unwrap()
-}
-
 /// Scenario: one quick run of a gateway that drains a topic in inserts of several blocks, and of an
 /// edge. Guarantee: the harness finds each record where it should be (it fails otherwise), gives a
 /// line for each case, and the processes stay within the memory that docs say.
 #[test]
 fn benchmarks_run_and_memory_stays_within_its_aims() {
     let folder = tempfile::tempdir().unwrap();
-    let Output { status, stdout, stderr } = bench(folder.path());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace-bench"));
+    command.args(["--case", &CASES.map(|(case, _)| case).join(",")]);
+    command.arg("--out").arg(folder.path()).envs([("QUICK", "1"), ("RUNS", "1")]);
+    command.env("MILLRACE_BIN_DIR", millrace_e2e::binaries::folder()).stdin(Stdio::null());
+    let Output { status, stdout, stderr } = command.output().unwrap();
     assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&stderr));
     let stdout = String::from_utf8(stdout).unwrap();
     let lines: Vec<Value> =
