@@ -6,7 +6,7 @@ use millrace_crds::v1alpha1::{
     AnnotatedSelection, EdgeMode, EdgeSettings, KubernetesDiscovery, LabelSelector,
     PrometheusReceiver,
 };
-use millrace_scrape::relabel::{Action, Rule, Rules};
+use millrace_scrape::relabel::{Rule, Rules};
 use serde_norway::{Mapping, Value};
 
 use crate::account::Fate;
@@ -223,7 +223,7 @@ fn checked(fields: &Mapping, before: &[Value]) -> Result<(), String> {
                 .to_owned());
         }
         for rules in [&job.relabel, &job.metric_relabel] {
-            let rules: Vec<Rule> = rules.iter().map(relabeling).collect();
+            let rules: Vec<Rule> = rules.iter().map(Rule::from).collect();
             Rules::new(&rules).map_err(|error| format!("{}: {}", error.place, error.fault))?;
         }
     }
@@ -243,20 +243,6 @@ fn told(problem: &str) -> String {
         line.get(at..).unwrap_or(line)
     });
     plain.collect::<Vec<_>>().join("; ")
-}
-
-fn relabeling(rule: &config::RelabelRule) -> Rule {
-    let config::RelabelRule {
-        action,
-        source_labels,
-        separator,
-        regex,
-        modulus,
-        replacement,
-        target_label,
-    } = rule.clone();
-    let action = Action::of(action.as_str()).unwrap_or_default();
-    Rule { action, source_labels, separator, regex, modulus, replacement, target_label }
 }
 
 /// Whether all targets of a job are the Collector's own metrics.

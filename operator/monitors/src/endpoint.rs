@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millrace_config::{ByteSize, Scheme, ScrapeJob, ScrapeLimits};
+use millrace_config::{ByteSize, RelabelRule, Scheme, ScrapeJob, ScrapeLimits};
 use millrace_scrape::relabel::{Action, Rule, Rules};
 
 use crate::access::{Draft, HasDraft};
 use crate::fields::{Field, Reader, ignored, no_effect, read, refused, said};
-use crate::rules::written;
 use crate::secrets::SecretUse;
 use crate::selector::{Namespaces, Selector};
 
@@ -255,7 +254,7 @@ pub(crate) fn finish(
         let at = format!("{at}.metricRelabelings[{}]", error.place);
         reader.refuse(&at, error.fault.to_string());
     }
-    job.metric_relabel = metric_rules.iter().map(written).collect();
+    job.metric_relabel = metric_rules.iter().map(RelabelRule::from).collect();
     job.native_histograms = limits.native_histograms;
     let firsts = first.len();
     let rules: Vec<Rule> = first.into_iter().chain(own).collect();

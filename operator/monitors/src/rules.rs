@@ -1,6 +1,5 @@
 //! Rules: those that monitors write, and those that every monitor of a kind has.
 
-use millrace_config::{RelabelAction, RelabelRule};
 use millrace_scrape::relabel::{Action, Rule};
 use serde_json::Value;
 
@@ -36,23 +35,6 @@ pub(crate) fn rules(reader: &mut Reader<'_>, at: &str, value: &Value) -> Vec<Rul
         r.fields_where(at, it, &[RULE], &mut rule, |value| !value.is_null());
         rule
     })
-}
-
-/// A rule as collectors read it.
-pub(crate) fn written(rule: &Rule) -> RelabelRule {
-    let Rule { action, source_labels, separator, regex, modulus, replacement, target_label } =
-        rule.clone();
-    let name = action.as_str();
-    let action = RelabelAction::ALL.into_iter().find(|action| action.as_str() == name);
-    RelabelRule {
-        action: action.unwrap_or_default(),
-        source_labels,
-        separator,
-        regex,
-        modulus,
-        replacement,
-        target_label,
-    }
 }
 
 /// Copies a label.

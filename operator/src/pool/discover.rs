@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::{SecretVolumeSource, Volume, VolumeMount};
 use millrace_crds::v1alpha1 as crds;
 use millrace_monitors::{Holds, MonitorKind, Requirement, SECRETS_FOLDER, Selector};
+use millrace_scrape::relabel::Rule;
 
 use super::names::PoolNames;
 use super::scrape;
@@ -59,7 +60,7 @@ pub fn wants(pool: &crds::EdgePool) -> Option<Wants> {
     });
     let annotated = annotations.as_ref().map(|annotations| {
         let crds::AnnotatedSelection { selector, namespace_selector, relabel } = annotations;
-        let rules = relabel.iter().map(|rule| scrape::relabeling(&scrape::rule(rule))).collect();
+        let rules = relabel.iter().map(|rule| Rule::from(&scrape::rule(rule))).collect();
         (pick(selector, namespace_selector.as_ref()), rules)
     });
     Some(Wants { monitors: monitors.collect(), annotated, interval_seconds: *interval_seconds })

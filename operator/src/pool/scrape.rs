@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use millrace_config as config;
 use millrace_crds::v1alpha1 as crds;
-use millrace_scrape::relabel::{Action, Rule, Rules};
+use millrace_scrape::relabel::{Rule, Rules};
 
 use super::connection::file;
 use super::secrets::SecretUses;
@@ -54,7 +54,7 @@ pub fn jobs(
 /// Whether the job's rules can be used: their patterns most of all.
 fn check_rules(job: &config::ScrapeJob) -> Result<(), Invalid> {
     for (field, rules) in [("relabel", &job.relabel), ("metricRelabel", &job.metric_relabel)] {
-        let rules: Vec<_> = rules.iter().map(relabeling).collect();
+        let rules: Vec<_> = rules.iter().map(Rule::from).collect();
         Rules::new(&rules).map_err(|error| {
             let (place, fault) = (error.place, error.fault);
             let field = format!("receivers.prometheus.jobs: {}: {field}[{place}]", job.name);
@@ -62,21 +62,6 @@ fn check_rules(job: &config::ScrapeJob) -> Result<(), Invalid> {
         })?;
     }
     Ok(())
-}
-
-/// A rule as the scraper reads it.
-pub(super) fn relabeling(rule: &config::RelabelRule) -> Rule {
-    let config::RelabelRule {
-        action,
-        source_labels,
-        separator,
-        regex,
-        modulus,
-        replacement,
-        target_label,
-    } = rule.clone();
-    let action = Action::of(action.as_str()).unwrap_or_default();
-    Rule { action, source_labels, separator, regex, modulus, replacement, target_label }
 }
 
 /// What pods are told: their jobs and targets come with their shares, so that other targets are no

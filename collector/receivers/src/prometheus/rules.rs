@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use millrace_config::{PrometheusReceiver, RelabelRule as Written, ScrapeJob};
-use millrace_scrape::relabel::{Action, MetricRules, Rule, RuleFault, Rules};
+use millrace_scrape::relabel::{MetricRules, Rule, RuleFault, Rules};
 
 /// A rule that can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +32,7 @@ pub(super) struct JobRules {
 impl JobRules {
     pub(super) fn new(job: &ScrapeJob) -> Result<Self, RuleError> {
         let ready = |field, rules: &[Written]| {
-            let rules: Vec<_> = rules.iter().map(rule).collect();
+            let rules: Vec<_> = rules.iter().map(Rule::from).collect();
             Rules::new(&rules).map_err(|error| RuleError {
                 job: job.name.clone(),
                 field,
@@ -73,13 +73,6 @@ impl Deref for RuledJob {
 /// The first rule that can't be used.
 pub fn check_rules(settings: &PrometheusReceiver) -> Result<(), RuleError> {
     settings.jobs.iter().try_for_each(|job| JobRules::new(job).map(drop))
-}
-
-fn rule(written: &Written) -> Rule {
-    let Written { action, source_labels, separator, regex, modulus, replacement, target_label } =
-        written.clone();
-    let action = Action::of(action.as_str()).unwrap_or_default();
-    Rule { action, source_labels, separator, regex, modulus, replacement, target_label }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod labels;
 mod matcher;
 mod pattern;
 mod rule;
+mod settings;
 mod template;
 
 pub use labels::{LABELS_BYTES_MAX, Labels, RELABELED_LABELS_MAX, TooLong};

@@ -1,6 +1,7 @@
 //! Rules of jobs.
 
 use millrace_config::RelabelAction;
+use millrace_scrape::relabel::Action;
 
 use super::*;
 
