@@ -1,6 +1,6 @@
 # Millrace. `make` lists what there is; each target is a task of `cargo xtask` (e2e/xtask).
 .DEFAULT_GOAL := help
-.PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos keeper-faults codegen audit fuzz sim sim-operator sim-files seeds bench-keeper argocd release
+.PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos keeper-faults codegen audit fuzz sim sim-operator sim-files seeds bench-keeper argocd upgrades release
 
 XTASK := cargo run --quiet --locked --package xtask --
 
@@ -47,6 +47,9 @@ nightly: prerequisites ## Hours: all seeds, fuzz targets, sizes in a cluster, Ar
 
 conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
 	@$(XTASK) conformance
+
+upgrades: prerequisites ## From an earlier commit's charts and images to these and back under load, in the local cluster: FROM=HEAD~100
+	@$(XTASK) upgrades
 
 argocd: prerequisites ## Argo CD syncs our charts and pipelines in the local cluster (builds it: 10 min the first time)
 	@$(XTASK) argocd

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use millrace_stack::Stack;
 use serde_json::Value;
 
@@ -14,6 +14,17 @@ use crate::wait;
 
 /// The namespace that the operator is installed into.
 pub const OPERATOR_NAMESPACE: &str = "millrace-system";
+
+/// Calls the stack's Helm on its cluster.
+///
+/// # Errors
+/// When it fails; the message is its own.
+pub fn helm(stack: &Stack, args: &[&str]) -> Result<()> {
+    let output = stack.helm(args)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "helm {}: {said}", args.join(" "));
+    Ok(())
+}
 
 /// A cluster reached by kubeconfig.
 #[derive(Debug, Clone)]

@@ -17,6 +17,8 @@ use crate::loadgen::Load;
 pub const NAME: &str = "p";
 /// The EdgePool of its edge pool for clients.
 pub const EDGE: &str = "p-clients";
+/// What the operator makes.
+const OURS: &str = "app.kubernetes.io/managed-by=millrace-operator";
 /// From apply to Ready on the local stack: images are there, so pods' start is what it takes.
 pub const READY_LIMIT: Duration = Duration::from_secs(120);
 
@@ -127,6 +129,32 @@ impl<'c> Pipeline<'c> {
     pub fn change(&mut self, change: impl FnOnce(&mut Wish)) -> Result<()> {
         change(&mut self.wish);
         self.cluster.apply(&self.namespace.name, &self.document())
+    }
+
+    /// Its collectors' pods.
+    ///
+    /// # Errors
+    /// When they can't be listed.
+    pub fn pods(&self) -> Result<Vec<Value>> {
+        self.cluster.list(&self.namespace.name, "pods", OURS)
+    }
+
+    /// Each collector's pod and how often it was started again, and the generations of what they are
+    /// made from: equal before and after what must touch none of them.
+    ///
+    /// # Errors
+    /// When they can't be listed.
+    pub fn lives(&self) -> Result<Vec<(Value, Value)>> {
+        let pods = self.pods()?.into_iter().map(|pod| {
+            let restarts = &pod["status"]["containerStatuses"][0]["restartCount"];
+            (pod["metadata"]["uid"].clone(), restarts.clone())
+        });
+        let sets = self.cluster.list(&self.namespace.name, "deployments,statefulsets", OURS)?;
+        let sets = sets.into_iter().map(|set| {
+            let metadata = &set["metadata"];
+            (metadata["name"].clone(), metadata["generation"].clone())
+        });
+        Ok(pods.chain(sets).collect())
     }
 
     /// What the database is called, and what the topics' names begin with.

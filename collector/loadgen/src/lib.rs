@@ -35,7 +35,8 @@ pub use check::{CheckError, CheckOptions, CheckStep, Report, RowError, check};
 pub use plan::{Plan, PlanError, RECORDS_MAX, RECORDS_PER_REQUEST_MAX, Shape};
 pub use ranges::RangeSet;
 pub use send::{
-    Compression, PackError, Progress, Protocol, SendError, SendOptions, Target, TargetError, send,
+    AnswerQuantiles, Compression, PackError, Progress, Protocol, SendError, SendOptions, Target,
+    TargetError, send,
 };
 
 /// The protobuf of one request of a plan, as it is sent but for compression; empty beyond the last.

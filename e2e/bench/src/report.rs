@@ -39,6 +39,9 @@ pub(crate) struct Figures {
     /// CPU time of the engine's queries alone, by its own counters, for one record: the median, in
     /// nanoseconds.
     pub(crate) engine_query_ns_per_record: Option<f64>,
+    /// How long answers to clients took, from when each request was due: medians of the runs'
+    /// medians and of their 99th percentiles, in milliseconds.
+    pub(crate) answer_ms: Option<[f64; 2]>,
     /// The allocator compiled in.
     pub(crate) allocator: Option<String>,
     /// The collector's version.
@@ -73,6 +76,7 @@ impl Figures {
             bytes_out: median(&bytes).map(|bytes| bytes as u64),
             engine_ns_per_record: median(&engine).map(|nanos| rounded(nanos, 1)),
             engine_query_ns_per_record: median(&queries).map(|nanos| rounded(nanos, 1)),
+            answer_ms: answer_ms(runs),
             allocator: collector.allocator.clone(),
             version: collector.version.clone(),
             runs: runs.len(),
@@ -123,6 +127,9 @@ pub(crate) fn brief(run: &Outcome) -> String {
         run.wall_seconds,
         run.peak_bytes as f64 / MIB
     );
+    if let Some([half, p99]) = run.answer_ms {
+        let _ = write!(text, ", answers in {half:.1} ms, 99 % in {p99:.1}");
+    }
     if let Some(bytes) = run.bytes_out {
         let _ = write!(text, ", {:.1} B out", bytes as f64 / run.records as f64);
     }
@@ -133,6 +140,15 @@ pub(crate) fn brief(run: &Outcome) -> String {
         let _ = write!(text, " ({:.0} ns in queries)", seconds * 1e9 / run.records as f64);
     }
     text
+}
+
+/// The medians of the runs' medians and 99th percentiles, where answers were timed.
+fn answer_ms(runs: &[Outcome]) -> Option<[f64; 2]> {
+    let [half, p99] = [0, 1].map(|place| {
+        let of_runs = runs.iter().filter_map(|run| run.answer_ms.map(|times| times[place]));
+        median(&of_runs.collect::<Vec<f64>>())
+    });
+    Some([rounded(half?, 2), rounded(p99?, 2)])
 }
 
 /// Each run's time, where it has one, by its records: in nanoseconds.

@@ -49,6 +49,9 @@ pub(crate) struct Outcome {
     pub(crate) engine_seconds: Option<f64>,
     /// CPU time of the engine's queries alone, in seconds.
     pub(crate) engine_query_seconds: Option<f64>,
+    /// How long answers to clients took, from when each request was due: the median and the 99th
+    /// percentile, in milliseconds.
+    pub(crate) answer_ms: Option<[f64; 2]>,
 }
 
 /// What a run is done with.
@@ -190,6 +193,7 @@ impl Bench<'_> {
             bytes_out: engine.is_none().then_some(counts.bytes),
             engine_seconds: spent.map(|[process, _]| process),
             engine_query_seconds: spent.map(|[_, queries]| queries),
+            answer_ms: None,
         })
     }
 
@@ -275,7 +279,7 @@ impl Bench<'_> {
         let profile = self.profile(&watch, &name)?;
         let sent = self.case.records(self.size);
         let began = Instant::now();
-        self.load(&mut watch, (way, dataset), port, sent, &name)?;
+        let answer_ms = self.load(&mut watch, (way, dataset), port, sent, &name)?;
         let wall_seconds = began.elapsed().as_secs_f64();
         if !self.collector.is_ours() {
             self.quiet(&mut watch, &topic)?;
@@ -307,13 +311,13 @@ impl Bench<'_> {
             peak_bytes: last.peak_bytes,
             rss_series: series,
             bytes_out,
-            engine_seconds: None,
-            engine_query_seconds: None,
+            answer_ms: Some(answer_ms),
+            ..Outcome::default()
         };
         Ok((outcome, topic))
     }
 
-    /// Sends with the load generator until everything is acknowledged.
+    /// Sends with the load generator until everything is acknowledged: how long answers took.
     fn load(
         &self,
         watch: &mut Watch,
@@ -321,7 +325,7 @@ impl Bench<'_> {
         port: u16,
         count: u64,
         name: &str,
-    ) -> Result<()> {
+    ) -> Result<[f64; 2]> {
         let arguments = [
             "send",
             "--endpoint",
@@ -347,7 +351,9 @@ impl Bench<'_> {
         let program = binaries::path("millrace-loadgen")?;
         let mut load = Subject::start("millrace-loadgen", &program, &arguments, &[], &log)?;
         watch.until("the load", || load.has_ended())?;
-        load.finish(STOP_LIMIT)
+        load.finish(STOP_LIMIT)?;
+        let said = fs::read_to_string(&log).with_context(|| format!("no {}", log.display()))?;
+        answer_ms(&said).with_context(|| format!("no times of answers in: {said}"))
     }
 
     /// Waits until a topic takes nothing more.
@@ -361,4 +367,14 @@ impl Bench<'_> {
             Ok(since.elapsed() >= QUIET)
         })
     }
+}
+
+/// The median and the 99th percentile of answers, in what the load generator printed.
+fn answer_ms(said: &str) -> Option<[f64; 2]> {
+    let words = said.lines().find_map(|line| line.strip_prefix("answers: "))?;
+    let figure = |name: &str| {
+        let mut words = words.split(' ');
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))?.parse().ok()
+    };
+    Some([figure("half-ms")?, figure("p99-ms")?])
 }

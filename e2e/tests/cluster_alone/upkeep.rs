@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use millrace_e2e::cluster::{Cluster, OPERATOR_NAMESPACE};
+use millrace_e2e::cluster::{Cluster, OPERATOR_NAMESPACE, helm};
 use millrace_e2e::pipeline::{NAME, Pipeline, Wish};
 use millrace_e2e::wait;
 use millrace_stack::{Component, Stack};
@@ -21,30 +21,6 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// another replica meanwhile.
 const REPAIR_LIMIT: Duration = Duration::from_secs(60);
 const GATEWAYS: &str = "app.kubernetes.io/component=gateway";
-
-/// Each collector's pod and how often it was started again, and the generations of what they are
-/// made from.
-fn lives(cluster: &Cluster, pipeline: &Pipeline<'_>) -> Vec<(Value, Value)> {
-    let namespace = &pipeline.namespace.name;
-    let ours = "app.kubernetes.io/managed-by=millrace-operator";
-    let pods = cluster.list(namespace, "pods", ours).unwrap();
-    let pods = pods.iter().map(|pod| {
-        let restarts = &pod["status"]["containerStatuses"][0]["restartCount"];
-        (pod["metadata"]["uid"].clone(), restarts.clone())
-    });
-    let sets = cluster.list(namespace, "deployments,statefulsets", ours).unwrap();
-    let sets = sets.iter().map(|set| {
-        let metadata = &set["metadata"];
-        (metadata["name"].clone(), metadata["generation"].clone())
-    });
-    pods.chain(sets).collect()
-}
-
-fn helm(stack: &Stack, args: &[&str]) {
-    let output = stack.helm(args).unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "helm {}: {said}", args.join(" "));
-}
 
 /// The operator looks after things: a Service that is deleted comes back. After how many seconds.
 fn a_deleted_service_comes_back(cluster: &Cluster, pipeline: &Pipeline<'_>) -> f64 {
@@ -95,7 +71,7 @@ fn upgrades_restarts_and_drains_cost_nothing() {
     let wish = Wish { gateways: Some(1), ..Wish::usual(&stack) };
     let pipeline = Pipeline::apply(&stack, &cluster, "upkeep", wish).unwrap();
     pipeline.ready().unwrap();
-    let before = lives(&cluster, &pipeline);
+    let before = pipeline.lives().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let load = pipeline.load(&stack, 81, SPANS, Some(RATE)).unwrap();
     let mut running = load.start(folder.path()).unwrap();
@@ -105,11 +81,11 @@ fn upgrades_restarts_and_drains_cost_nothing() {
     let chart = chart.to_string_lossy();
     let release = ["--namespace", OPERATOR_NAMESPACE, "--wait", "--timeout", "3m"];
     let upgraded = ["--reuse-values", "--set-string", "podAnnotations.upgraded=yes"];
-    helm(&stack, &[&["upgrade", "millrace", &*chart][..], &release, &upgraded].concat());
+    helm(&stack, &[&["upgrade", "millrace", &*chart][..], &release, &upgraded].concat()).unwrap();
     let upgraded_s = a_deleted_service_comes_back(&cluster, &pipeline);
-    helm(&stack, &[&["rollback", "millrace"][..], &release].concat());
+    helm(&stack, &[&["rollback", "millrace"][..], &release].concat()).unwrap();
     let rolled_back_s = a_deleted_service_comes_back(&cluster, &pipeline);
-    assert_eq!(lives(&cluster, &pipeline), before);
+    assert_eq!(pipeline.lives().unwrap(), before);
 
     stack.restart(Component::ApiServer).unwrap();
     let restarted_s = a_deleted_service_comes_back(&cluster, &pipeline);
@@ -117,7 +93,7 @@ fn upgrades_restarts_and_drains_cost_nothing() {
         "a deleted Service is back after {upgraded_s:.1} s with the operator upgraded, \
          {rolled_back_s:.1} s rolled back, {restarted_s:.1} s after the API server's restart"
     );
-    assert_eq!(lives(&cluster, &pipeline), before);
+    assert_eq!(pipeline.lives().unwrap(), before);
 
     let ours = format!("{GATEWAYS},app.kubernetes.io/instance={NAME}");
     drop(Cordoned::drain(&cluster, &ours).unwrap());

@@ -163,6 +163,16 @@ pub(crate) fn images(from: Binaries, which: Collectors) -> Result<Vec<Archive>> 
     Ok(archives)
 }
 
+/// The two images of an earlier commit's programs, tagged as what `version` says.
+pub(crate) fn earlier(programs: &Path, version: &str) -> Result<Vec<Archive>> {
+    let program = |name: &str| programs.join(name);
+    let tag = format!("{version}-{DEFAULT_ALLOCATOR}");
+    Ok(vec![
+        archive(programs, "operator", version, &program("millrace-operator"))?,
+        archive(programs, "collector", &tag, &program("millrace-collector"))?,
+    ])
+}
+
 fn archive(folder: &Path, what: &str, tag: &str, binary: &Path) -> Result<Archive> {
     let name = format!("millrace/{what}:{tag}");
     let path = folder.join(format!("{what}-{tag}.tar"));

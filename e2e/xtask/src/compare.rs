@@ -8,12 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::{build, say, shell};
+use crate::commit::{self, Built, Wanted};
+use crate::{say, shell};
 
 /// What a change may cost at most, on any figure.
 const DEARER_MOST: f64 = 0.05;
@@ -37,11 +38,23 @@ pub(crate) struct Options {
     pairs: usize,
 }
 
-/// A commit's programs.
-struct Built {
-    commit: String,
-    programs: PathBuf,
-}
+/// What runs a commit's benchmarks.
+const WANTED: Wanted = Wanted {
+    folder: "compare",
+    packages: &[
+        &["-p", "millrace-bench", "-p", "millrace-ddl", "-p", "millrace-loadgen"],
+        &["-p", "millrace-columns", "--example", "columns-bench"],
+        &["-p", "millrace-collector", "--no-default-features", "--features", "system"],
+    ],
+    programs: &[
+        "millrace-bench",
+        "clickhouse-ddl",
+        "millrace-loadgen",
+        "millrace-collector",
+        "examples/columns-bench",
+    ],
+    folders: &[],
+};
 
 /// Which figure: the words of its line, and its name.
 type Key = (String, String);
@@ -53,8 +66,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         pairs >= PAIRS_LEAST,
         "PAIRS is {pairs}: write {PAIRS_LEAST} or more, since fewer show no difference"
     );
-    let folder = std::path::absolute(build::target().join("compare"))?;
-    let [a, b] = [&options.a, &options.b].map(|name| built(&folder, name));
+    let folder = commit::folder(WANTED.folder)?;
+    let [a, b] = [&options.a, &options.b].map(|name| commit::built(name, &WANTED));
     let (a, b) = (a?, b?);
     let mut ratios: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
     for pair in 0..options.pairs {
@@ -86,47 +99,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let most = DEARER_MOST * 100.0;
     ensure!(dearer.is_empty(), "more than {most} % dearer: {}", dearer.join("; "));
     Ok(())
-}
-
-/// Builds a commit in a worktree of its own. Dependencies are compiled once for both.
-fn built(folder: &Path, name: &str) -> Result<Built> {
-    let commit = shell::output("git", &["rev-parse", "--short=12", &format!("{name}^{{commit}}")])?;
-    let commit = commit.trim().to_owned();
-    let (tree, programs) = (folder.join(&commit), folder.join(format!("{commit}-programs")));
-    if programs.join("done").exists() {
-        return Ok(Built { commit, programs });
-    }
-    say::step(&format!("building {name} ({commit})"));
-    if !tree.exists() {
-        let path = tree.to_string_lossy();
-        shell::run("git", &["worktree", "add", "--detach", "--force", &path, &commit])?;
-    }
-    let made = folder.join("build");
-    let packages: [&[&str]; 3] = [
-        &["-p", "millrace-bench", "-p", "millrace-ddl", "-p", "millrace-loadgen"],
-        &["-p", "millrace-columns", "--example", "columns-bench"],
-        &["-p", "millrace-collector", "--no-default-features", "--features", "system"],
-    ];
-    for select in packages {
-        let mut command = shell::command("cargo", &["build", "--release", "--locked"]);
-        command.args(select).current_dir(&tree).env("CARGO_TARGET_DIR", &made);
-        shell::run_command(&mut command)?;
-    }
-    fs::create_dir_all(programs.join("examples"))?;
-    for program in [
-        "millrace-bench",
-        "clickhouse-ddl",
-        "millrace-loadgen",
-        "millrace-collector",
-        "examples/columns-bench",
-    ] {
-        let from = made.join("release").join(program);
-        fs::copy(&from, programs.join(program))
-            .with_context(|| format!("cannot copy {}", from.display()))?;
-    }
-    fs::write(programs.join("done"), "")?;
-    shell::run("git", &["worktree", "remove", "--force", &tree.to_string_lossy()])?;
-    Ok(Built { commit, programs })
 }
 
 /// One run of a commit's own harness: what each figure costs.

@@ -9,6 +9,7 @@ mod book;
 mod build;
 mod chaos;
 mod check;
+mod commit;
 mod compare;
 mod conformance;
 mod corpus;
@@ -31,6 +32,7 @@ mod stack;
 mod tally;
 mod test;
 mod tool;
+mod upgrades;
 mod values_page;
 
 use std::process::ExitCode;
@@ -130,6 +132,9 @@ enum Task {
     Conformance,
     /// Argo CD syncs our charts and pipelines in the local cluster, which must be down before.
     Argocd(argocd::Options),
+    /// From an earlier commit's charts and images to these and back under load, on the local stack,
+    /// which must be down before.
+    Upgrades(upgrades::Options),
     /// Random relabeling, ours and Prometheus' own package's, case by case.
     Relabel(relabel::Options),
     /// Bodies changed at random, read by ours and by Prometheus' own parsers, case by case.
@@ -170,6 +175,7 @@ fn main() -> ExitCode {
         Task::Nightly(options) => nightly::run(&options),
         Task::Conformance => conformance::run(),
         Task::Argocd(options) => argocd::run(&options),
+        Task::Upgrades(options) => upgrades::run(&options),
         Task::Relabel(options) => relabel::run(&relabel::RULES, &options),
         Task::Parse(options) => relabel::run(&relabel::BODIES, &options),
         Task::Alerts => alerts::run(),

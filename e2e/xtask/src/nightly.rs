@@ -26,7 +26,7 @@ struct Step {
 }
 
 /// The steps, those that need no stack first.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { name: "gateway simulation", program: "make", arguments: &["seeds", "SEEDS=20000"] },
     Step {
         name: "operator simulation",
@@ -50,6 +50,7 @@ const STEPS: [Step; 12] = [
         arguments: &["keeper-faults", "RUNS=10"],
     },
     Step { name: "Argo CD", program: "make", arguments: &["argocd"] },
+    Step { name: "upgrades", program: "make", arguments: &["upgrades"] },
     Step { name: "faults", program: "make", arguments: &["chaos", "BUDGET=nightly"] },
     Step { name: "benchmarks", program: "make", arguments: &["bench"] },
 ];

@@ -28,6 +28,8 @@ const CLUSTER_ALONE: &str = "cluster_alone";
 const CLUSTER_NIGHTLY: &str = "cluster_nightly";
 /// The same, with Argo CD in it (`xtask argocd`).
 const GITOPS: &str = "gitops";
+/// What `xtask upgrades` runs.
+const UPGRADES: &str = "upgrades";
 
 /// The slowest files wait for mock brokers and scripted servers: `kafka_source` has 14 s of CPU time
 /// and took 150 s on two threads, 67 s on six.
@@ -227,7 +229,10 @@ fn integration(suites: &[Suite]) -> Vec<String> {
     let others = suites.iter().filter(|suite| {
         let is_e2e = suite.package == "millrace-e2e"
             && !suite.name.starts_with("conformance_")
-            && !matches!(&*suite.name, CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY | GITOPS);
+            && !matches!(
+                &*suite.name,
+                CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY | GITOPS | UPGRADES
+            );
         is_e2e || suite.takes_binaries()
     });
     others.flat_map(Suite::arguments).collect()

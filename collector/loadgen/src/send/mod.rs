@@ -5,6 +5,7 @@ mod answer;
 mod call;
 mod pack;
 mod target;
+mod times;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 pub use pack::PackError;
 pub(crate) use pack::Packer;
 pub use target::{Compression, Protocol, Target, TargetError};
+pub use times::AnswerQuantiles;
 
 use crate::acked::Acked;
 use crate::mix::mix;
@@ -24,6 +26,7 @@ use crate::plan::{Plan, PlanError};
 use crate::ranges::RangeSet;
 use answer::Answer;
 use call::Caller;
+use times::AnswerTimes;
 
 /// First wait before sending again; doubled each time up to the cap, then drawn at random between
 /// half and whole, so that callers do not come back together.
@@ -104,6 +107,7 @@ pub struct Progress {
     sent_bytes: AtomicU64,
     stop: AtomicBool,
     trouble: Mutex<Option<String>>,
+    answer_times: Mutex<AnswerTimes>,
 }
 
 impl Progress {
@@ -130,6 +134,15 @@ impl Progress {
     /// Bytes of bodies, compressed, attempts included.
     pub fn sent_bytes(&self) -> u64 {
         self.sent_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How long taken requests waited, from when each was due; `None` before the first.
+    pub fn answer_quantiles(&self) -> Option<AnswerQuantiles> {
+        self.answer_times.lock().unwrap_or_else(PoisonError::into_inner).quantiles()
+    }
+
+    fn answered(&self, took: Duration) {
+        self.answer_times.lock().unwrap_or_else(PoisonError::into_inner).add(took);
     }
 
     /// Takes the last thing that went wrong, in words.
@@ -230,20 +243,27 @@ async fn work(shared: Arc<Shared>, caller: Caller, mut packer: Packer) -> Result
         if request >= shared.plan.requests() {
             break;
         }
-        if let Some(begin) = shared.begins(request) {
-            sleep_until(begin).await;
+        let due = shared.begins(request);
+        if let Some(due) = due {
+            sleep_until(due).await;
         }
         if shared.progress.is_stopped() {
             break;
         }
         let body = packer.body(request)?;
-        deliver(&shared, &caller, request, body).await;
+        let due = due.unwrap_or_else(Instant::now);
+        deliver(&shared, &caller, (request, due), body).await;
     }
     Ok(())
 }
 
 /// Sends one request until it is taken, refused for good, or given up.
-async fn deliver(shared: &Shared, caller: &Caller, request: u64, body: bytes::Bytes) {
+async fn deliver(
+    shared: &Shared,
+    caller: &Caller,
+    (request, due): (u64, Instant),
+    body: bytes::Bytes,
+) {
     let progress = &shared.progress;
     let records = shared.plan.records_of(request);
     let records = records.end - records.start;
@@ -260,6 +280,7 @@ async fn deliver(shared: &Shared, caller: &Caller, request: u64, body: bytes::By
             Answer::Taken => {
                 shared.record(request, |acked| &mut acked.acknowledged);
                 progress.acked_records.fetch_add(records, Ordering::Relaxed);
+                progress.answered(due.elapsed());
                 return;
             }
             Answer::Refused { words } => {

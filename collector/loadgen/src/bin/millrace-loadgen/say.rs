@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use millrace_loadgen::{Acked, CheckStep, Plan, Progress, Report, Target};
+use millrace_loadgen::{Acked, AnswerQuantiles, CheckStep, Plan, Progress, Report, Target};
 
 pub(crate) fn error(error: &anyhow::Error) {
     eprintln!("millrace-loadgen: {error:#}");
@@ -51,6 +51,10 @@ pub(crate) fn sent(acked: &Acked, progress: &Progress, took: Duration) {
         took.as_secs_f64(),
         records as f64 / took.as_secs_f64().max(0.001),
     );
+    if let Some(AnswerQuantiles { half, p99, most }) = progress.answer_quantiles() {
+        let [half, p99, most] = [half, p99, most].map(|time| time.as_secs_f64() * 1e3);
+        println!("answers: half-ms={half:.2} p99-ms={p99:.2} most-ms={most:.2}");
+    }
 }
 
 pub(crate) fn checking(step: CheckStep) {
