@@ -66,6 +66,9 @@ pub(crate) struct Args {
     /// What the harness starts itself as, to send messages from a process of their own.
     #[arg(long, hide = true, value_name = "JSON")]
     pub(crate) produce: Option<String>,
+    /// Draw the bills among kept results again, into the folder of results, and stop.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) redraw: Option<PathBuf>,
     /// Print the cases and stop.
     #[arg(long)]
     pub(crate) list: bool,

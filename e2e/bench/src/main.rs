@@ -80,6 +80,9 @@ fn measure(args: &Args) -> Result<()> {
         case::ALL.iter().for_each(|case| say::line(case.name));
         return Ok(());
     }
+    if let Some(kept) = &args.redraw {
+        return bill::redraw(kept, &args.out);
+    }
     let began = Instant::now();
     fs::create_dir_all(&args.out).with_context(|| format!("no {}", args.out.display()))?;
     let path = args.out.join("results.jsonl");

@@ -7,17 +7,20 @@
 //! way. The ways of one kind are compared with each other, never with those of another invocation.
 
 pub(crate) mod counters;
+mod page;
 mod queries;
 mod way;
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use millrace_e2e::binaries;
 use millrace_stack::clickhouse::{Engine, EngineOptions};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::args::Args;
 use crate::case::{Case, Side, Size, Way as Protocol};
@@ -44,11 +47,11 @@ const MERGE_LIMIT: Duration = Duration::from_secs(3_600);
 const POLL: Duration = Duration::from_millis(500);
 
 /// What one way of storing costs. Times are CPU time for one record.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Line {
-    case: &'static str,
-    records_of: &'static str,
-    way: &'static str,
+    case: String,
+    records_of: String,
+    way: String,
     records: u64,
     rounds: usize,
     edge_ns: f64,
@@ -67,7 +70,7 @@ struct Line {
     parts_left: u64,
     merges: u64,
     /// Milliseconds on the clock, one thread: the median of five.
-    queries_ms: Vec<(&'static str, f64)>,
+    queries_ms: Vec<(String, f64)>,
 }
 
 /// What was filled through an edge.
@@ -106,14 +109,42 @@ pub(crate) fn run(args: &Args, cases: &[Case], results: &mut Results) -> Result<
             ways.reverse();
         }
         results.measure_machine()?;
-        for lines in ways.into_iter().map(|(_, lines)| lines) {
-            if let Some(line) = Line::middle(lines) {
-                results.line(&serde_json::to_string(&line)?)?;
-            }
+        let lines = ways.into_iter().filter_map(|(_, lines)| Line::middle(lines));
+        let lines = in_order(lines.collect());
+        for line in &lines {
+            results.line(&serde_json::to_string(line)?)?;
         }
+        draw(&args.out, dataset.name(), &lines)?;
         world.topics.remove(&filled.topic)?;
     }
     Ok(())
+}
+
+/// Tables and bars of a kind, in files of its name.
+fn draw(folder: &Path, kind: &str, lines: &[Line]) -> Result<()> {
+    for (ending, text) in [("md", page::tables(lines)), ("svg", page::bars(lines))] {
+        let path = folder.join(format!("bill-{kind}.{ending}"));
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Draws the bills among results that were kept.
+pub(crate) fn redraw(results: &Path, folder: &Path) -> Result<()> {
+    let text = fs::read_to_string(results);
+    let text = text.with_context(|| format!("cannot read {}", results.display()))?;
+    let mut kinds: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+    for line in text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
+        kinds.entry(line.records_of.clone()).or_default().push(line);
+    }
+    ensure!(!kinds.is_empty(), "{} has no line of a bill", results.display());
+    fs::create_dir_all(folder).with_context(|| format!("no {}", folder.display()))?;
+    kinds.into_iter().try_for_each(|(kind, lines)| draw(folder, &kind, &in_order(lines)))
+}
+
+fn in_order(mut lines: Vec<Line>) -> Vec<Line> {
+    lines.sort_by_key(|line| way::place(&line.way));
+    lines
 }
 
 impl Line {
@@ -211,9 +242,9 @@ fn store(
     let insert_ns = each(inserted.process_seconds - before.process_seconds);
     let merge_ns = each(merged.process_seconds - inserted.process_seconds);
     Ok(Line {
-        case: "bill",
-        records_of: dataset.name(),
-        way: way.name,
+        case: "bill".to_owned(),
+        records_of: dataset.name().to_owned(),
+        way: way.name.to_owned(),
         records: filled.records,
         rounds: 1,
         edge_ns: each(filled.edge_seconds),

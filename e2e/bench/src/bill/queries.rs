@@ -48,11 +48,7 @@ pub(super) fn rows(engine: &Engine, dataset: Dataset) -> Result<u64> {
 }
 
 /// Milliseconds that each question takes.
-pub(super) fn times(
-    engine: &Engine,
-    dataset: Dataset,
-    way: &Way,
-) -> Result<Vec<(&'static str, f64)>> {
+pub(super) fn times(engine: &Engine, dataset: Dataset, way: &Way) -> Result<Vec<(String, f64)>> {
     let questions = questions(engine, dataset, way)?;
     let time = |(name, sql): (&'static str, String)| {
         let sql = format!("{sql} SETTINGS max_threads = 1");
@@ -65,7 +61,7 @@ pub(super) fn times(
         }
         let mut taken = taken.split_off(1);
         taken.sort_by(f64::total_cmp);
-        Ok((name, (taken[taken.len() / 2] * 10.0).round() / 10.0))
+        Ok((name.to_owned(), (taken[taken.len() / 2] * 10.0).round() / 10.0))
     };
     questions.into_iter().map(time).collect()
 }

@@ -66,3 +66,8 @@ pub(super) fn of(dataset: Dataset, names: &[&str]) -> Result<Vec<&'static Way>> 
     let fits = ALL.iter().filter(|way| !way.not_for.contains(&dataset));
     Ok(fits.filter(is_asked).collect())
 }
+
+/// Where a way stands among all.
+pub(super) fn place(name: &str) -> usize {
+    ALL.iter().position(|way| way.name == name).unwrap_or(ALL.len())
+}
