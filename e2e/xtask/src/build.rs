@@ -131,7 +131,7 @@ fn cargo_build(select: &[&str]) -> Result<()> {
     args.extend(select);
     say::step(&format!("cargo {}", args.join(" ")));
     let mut command = shell::command("cargo", &args);
-    Folders::new(&shell::root(), &target()).apply(&mut command);
+    Folders::new(&target()).apply(&mut command);
     shell::run_command(&mut command)
 }
 

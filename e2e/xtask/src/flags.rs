@@ -2,6 +2,10 @@
 //! in what rustc and the C compilers write. Every release build has it, so that what tests run is
 //! what a release ships.
 //!
+//! The source's own path is not among them: cargo hands rustc the workspace's files by paths from
+//! its root, and release builds have no debug information, which would name the folder. So clones in
+//! different folders that share a target folder, as CI's do, share compiled dependencies.
+//!
 //! Limits: the compilers, their versions and Debian's C libraries are not fixed here; a release's
 //! provenance names them. Flags of the user's own (`RUSTFLAGS`, `CFLAGS`) are not taken.
 
@@ -14,28 +18,25 @@ const SEPARATOR: &str = "\u{1f}";
 /// The folders that a build reads and writes.
 #[derive(Debug, Clone)]
 pub(crate) struct Folders {
-    pub(crate) source: PathBuf,
     pub(crate) target: PathBuf,
     pub(crate) cargo_home: PathBuf,
 }
 
 impl Folders {
-    /// Of a source tree and a target folder, with the user's crates.
-    pub(crate) fn new(source: &Path, target: &Path) -> Self {
+    /// Of a target folder, with the user's crates.
+    pub(crate) fn new(target: &Path) -> Self {
         let set = std::env::var_os("CARGO_HOME").map(PathBuf::from);
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         Self {
-            source: source.to_path_buf(),
             target: std::path::absolute(target).unwrap_or_else(|_| target.to_path_buf()),
             cargo_home: set.unwrap_or_else(|| home.join(".cargo")),
         }
     }
 
-    /// Each path with what is written for it. Compilers take the last that matches, and the target
-    /// folder is often inside the source.
-    fn maps(&self) -> [String; 3] {
+    /// Each path with what is written for it. Compilers take the last that matches.
+    fn maps(&self) -> [String; 2] {
         let map = |path: &Path, name: &str| format!("{}=/{name}", path.display());
-        [map(&self.source, "millrace"), map(&self.cargo_home, "cargo"), map(&self.target, "target")]
+        [map(&self.cargo_home, "cargo"), map(&self.target, "target")]
     }
 
     /// For rustc.
@@ -60,18 +61,14 @@ impl Folders {
 mod tests {
     use super::Folders;
 
-    /// Scenario: a target folder inside the source. Guarantee: its paths are those of the target
-    /// folder, which comes last, for both kinds of compilers.
+    /// Scenario: folders with spaces in their names. Guarantee: both kinds of compilers get both, in
+    /// the form in which each of them reads several.
     #[test]
-    fn the_target_folder_comes_last() {
-        let folders = Folders {
-            source: "/a b".into(),
-            target: "/a b/target".into(),
-            cargo_home: "/c".into(),
-        };
+    fn both_kinds_of_compilers_get_both_folders() {
+        let folders = Folders { target: "/a b/target".into(), cargo_home: "/c".into() };
         let flags: Vec<_> = folders.rust().split('\u{1f}').map(str::to_owned).collect();
-        assert_eq!(flags[0], "--remap-path-prefix=/a b=/millrace");
-        assert_eq!(flags[2], "--remap-path-prefix=/a b/target=/target");
+        let both = ["--remap-path-prefix=/c=/cargo", "--remap-path-prefix=/a b/target=/target"];
+        assert_eq!(flags, both);
         assert!(folders.c().ends_with("-ffile-prefix-map=/a b/target=/target"));
     }
 }

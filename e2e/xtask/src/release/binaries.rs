@@ -97,7 +97,7 @@ fn cargo(platform: Platform, root: &Path, select: &[&str]) -> Result<()> {
     args.extend(select);
     say::step(&format!("cargo {}", args.join(" ")));
     let mut command = shell::command("cargo", &args);
-    let folders = Folders::new(&shell::root(), &build::target());
+    let folders = Folders::new(&build::target());
     folders.apply(&mut command);
     for (name, value) in variables(platform, root, &folders.c()) {
         command.env(name, value);

@@ -37,7 +37,7 @@ pub(crate) fn twice(scratch: &Path) -> Result<()> {
 fn built(source: &Path, target: &Path) -> Result<String> {
     let mut command = shell::command("cargo", &["build", "--release", "--locked", "-p", CRATE]);
     command.current_dir(source);
-    Folders::new(source, target).apply(&mut command);
+    Folders::new(target).apply(&mut command);
     shell::run_command(&mut command)?;
     Ok(digest(&plan::read(&target.join("release").join(PROGRAM))?))
 }
