@@ -48,7 +48,7 @@ nightly: prerequisites ## Hours: all seeds, fuzz targets, sizes in a cluster, Ar
 conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
 	@$(XTASK) conformance
 
-argocd: prerequisites ## Argo CD and Flux sync our charts and pipelines in the local cluster (builds both: 20 min the first time)
+argocd: prerequisites ## Argo CD and Flux sync our charts and pipelines in the local cluster (builds both: 13 min the first time)
 	@$(XTASK) argocd
 
 alerts: prerequisites ## The chart's alerts, tried with Prometheus' own evaluator (Debian's, where there is none)
