@@ -51,7 +51,7 @@ conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows co
 upgrades: prerequisites ## From an earlier commit's charts and images to these and back under load, in the local cluster: FROM=HEAD~100
 	@$(XTASK) upgrades
 
-argocd: prerequisites ## Argo CD syncs our charts and pipelines in the local cluster (builds it: 10 min the first time)
+argocd: prerequisites ## Argo CD and Flux sync our charts and pipelines in the local cluster (builds both: 13 min the first time)
 	@$(XTASK) argocd
 
 alerts: prerequisites ## The chart's alerts, tried with Prometheus' own evaluator (Debian's, where there is none)

@@ -33,6 +33,22 @@ func read(path string, into any) {
 	}
 }
 
+// The object of a file, with whole numbers as such: the rules refuse others.
+func objectOf(path string) *unstructured.Unstructured {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		text, err = yaml.YAMLToJSON(text)
+	}
+	object := &unstructured.Unstructured{}
+	if err == nil {
+		err = object.UnmarshalJSON(text)
+	}
+	if err != nil {
+		log.Fatalf("%s: %v", path, err)
+	}
+	return object
+}
+
 func main() {
 	if len(os.Args) < 2 {
 		log.Fatal("usage: kstatus KUSTOMIZATION OBJECT...")
@@ -47,8 +63,7 @@ func main() {
 		log.Fatal(err)
 	}
 	for _, path := range os.Args[2:] {
-		object := &unstructured.Unstructured{}
-		read(path, &object.Object)
+		object := objectOf(path)
 		rules, err := status.Compute(object)
 		if err != nil {
 			log.Fatalf("%s: %v", path, err)

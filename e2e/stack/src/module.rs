@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::binaries::{go, locked};
+use crate::binaries::{Download, downloaded, go, locked, newer_go};
 use crate::error::Result;
 use crate::paths::Paths;
 use crate::progress::Progress;
@@ -83,4 +83,49 @@ pub(crate) fn cached(
     fs::rename(&partial, &target)
         .map_err(io_error(format!("rename {} into place", partial.display())))?;
     Ok(target)
+}
+
+/// Writes the module file of a folder that builds programs of a module, unless a broken-off build
+/// already did: one that requires it as it requires others itself.
+pub(crate) fn prepare(folder: &Path, (module, version): (&str, &str)) -> Result<()> {
+    let target = folder.join("go.mod");
+    if target.exists() {
+        return Ok(());
+    }
+    let theirs = downloaded(newer_go(), &format!("{module}@{version}"), Download::ModuleFile)?;
+    let upstream =
+        fs::read_to_string(&theirs).map_err(io_error(format!("read {}", theirs.display())))?;
+    create_dir(folder)?;
+    Ok(write_file(&target, &requiring((module, version), &upstream))?)
+}
+
+/// What a module replaces by published versions counts only in its own module file, so it is
+/// repeated. What it replaces by a folder of its own is published too.
+fn requiring((module, version): (&str, &str), upstream: &str) -> String {
+    let go = upstream.lines().find(|line| line.starts_with("go ")).unwrap_or("go 1.27.0");
+    let lines = upstream.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+    let published = lines.filter(|line| line.contains(" => ") && !line.contains(" => ./"));
+    let replaced: String =
+        published.map(|line| format!("\t{}\n", line.trim_start_matches("replace "))).collect();
+    format!(
+        "module millrace.dev/cache/program\n\n{go}\n\nrequire {module} {version}\n\n\
+         replace (\n{replaced})\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::requiring;
+
+    /// Scenario: a module file that replaces modules in both forms, by versions and by a folder.
+    /// Guarantee: ours has its Go and its published replacements, and not the folder.
+    #[test]
+    fn published_replacements_are_repeated() {
+        let upstream = "module x\n\ngo 1.27.0\n\nrequire a v1\n\nreplace (\n\ta => b v2\n\n\
+                        \t// why => not\n\tc => c v3\n)\n\nreplace d => ./d\nreplace e => f v4\n";
+        let text = requiring(("x", "v5"), upstream);
+        let replaced = "\nreplace (\n\ta => b v2\n\tc => c v3\n\te => f v4\n)\n";
+        assert!(text.contains("\ngo 1.27.0\n\nrequire x v5\n"), "{text}");
+        assert!(text.ends_with(replaced), "{text}");
+    }
 }

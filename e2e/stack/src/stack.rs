@@ -27,13 +27,14 @@ pub use status::Status;
 
 /// What the stack puts into its state folder. `down` removes these and nothing else, so that a
 /// MILLRACE_STATE pointed at the wrong folder costs nobody their files.
-const STATE_ENTRIES: [&str; 19] = [
+const STATE_ENTRIES: [&str; 20] = [
     "argocd",
     "clickhouse",
     "cni",
     "conf",
     "containerd",
     "etcd",
+    "flux",
     "host",
     "kafka",
     "kubeconfig",

@@ -33,8 +33,12 @@ pub const FLUX_RUNTIME: &str = "v0.122.0";
 /// The types that those are written in.
 pub const FLUX_KUSTOMIZE: &str = "v1.23.0";
 /// Goes up when `kstatus/main.go` changes.
-pub const KSTATUS_PROGRAM: u32 = 1;
-/// The Go that builds [`ARGOCD`] and [`KSTATUS`], newer than [`OLDEST_GO`]: Go fetches it itself.
+pub const KSTATUS_PROGRAM: u32 = 2;
+/// Flux' controller of Kustomizations, which applies manifests/flux in a test, and the kinds of
+/// sources. The module proxy refuses parts of 1.10.
+pub const FLUX: &str = "v1.9.6";
+/// The Go that builds [`ARGOCD`], [`FLUX`] and [`KSTATUS`], newer than [`OLDEST_GO`]: Go fetches it
+/// itself.
 pub const NEWER_GO: &str = "go1.27.4";
 /// Our own pause program; goes up when `pause/main.go` changes.
 pub const PAUSE: &str = "v1";

@@ -71,8 +71,9 @@ fn by_configmap(paths: &Paths, object: &Path) -> Result<String> {
 }
 
 /// Scenario: each object, by Flux' rules and by the expressions of manifests/flux. Guarantee: `Current`
-/// of the healthy alone, `Failed` of the degraded, `InProgress` of the others. An object without a
-/// status is `Current` to the rules, which is why there are expressions: to them it is not.
+/// of the healthy, and of the suspended, which is as asked for; `Failed` of the degraded, `InProgress`
+/// of the others. An object without a status is `Current` to the rules, which is why there are
+/// expressions: to them it is not.
 #[test]
 fn flux_waits_by_our_conditions() {
     let program = kstatus::build(&Paths::from_env().unwrap(), &Silent).unwrap();
@@ -83,7 +84,7 @@ fn flux_waits_by_our_conditions() {
     assert_eq!(said.lines().count(), files.len(), "{}", String::from_utf8_lossy(&output.stderr));
     for (file, line) in files.iter().zip(said.lines()) {
         let expected = match (&*state_of(file), file.to_string_lossy().contains("_new")) {
-            ("healthy", _) => "Current\tCurrent",
+            ("healthy" | "suspended", _) => "Current\tCurrent",
             ("degraded", _) => "Failed\tFailed",
             (_, true) => "Current\tUnknown",
             _ => "InProgress\tInProgress",

@@ -119,7 +119,8 @@ impl Drop for Synced<'_> {
     }
 }
 
-fn spec(world: &World, namespace: &str) -> Value {
+/// A small pipeline's spec, with its own topic and database.
+pub(super) fn spec(world: &World, namespace: &str) -> Value {
     let database = namespace.replace('-', "_");
     let resources = json!({"cpu": {"min": "50m"}});
     json!({
@@ -139,7 +140,7 @@ fn spec(world: &World, namespace: &str) -> Value {
 }
 
 /// Log-ins, which are in no repository.
-fn secrets(world: &World, namespace: &str) -> Result<()> {
+pub(super) fn secrets(world: &World, namespace: &str) -> Result<()> {
     let stack = &world.stack;
     let read = |path: &std::path::Path| -> Result<String> {
         Ok(fs::read_to_string(path)?.trim().to_owned())

@@ -63,6 +63,12 @@ impl Repository {
         self.push()
     }
 
+    /// Writes the files of the newest commit into a compressed archive.
+    pub(super) fn archive(&self, target: &Path) -> Result<()> {
+        let target = format!("--output={}", target.display());
+        git(self.copy.path(), &["archive", "--format=tar.gz", &target, "HEAD^{tree}"]).map(drop)
+    }
+
     fn push(&self) -> Result<String> {
         git(self.copy.path(), &["push", "--quiet", "origin", &format!("HEAD:{BRANCH}")])?;
         Ok(git(self.copy.path(), &["rev-parse", "HEAD"])?.trim().to_owned())

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use millrace_e2e::wait;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::kustomization::condition_of;
 use crate::pipeline::{LATER, NAME, Synced};
 use crate::world::World;
 
@@ -14,11 +15,6 @@ const LIMIT: Duration = Duration::from_secs(180);
 
 /// A pool of its own in the repository, without a number of pods.
 const ALONE: &str = "alone";
-
-fn condition<'a>(object: &'a Value, of: &str) -> &'a Value {
-    let conditions = object["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().find(|one| one["type"] == of).unwrap_or(&Value::Null)
-}
 
 /// Scenario: a commit with a pipeline, and with a ConfigMap in a later wave. Guarantee: the
 /// ConfigMap is made once the pipeline is Ready, and not before; then nothing differs.
@@ -29,7 +25,7 @@ fn a_later_wave_waits_until_the_pipeline_is_ready() {
     synced.application.settled(&revision).unwrap();
     let namespace = &synced.namespace.name;
     let pipeline = synced.object().unwrap();
-    let ready = condition(&pipeline, "Ready");
+    let ready = condition_of(&pipeline, "Ready");
     assert_eq!(ready["status"], "True", "{ready}");
     let later = world.cluster.get(namespace, "configmap", LATER).unwrap();
     let ready = ready["lastTransitionTime"].as_str().unwrap();

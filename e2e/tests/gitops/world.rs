@@ -83,6 +83,12 @@ impl World {
         Ok(answer.text())
     }
 
+    /// Whether the engine has the spans' table of a namespace's pipeline.
+    pub(super) fn has_table(&self, namespace: &str) -> Result<bool> {
+        let database = namespace.replace('-', "_");
+        Ok(self.ask(&format!("EXISTS TABLE {database}.otel_traces"))?.trim() == "1")
+    }
+
     fn root(&self) -> String {
         serde_json::json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",

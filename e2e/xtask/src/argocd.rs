@@ -1,11 +1,12 @@
-//! `xtask argocd`: Argo CD syncs our charts and pipelines from a local repository, in a cluster of
-//! its own, and tests look at what it does. Apart from `xtask test`, since Argo CD is built from its
-//! Go module. The stack must be down before, and is down after: the tests delete what they install.
+//! `xtask argocd`: Argo CD, then Flux, sync our charts and pipelines from a local repository, in a
+//! cluster of their own, and tests look at what they do. Apart from `xtask test`, since both are
+//! built from their Go modules. The stack must be down before, and is down after: the tests delete what they install.
 //! With `--keep` it stays up, for looking: `cargo test -p millrace-e2e --test gitops` runs again then.
 
 use anyhow::{Result, bail};
 use millrace_stack::Stack;
 use millrace_stack::argocd::ArgoCd;
+use millrace_stack::flux::Flux;
 
 use crate::build::{self, Binaries, Collectors};
 use crate::{say, shell};
@@ -16,7 +17,7 @@ pub(crate) struct Options {
     /// Take the binaries of an earlier build.
     #[arg(long)]
     no_build: bool,
-    /// Leave the stack up, with Argo CD in it.
+    /// Leave the stack up, with Argo CD and Flux in it.
     #[arg(long)]
     keep: bool,
 }
@@ -44,6 +45,7 @@ fn sync(stack: &Stack, images: Vec<build::Archive>) -> Result<()> {
     stack.up(&say::progress())?;
     build::load(stack, images)?;
     ArgoCd::of(stack).start(&say::progress())?;
+    Flux::of(stack).start(&say::progress())?;
     let test = ["test", "--locked", "--workspace", "--test", "gitops", "--"];
     shell::run("cargo", &[&test[..], &["--test-threads=1", "--nocapture"]].concat())
 }

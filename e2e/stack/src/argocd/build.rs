@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::binaries::{Download, downloaded, newer_go};
 use crate::error::Result;
-use crate::module::cached;
+use crate::module::{cached, prepare};
 use crate::paths::Paths;
 use crate::progress::Progress;
 use crate::service::{ServiceError, create_dir, io_error, run, write_file};
@@ -27,16 +27,7 @@ const HEALTH_TEST: &str = "TestLuaHealthScript";
 /// When a module can't be fetched or a build fails, with the end of what Go said.
 pub fn build(paths: &Paths, progress: &dyn Progress) -> Result<()> {
     let version = versions::ARGOCD;
-    let module_file = |folder: &Path| -> Result<()> {
-        let text = fs::read_to_string(module(Download::ModuleFile)?)
-            .map_err(io_error("read the module file of Argo CD"))?;
-        Ok(write_file(&folder.join("go.mod"), &own_module(&text))?)
-    };
-    let prepared = paths.cache().join("go").join(folder());
-    create_dir(&prepared)?;
-    if !prepared.join("go.mod").exists() {
-        module_file(&prepared)?;
-    }
+    prepare(&paths.cache().join("go").join(folder()), (MODULE, version))?;
     let compile = |package: &str, folder: &Path, target: &Path| {
         let flags = format!("-s -w -X {MODULE}/common.version={}", version.trim_start_matches('v'));
         let mut command = newer_go();
@@ -78,24 +69,6 @@ pub(super) fn redis(paths: &Paths) -> PathBuf {
 /// What of its module is wanted.
 pub(super) fn module(what: Download) -> Result<PathBuf> {
     downloaded(newer_go(), &format!("{MODULE}@{}", versions::ARGOCD), what)
-}
-
-/// A module that requires Argo CD as Argo CD requires others: what it replaces by published versions
-/// counts only in its own module. What it replaces by a folder of its own is published too.
-fn own_module(upstream: &str) -> String {
-    let go = upstream.lines().find(|line| line.starts_with("go ")).unwrap_or("go 1.27.0");
-    let replaced = replacements(upstream);
-    format!(
-        "module millrace.dev/cache/argocd\n\n{go}\n\nrequire {MODULE} {}\n\nreplace (\n{replaced})\n",
-        versions::ARGOCD
-    )
-}
-
-/// Its lines that replace a module by a published one.
-fn replacements(upstream: &str) -> String {
-    let lines = upstream.lines().map(str::trim).filter(|line| !line.starts_with("//"));
-    let published = lines.filter(|line| line.contains(" => ") && !line.contains(" => ./"));
-    published.map(|line| format!("\t{}\n", line.trim_start_matches("replace "))).collect()
 }
 
 /// Runs Argo CD's own test of health scripts on a folder in the form of its
@@ -140,20 +113,4 @@ pub fn own_health_tests(paths: &Paths, group: &str, ours: &Path) -> Result<Strin
     }
     let tail = said + &String::from_utf8_lossy(&output.stderr);
     Err(ServiceError::Command { action: action.to_owned(), status: output.status, tail }.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::own_module;
-
-    /// Scenario: a module file that replaces modules in both forms, by versions and by a folder.
-    /// Guarantee: ours has its Go and its published replacements, and not the folder.
-    #[test]
-    fn published_replacements_are_repeated() {
-        let upstream = "module x\n\ngo 1.27.0\n\nrequire a v1\n\nreplace (\n\ta => b v2\n\n\
-                        \t// why => not\n\tc => c v3\n)\n\nreplace d => ./d\nreplace e => f v4\n";
-        let text = own_module(upstream);
-        let replaced = "\nreplace (\n\ta => b v2\n\tc => c v3\n\te => f v4\n)\n";
-        assert!(text.contains("\ngo 1.27.0\n") && text.ends_with(replaced), "{text}");
-    }
 }

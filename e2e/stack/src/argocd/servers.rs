@@ -1,22 +1,16 @@
 //! Argo CD's servers in the node: where each listens, how it is called, and that it is up.
 
-use std::net::{SocketAddr, SocketAddrV4, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddrV4;
+use std::path::Path;
 use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use super::{ArgoCd, NAMESPACE, build, search_path};
 use crate::binaries::{Binary, Download};
 use crate::error::Result;
+use crate::guest;
 use crate::node::NODE_IP;
 use crate::service::run;
 use crate::stack::Stack;
-
-/// How long a server may take until it listens: on a busy machine its program is read first.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Definitions and settings of its own installation, in the order that they are applied: kinds,
 /// then settings with nothing of ours in them.
@@ -35,8 +29,6 @@ const MANIFESTS: [&str; 10] = [
 
 /// Its script that looks at signatures.
 const VERIFIER: &str = "git-verify-wrapper.sh";
-/// The kinds among them.
-const KINDS: [&str; 3] = ["applications", "applicationsets", "appprojects"];
 
 /// One of the servers, in the order that they start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,23 +78,8 @@ impl Server {
 
     /// Starts it unless it runs, and waits until it listens.
     pub(super) fn start(self, argocd: &ArgoCd<'_>) -> Result<()> {
-        let (node, name) = (argocd.stack.node(), self.name());
-        if !node.is_alive(name) {
-            node.spawn(name, &self.command(argocd))?;
-        }
-        let (began, address) = (Instant::now(), SocketAddr::V4(self.address()));
-        loop {
-            let Err(error) = TcpStream::connect_timeout(&address, LOOK) else {
-                return Ok(());
-            };
-            if !node.is_alive(name) {
-                return Err(node.ended(name));
-            }
-            if began.elapsed() > PATIENCE {
-                return Err(node.not_ready(name, name, PATIENCE, &error.to_string()));
-            }
-            sleep(LOOK);
-        }
+        let command = self.command(argocd);
+        guest::start(argocd.stack.node(), self.name(), self.address(), &command)
     }
 
     fn command(self, argocd: &ArgoCd<'_>) -> Command {
@@ -177,25 +154,7 @@ pub(super) fn write_verifier(folder: &Path) -> Result<()> {
 
 /// Its namespace, its kinds and its settings, as its own installation has them.
 pub(super) fn apply_settings(stack: &Stack) -> Result<()> {
-    stack.apply(&format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n"))?;
     let sources = build::module(Download::Sources)?.join("manifests");
-    let files: Vec<PathBuf> = MANIFESTS.iter().map(|file| sources.join(file)).collect();
-    let mut command = stack.tool_command(Binary::Kubectl);
-    command.args(["apply", "--server-side", "--force-conflicts", "--namespace", NAMESPACE]);
-    for file in &files {
-        command.arg("-f").arg(file);
-    }
-    run("apply Argo CD's manifests", &mut command)?;
-    // Its API server makes a project at once, and ends if it can't.
-    let mut served = stack.tool_command(Binary::Kubectl);
-    served.args(["wait", "--for=condition=Established", "--timeout=60s"]);
-    served.args(KINDS.map(|kind| format!("crd/{kind}.argoproj.io")));
-    let began = Instant::now();
-    // kubectl gives up on a definition that has no conditions yet.
-    loop {
-        match run("wait until Argo CD's kinds are served", &mut served) {
-            Err(_) if began.elapsed() < PATIENCE => sleep(LOOK),
-            outcome => return Ok(outcome?),
-        }
-    }
+    let files = MANIFESTS.map(|file| sources.join(file));
+    guest::install(stack, "Argo CD", NAMESPACE, &files)
 }

@@ -32,7 +32,7 @@ const DESCRIBE: &str = "import sys; v = sys.version_info; \
 /// The interpreter that runs the front.
 #[derive(Debug)]
 pub(crate) struct Python {
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Such as `cpython-311`: packages with compiled parts fit one only.
     abi: String,
 }
