@@ -42,7 +42,7 @@ book: prerequisites ## The pages as a book in target/book, every link in it chec
 test: prerequisites ## Everything: unit, integration (real broker and engine), faults, cluster; FROM=cluster begins there
 	@$(XTASK) test $(if $(FROM),--from $(FROM))
 
-nightly: prerequisites ## Hours: all seeds, fuzz targets, sizes in a cluster, Argo CD, conformance, faults, benchmarks; ONLY=fuzz for one
+nightly: prerequisites ## Hours: all seeds, fuzz targets, sizes in a cluster, Argo CD, upgrades, conformance, faults, benchmarks; ONLY=fuzz for one
 	@$(XTASK) nightly $(if $(ONLY),--only '$(ONLY)')
 
 conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
