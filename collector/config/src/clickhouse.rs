@@ -42,6 +42,7 @@ section! {
 }
 
 /// When a client is answered whose records go straight into ClickHouse.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AcknowledgeInsert {
     /// After ClickHouse has stored the records. A crash of this process loses nothing answered.
@@ -52,6 +53,7 @@ pub enum AcknowledgeInsert {
 }
 
 /// A log-in by files.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Credentials {
@@ -62,6 +64,7 @@ pub struct Credentials {
 }
 
 /// The type of attribute columns.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Attributes {
     /// The JSON type: values keep their types and each path is a column of its own.

@@ -28,14 +28,16 @@ section! {
         /// Whether the API server is asked about this node's pods: labels, annotations, owners.
         /// Only in a pod, which has the node's name in `NODE_NAME`.
         pub watch_pods: bool = false,
-        /// Labels of pods that become attributes: names, `*` for all, a beginning and `*`.
+        /// Labels of pods that become attributes: names, `*` for all, a beginning and `*`; 64 at
+        /// most.
         pub labels: Vec<String> = names(&["*"]),
-        /// Annotations of pods that become attributes, likewise.
+        /// Annotations of pods that become attributes, likewise. Only where pods are watched.
         pub annotations: Vec<String> = Vec::new(),
         /// Whether pods' annotations (`millrace.dev/logs`, `-parser`, `-multiline`) say how their
         /// logs are read. They are known where pods are watched.
         pub follow_annotations: bool = true,
-        /// Shares of namespaces where more is written than can be sent; 1 for all others.
+        /// Shares of namespaces where more is written than can be sent; 1 for all others. 64 at
+        /// most.
         pub weights: Vec<NamespaceWeight> = Vec::new(),
         /// Lines that are one record together, of pods whose annotations say nothing of it; each
         /// line is one when absent.
@@ -79,6 +81,7 @@ section! {
 }
 
 /// How the bytes of a file are text. A byte order mark decides the order of UTF-16's bytes.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Encoding {
     /// UTF-8.
@@ -119,6 +122,7 @@ section! {
 
 /// Whose stack traces are one record, in the words of the annotation
 /// `millrace.dev/logs-multiline`.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Traces {
@@ -142,7 +146,8 @@ section! {
         pub format: ParseFormat = ParseFormat::None,
         /// With `Regex`: a regular expression; its groups that have names are fields.
         pub pattern: Option<String> = None,
-        /// Names of the field that becomes the body: of those in a line, the first that is text.
+        /// Names of the field that becomes the body: of those in a line, the first that is text. 8
+        /// at most, as in the other lists of names.
         pub body: Vec<String> = names(&["message", "msg"]),
         /// Names of the field that becomes the severity.
         pub severity: Vec<String> = names(&["level", "severity", "lvl"]),
@@ -168,6 +173,7 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 /// What a record's text is taken for.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ParseFormat {
     /// Nothing: it is the body.
@@ -182,6 +188,7 @@ pub enum ParseFormat {
 }
 
 /// How a field's time is written.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeFormat {
     /// As in `2026-11-25T04:00:00.123Z`; a space for the `T`, a comma for the point and a missing
@@ -209,6 +216,7 @@ section! {
 }
 
 /// Where a file is begun that isn't on record.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StartAt {

@@ -13,7 +13,7 @@ section! {
     pub struct HttpAccess {
         /// TLS towards `https://`. Without it the system's authorities are trusted.
         pub tls: Option<HttpTls> = None,
-        /// An `authorization` header from a file. Of it, `basic_auth` and `oauth2` one at most.
+        /// An `authorization` header from a file. Of it, `basicAuth` and `oauth2` one at most.
         pub authorization: Option<Authorization> = None,
         /// A user name and password.
         pub basic_auth: Option<BasicAuth> = None,
@@ -43,11 +43,13 @@ section! {
 }
 
 /// An `authorization` header: a word and a file's text.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Authorization {
     /// The word before the credentials.
     #[serde(default = "bearer", skip_serializing_if = "is_bearer")]
+    #[cfg_attr(feature = "json-schema", schemars(extend("default" = "Bearer")))]
     pub r#type: String,
     /// What follows it.
     pub credentials_file: SecretFile,
@@ -64,7 +66,7 @@ fn is_bearer(text: &str) -> bool {
 section! {
     /// A user name, as text or from a file, and a password.
     pub struct BasicAuth {
-        /// The user name. It or `username_file` must be given.
+        /// The user name. It or `usernameFile` must be given.
         pub username: Option<String> = None,
         /// The file with the user name.
         pub username_file: Option<SecretFile> = None,
@@ -74,10 +76,11 @@ section! {
 }
 
 /// A token by OAuth 2.0's client credentials.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OAuth2 {
-    /// The client's name. It or `client_id_file` must be given.
+    /// The client's name. It or `clientIdFile` must be given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     /// The file with the client's name.
@@ -87,21 +90,22 @@ pub struct OAuth2 {
     pub client_secret_file: SecretFile,
     /// Where tokens are asked for.
     pub token_url: HttpUrl,
-    /// What a token is to allow.
+    /// What a token is to allow; 64 entries at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
-    /// Further fields of the request for a token.
+    /// Further fields of the request for a token; 64 at most.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub endpoint_params: BTreeMap<String, String>,
-    /// TLS towards `token_url`.
+    /// TLS towards `tokenUrl`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<HttpTls>,
-    /// The proxy that `token_url` is asked through. The targets' isn't used for it.
+    /// The proxy that `tokenUrl` is asked through. The targets' isn't used for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
 }
 
 /// A proxy: asked to connect (CONNECT) to `https://`, and for `http://` URLs as a whole.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Proxy {
@@ -110,7 +114,7 @@ pub struct Proxy {
     /// Who asks it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basic_auth: Option<BasicAuth>,
-    /// Hosts that are asked without it.
+    /// Hosts that are asked without it; 64 at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub no_proxy: Vec<NoProxy>,
 }

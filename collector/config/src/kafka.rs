@@ -24,6 +24,7 @@ section! {
 }
 
 /// A SASL log-in.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Sasl {
@@ -36,6 +37,7 @@ pub struct Sasl {
 }
 
 /// The SASL mechanisms spoken, under Kafka's own names.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SaslMechanism {
     /// Salted challenge-response over SHA-512.
@@ -62,6 +64,7 @@ impl SaslMechanism {
 }
 
 /// The topic of each signal. A block that is written holds the signals that flow, and no others.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Topics {
@@ -128,6 +131,7 @@ section! {
 }
 
 /// How a consumer group agrees on who reads what.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GroupProtocol {
     /// Members agree among themselves, partition by partition (cooperative sticky). Any broker.
@@ -138,6 +142,7 @@ pub enum GroupProtocol {
 }
 
 /// What a crash may do to rows.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Delivery {
     /// Some rows may be stored twice.
@@ -197,6 +202,7 @@ section! {
 }
 
 /// A buffer on disk. Needs `acknowledge: AfterKafka`, which then means: after Kafka or the disk.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DiskBuffer {
@@ -208,6 +214,7 @@ pub struct DiskBuffer {
     /// Whether a process that stops sends what is on disk first, as far as its deadline allows:
     /// for a folder that is removed with the process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "json-schema", schemars(extend("default" = false)))]
     pub drain: bool,
 }
 
@@ -217,6 +224,7 @@ fn default_buffer_bytes() -> ByteSize {
 }
 
 /// How messages are compressed.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
@@ -229,6 +237,7 @@ pub enum Compression {
 }
 
 /// Which spans share a partition. Logs and metrics go to any.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartitionBy {
     /// Those that came together: full messages, least work.
@@ -239,6 +248,7 @@ pub enum PartitionBy {
 }
 
 /// When a client is answered.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Acknowledge {
     /// After every in-sync replica has the message. A crash of this process loses nothing answered.

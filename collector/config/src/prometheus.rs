@@ -16,7 +16,7 @@ use crate::url::Scheme;
 section! {
     /// Targets that are scraped over HTTP, in Prometheus' formats.
     pub struct PrometheusReceiver {
-        /// What is scraped. At least one job must be given, or `share`.
+        /// What is scraped, 1,000 jobs at most. At least one must be given, or `share`.
         pub jobs: Vec<ScrapeJob> = Vec::new(),
         /// Further jobs, as `scrape_configs` of a Prometheus file: the list, or a document with it.
         pub scrape_configs: String = String::new(),
@@ -30,6 +30,7 @@ section! {
 }
 
 /// That targets come from this pod's share. There is nothing to set.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScrapeShare {}
@@ -42,13 +43,13 @@ section! {
         /// The targets, as `host:port`. One must be given, or one of `files` or `http`.
         pub targets: Vec<TargetAddress> = Vec::new(),
         /// Files with lists of targets (JSON or YAML), by path; the last component may have a `*`.
-        /// They are read again when they change.
+        /// 16 at most. They are read again when they change.
         pub files: Vec<String> = Vec::new(),
-        /// Servers that answer with lists of targets (JSON).
+        /// Servers that answer with lists of targets (JSON); 16 at most.
         pub http: Vec<HttpTargets> = Vec::new(),
         /// The time from a target's scrape to its next one, in seconds.
         pub interval_seconds: u32 = 60,
-        /// The time for a scrape, in seconds.
+        /// The time for a scrape, in seconds: `intervalSeconds` at most.
         pub timeout_seconds: u32 = 10,
         /// The path, with a query if there is one.
         pub path: String = "/metrics".to_owned(),
@@ -58,7 +59,7 @@ section! {
         pub params: BTreeMap<String, Vec<String>> = BTreeMap::new(),
         /// TLS towards targets. Without it the system's authorities are trusted.
         pub tls: Option<HttpTls> = None,
-        /// An `authorization` header from a file. Of it, `basic_auth` and `oauth2` one at most.
+        /// An `authorization` header from a file. Of it, `basicAuth` and `oauth2` one at most.
         pub authorization: Option<Authorization> = None,
         /// A user name and password.
         pub basic_auth: Option<BasicAuth> = None,
@@ -68,11 +69,11 @@ section! {
         pub proxy: Option<Proxy> = None,
         /// Whether redirects are followed.
         pub follow_redirects: bool = false,
-        /// Rules for targets, applied to what is discovered of them, in order.
+        /// Rules for targets, applied to what is discovered of them, in order; 256 at most.
         pub relabel: Vec<RelabelRule> = Vec::new(),
-        /// Rules for samples, applied to each one, in order.
+        /// Rules for samples, applied to each one, in order; 256 at most.
         pub metric_relabel: Vec<RelabelRule> = Vec::new(),
-        /// Labels of all points.
+        /// Labels of all points; 16 at most.
         pub labels: BTreeMap<String, String> = BTreeMap::new(),
         /// Where a scraped label has the name of one of `labels`, or is `job` or `instance`:
         /// whether it is kept. Otherwise it becomes `exported_NAME`.

@@ -130,6 +130,7 @@ impl fmt::Debug for Secret {
 }
 
 /// TLS towards a server. An empty block means TLS with the system's own authorities.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClientTls {

@@ -10,6 +10,7 @@ macro_rules! section {
     }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+        #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $ty,)*

@@ -30,6 +30,7 @@ section! {
 }
 
 /// What a label's value must be.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LabelOperator {
     /// One of the values.

@@ -46,6 +46,17 @@ macro_rules! as_text {
                 crate::text::deserialize(deserializer, $what)
             }
         }
+
+        #[cfg(feature = "json-schema")]
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({"type": "string", "x-takes": $what})
+            }
+        }
     };
 }
 

@@ -105,6 +105,17 @@ impl<'de> Deserialize<'de> for ByteSize {
     }
 }
 
+#[cfg(feature = "json-schema")]
+impl schemars::JsonSchema for ByteSize {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ByteSize".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "x-takes": "size"})
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::ByteSize;

@@ -12,6 +12,7 @@ use crate::text::as_text;
 const URL_BYTES_MAX: usize = 8 * 1024;
 
 /// How a server is spoken to.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {

@@ -290,3 +290,49 @@ fn error(text: &str) -> Result<String, String> {
         None => Err(format!("no error is called {text}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use clap::error::ErrorKind;
+
+    use super::{Args, Workload};
+    use crate::workload::Plan;
+
+    const PAGE: &str = include_str!("../../../docs/keeper-bench.md");
+
+    /// Scenario: the workload that the page explains. Guarantee: it can be read and planned; with a field
+    /// that there isn't, it can't.
+    #[test]
+    fn the_workload_of_the_page_can_be_planned() {
+        let (_, workload) = PAGE.split_once("```yaml\n").unwrap();
+        let (workload, _) = workload.split_once("```").unwrap();
+        let read: Workload = serde_norway::from_str(workload).unwrap();
+        Plan::new(read).unwrap();
+        let wrong = workload.replace("sessions:", "sparkles:");
+        assert!(serde_norway::from_str::<Workload>(&wrong).is_err());
+    }
+
+    /// Scenario: the page's commands, in blocks and between backticks; there they may be cut short.
+    /// Guarantee: each is understood; one with an option that there isn't, is not.
+    #[test]
+    fn the_commands_of_the_page_are_understood() {
+        let blocks = PAGE.lines().filter_map(|line| line.strip_prefix("target/release/"));
+        let spans = PAGE.split('`').skip(1).step_by(2);
+        let all = blocks.map(|it| (it, true)).chain(spans.map(|it| (it, false)));
+        let all: Vec<_> = all.filter(|(line, _)| line.starts_with("keeper-bench ")).collect();
+        assert!(all.len() >= 5, "{all:?}");
+        for (line, whole) in all {
+            let words = line.split_whitespace().filter(|word| *word != "...");
+            let wrong = Args::try_parse_from(words.clone().chain(["--sparkle"]));
+            assert!(wrong.is_err(), "{line} --sparkle");
+            let Err(error) = Args::try_parse_from(words) else { continue };
+            let is_short = match error.kind() {
+                ErrorKind::MissingRequiredArgument => !whole,
+                ErrorKind::InvalidValue => line.ends_with("..."),
+                _ => false,
+            };
+            assert!(is_short, "{line}: {error}");
+        }
+    }
+}

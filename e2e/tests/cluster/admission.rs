@@ -4,18 +4,34 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use millrace_docs::documents::{API_VERSION, Candidate, Meant, read};
+use millrace_docs::pages;
 use millrace_e2e::binaries;
 use millrace_e2e::cluster::{Cluster, Spoken};
 use millrace_stack::Stack;
+use serde_json::Value;
 
 fn files(folder: &str) -> Vec<PathBuf> {
-    let folder = binaries::root().join("crds/testdata").join(folder);
+    let files = ending(&format!("crds/testdata/{folder}"), ".yaml");
+    assert!(files.len() >= 10, "{folder} holds too few files");
+    files
+}
+
+/// Files of a folder whose names end so.
+fn ending(folder: &str, end: &str) -> Vec<PathBuf> {
+    let folder = binaries::root().join(folder);
     let mut files: Vec<PathBuf> =
         folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    files.retain(|path| path.to_string_lossy().ends_with(end));
     files.sort();
-    assert!(files.len() >= 10, "{} holds too few files", folder.display());
     files
+}
+
+/// What the API server says to an object, whatever namespace it names.
+fn asked(cluster: &Cluster, namespace: &str, mut object: Value) -> Spoken {
+    object["metadata"]["namespace"] = namespace.into();
+    let args = ["apply", "--server-side", "--dry-run=server", "-f", "-"];
+    cluster.call(&args, &object.to_string()).unwrap()
 }
 
 /// Applies all documents of a file in turn to a namespace; the last one is only asked about.
@@ -58,6 +74,69 @@ fn specs_that_can_work_are_accepted() {
         let spoken = judge(&cluster, &namespace.name, &file);
         assert!(spoken.ok, "{}: {}", file.display(), spoken.err);
     }
+}
+
+/// Scenario: what `kubectl millrace convert` makes of Collectors' configurations, as
+/// `operator/convert/tests` keeps it, and the samples. Guarantee: each of our objects is accepted as it
+/// stands.
+#[test]
+fn converted_pipelines_and_samples_are_accepted() {
+    let stack = Stack::open().unwrap();
+    let cluster = Cluster::of(&stack).unwrap();
+    let namespace = cluster.namespace("converted").unwrap();
+    let converted = ending("operator/convert/tests/testdata", ".pipeline.yaml");
+    assert!(converted.len() >= 5, "{converted:?}");
+    let samples = ending("manifests/samples", ".yaml");
+    assert!(samples.len() >= 3, "{samples:?}");
+    for file in converted.iter().chain(&samples) {
+        let text = fs::read_to_string(file).unwrap();
+        for meant in read(&text).unwrap() {
+            let Meant::OneOf(candidates) = meant else { continue };
+            let [Candidate::Object(object)] = candidates.as_slice() else { panic!("{file:?}") };
+            let spoken = asked(&cluster, &namespace.name, object.clone());
+            assert!(spoken.ok, "{}: {}", file.display(), spoken.err);
+        }
+    }
+}
+
+/// Scenario: every object of ours in README and docs, and every part of one, completed. Guarantee: the
+/// API server accepts it; a part in one of the kinds that have a place for it.
+#[test]
+fn what_the_pages_show_is_accepted() {
+    let stack = Stack::open().unwrap();
+    let cluster = Cluster::of(&stack).unwrap();
+    let namespace = cluster.namespace("pages").unwrap();
+    let (mut count, mut wrong) = (0, Vec::new());
+    for page in pages::all(&binaries::root()).unwrap() {
+        for block in page.blocks().iter().filter(|block| block.language == "yaml") {
+            for meant in read(&block.text).unwrap() {
+                let Meant::OneOf(candidates) = meant else { continue };
+                // Settings and a chart's values are judged where their readers are.
+                let others = candidates.iter().any(|it| !matches!(it, Candidate::Object(_)));
+                let objects = candidates.into_iter().filter_map(|it| match it {
+                    Candidate::Object(object) if !others => Some(object),
+                    _ => None,
+                });
+                let objects: Vec<Value> = objects.collect();
+                if objects.is_empty() {
+                    continue;
+                }
+                count += 1;
+                let mut said = Vec::new();
+                let accepted = objects.into_iter().any(|object| {
+                    assert_eq!(object["apiVersion"], API_VERSION);
+                    let spoken = asked(&cluster, &namespace.name, object);
+                    said.push(spoken.err);
+                    spoken.ok
+                });
+                if !accepted {
+                    wrong.push(format!("{}: {}", block.place, said.concat()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count >= 15, "{count} objects");
 }
 
 /// Scenario: `kubectl explain` of every kind, recursively. Guarantee: no field is undocumented.

@@ -1,5 +1,5 @@
-//! Names in README.md and docs/*.md: paths, links, `make` targets, tasks, suites of tests, crates,
-//! tests and metrics must be in the tree. It judges names, never what is said of them. Of pages
+//! Names in README.md and docs/*.md: paths, links, `make` targets, tasks with their arguments, suites
+//! of tests, crates, tests and metrics must be in the tree. It judges names, never what is said of them. Of pages
 //! below docs (generated from types, written by simulations, records of measurements) and of those
 //! beside README.md only the links are judged.
 
@@ -8,6 +8,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
+use clap::error::ErrorKind;
 
 use crate::links::led_to;
 use crate::metrics_page::{self, OPERATOR_PREFIX};
@@ -173,9 +174,14 @@ impl Tree {
                 _ => None,
             }
         });
+        let arguments = parts.iter().position(|part| *part == "xtask").and_then(|at| {
+            let known = parts.get(at + 1).is_some_and(|task| self.tasks.contains(*task));
+            known.then(|| refused(&parts[at..])).flatten()
+        });
         let metrics = words(code).filter(|word| word.starts_with("millrace_"));
         let metrics = metrics.filter(|word| !self.is_metric(word) && !self.is_crate(word));
-        pairs.chain(metrics.map(|word| format!("nothing registers the metric {word}"))).collect()
+        let metrics = metrics.map(|word| format!("nothing registers the metric {word}"));
+        pairs.chain(arguments).chain(metrics).collect()
     }
 
     fn is_metric(&self, word: &str) -> bool {
@@ -211,6 +217,13 @@ impl Tree {
         let known = self.headings.get(&path).is_some_and(|known| known.contains(heading));
         (!heading.is_empty() && !known).then(|| format!("{path} has no heading #{heading}"))
     }
+}
+
+/// What `cargo xtask` says to a task and its arguments; whether some are missing is not asked.
+fn refused(words: &[&str]) -> Option<String> {
+    let error = crate::Args::command().try_get_matches_from(words).err()?;
+    let is_short = error.kind() == ErrorKind::MissingRequiredArgument;
+    (!is_short && error.use_stderr()).then(|| format!("{}: {}", words.join(" "), error.kind()))
 }
 
 /// Targets are what a line of the Makefile begins with, before a colon.
@@ -321,7 +334,7 @@ mod tests {
                     `records_are_kept_in_order` in `path_whole`, `otlp_proto`, `make test FROM=a`, \
                     make it so; `millrace_records_total{kind}`, `millrace_a::thing`.\n\
                     ```\nmake test   # make what is missing\n\
-                    cargo test -p millrace-a --test path_whole\ncargo xtask check\n\
+                    cargo test -p millrace-a --test path_whole\ncargo xtask chaos --no-build\n\
                     rate(millrace_operator_queue_seconds_count[5m])\n```\n";
         assert_eq!(judge(&tree(), "docs/page.md", page, Judged::All), Vec::<String>::new());
     }
@@ -338,6 +351,7 @@ mod tests {
             "`gone.rs`",
             "`make gone`",
             "`cargo xtask gone`",
+            "`cargo xtask chaos --gone`",
             "`cargo test --test gone`",
             "`cargo test -p millrace-gone`",
             "`records_are_kept_for_ever`",

@@ -40,13 +40,14 @@ fn deny(checks: &[&str]) -> Result<()> {
     shell::run(&program, &args)
 }
 
-/// Write what is generated. `cargo test -p millrace-crds` and the chart phase of `xtask test` hold
-/// what is committed against it.
+/// Write what is generated. Tests of `millrace-crds` and `millrace-docs` and the chart phase of `xtask
+/// test` hold what is committed against it.
 pub(crate) fn codegen() -> Result<()> {
     dashboards::write()?;
     metrics_page::write()?;
     values_page::write()?;
     shell::run("cargo", &["run", "--quiet", "-p", "millrace-crds", "--bin", "crdgen", "--", "."])?;
+    shell::run("cargo", &["run", "--quiet", "-p", "millrace-docs", "--bin", "docgen", "--", "."])?;
     shell::run("bash", &["manifests/render"])
 }
 

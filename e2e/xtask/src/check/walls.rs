@@ -45,7 +45,7 @@ const LAYERS: &[&[&str]] = &[
     ],
     &["millrace-dead-letters"],
     &["millrace-collector", "millrace-operator", "millrace-plugin"],
-    &["millrace-stack", "millrace-clock"],
+    &["millrace-stack", "millrace-clock", "millrace-docs"],
     &["millrace-e2e", "millrace-fuzz", "xtask"],
     &[
         "millrace-bench",
@@ -135,6 +135,8 @@ const MAY_LINK_DECODERS: &[&str] = &[
 
 /// The feature that compiles tests' points of failure in.
 const POINTS: &str = "failpoints";
+/// The feature that compiles in what settings say of themselves, and the one crate that asks for it.
+const DESCRIBED: (&str, &str) = ("json-schema", "millrace-docs");
 
 struct Edge {
     from: String,
@@ -158,19 +160,33 @@ pub(super) fn broken_rules() -> Result<Vec<String>> {
         broken.extend(judge(&edge));
     }
     broken.extend(packages.iter().filter_map(points));
+    broken.extend(packages.iter().filter_map(described));
     Ok(broken)
 }
 
 /// A crate that has tests' points of failure without being asked for them: they would be shipped.
 fn points(package: &Value) -> Option<String> {
+    let name = package["name"].as_str().unwrap_or_default();
+    asks_for(package, POINTS)
+        .then(|| format!("{name} has the feature {POINTS} by default: only tests may ask for it"))
+}
+
+/// A crate that would ship what is only for the pages.
+fn described(package: &Value) -> Option<String> {
+    let (feature, asks) = DESCRIBED;
+    let name = package["name"].as_str().unwrap_or_default();
+    (asks_for(package, feature) && name != asks)
+        .then(|| format!("{name} has the feature {feature} by default: only {asks} may ask for it"))
+}
+
+/// Whether a crate has a feature by default, or asks for it in another.
+fn asks_for(package: &Value, feature: &str) -> bool {
     let has = |list: &Value| {
         let mut names = list.as_array().into_iter().flatten().filter_map(Value::as_str);
-        names.any(|name| name.ends_with(POINTS))
+        names.any(|name| name.ends_with(feature))
     };
     let mut dependencies = package["dependencies"].as_array().into_iter().flatten();
-    let name = package["name"].as_str().unwrap_or_default();
-    (has(&package["features"]["default"]) || dependencies.any(|one| has(&one["features"])))
-        .then(|| format!("{name} has the feature {POINTS} by default: only tests may ask for it"))
+    has(&package["features"]["default"]) || dependencies.any(|one| has(&one["features"]))
 }
 
 fn edges(packages: &[Value]) -> Vec<Edge> {
@@ -218,7 +234,7 @@ fn judge(edge: &Edge) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::{Edge, judge, points};
+    use super::{Edge, described, judge, points};
 
     fn edge(from: &str, to: &str) -> Edge {
         Edge { from: from.to_owned(), to: to.to_owned(), dev: false }
@@ -248,6 +264,15 @@ mod tests {
         for package in [by_default, by_edge] {
             assert!(points(&package).is_some_and(|message| message.starts_with("a has")));
         }
+    }
+
+    /// Scenario: the pages' crate and another ask for what settings say of themselves. Guarantee: the
+    /// other is refused.
+    #[test]
+    fn what_is_for_the_pages_is_not_shipped() {
+        let asking = |name| json!({"name": name, "dependencies": [{"features": ["json-schema"]}]});
+        assert_eq!(described(&asking("millrace-docs")), None);
+        assert!(described(&asking("a")).is_some_and(|message| message.starts_with("a has")));
     }
 
     /// Scenario: an edge to the right, a forbidden one, a runtime in a pure crate, a raw decoder.

@@ -1,0 +1,41 @@
+//! Command lines of our own programs, read by the programs' own definitions.
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::Extent;
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../../collector/src/args.rs"]
+mod collector;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../../collector/ddl/src/bin/clickhouse-ddl/args/mod.rs"]
+mod ddl;
+
+/// `words` begins with `millrace`.
+pub(crate) fn plugin(words: &[String], extent: Extent) -> Vec<String> {
+    said(millrace_plugin::args::Cli::try_parse_from(words), extent)
+}
+
+pub(crate) fn collector(words: &[String], extent: Extent) -> Vec<String> {
+    said(collector::Args::try_parse_from(words), extent)
+}
+
+pub(crate) fn ddl(words: &[String], extent: Extent) -> Vec<String> {
+    said(ddl::Cli::try_parse_from(words), extent)
+}
+
+fn said<T>(parsed: Result<T, clap::Error>, extent: Extent) -> Vec<String> {
+    let Err(error) = parsed else { return Vec::new() };
+    let missing = [
+        ErrorKind::MissingRequiredArgument,
+        ErrorKind::MissingSubcommand,
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+    ];
+    let help = [ErrorKind::DisplayHelp, ErrorKind::DisplayVersion];
+    let fine =
+        help.contains(&error.kind()) || extent == Extent::Part && missing.contains(&error.kind());
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    if fine { Vec::new() } else { vec![lines.join(" ")] }
+}
