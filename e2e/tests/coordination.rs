@@ -5,12 +5,16 @@
 //! against a scripted server alone, in the operator's own tests: no package carries its server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use millrace_coordination::judge::{Limits, Reason, State, Verdict, figures, judge};
-use millrace_coordination::observation::Observation;
+use millrace_coordination::observation::{Observation, Report, Role, Silence};
 use millrace_operator::coordination::{Ask, Coordinators, Prober};
+use millrace_stack::service::free_port;
 use millrace_stack::zookeeper::{Ensemble, EnsembleOptions, Size};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 /// Elections take a second or two; a machine with two busy cores needs many times that.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -92,4 +96,73 @@ async fn a_server_alone_is_healthy_without_followers() {
     let (seen, verdict) = until(&ask, &Limits::default(), State::Healthy, Reason::Works).await;
     assert_eq!(figures(&seen).leader, Some(ensemble.client_addresses()[0].to_string()));
     assert!(verdict.message.contains("1 of 1 servers serve"), "{}", verdict.message);
+}
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn authority(name: &str) -> Authority {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// A ZooKeeper with a secure client port, whose certificate has this name.
+fn secure(name: &str, authority: &Authority, dir: &Path) -> (Ensemble, u16) {
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let certificate = certificate.signed_by(&key, authority).unwrap();
+    let (identity, trusted) = (dir.join(format!("{name}.pem")), dir.join("authority.pem"));
+    fs::write(&identity, key.serialize_pem() + &certificate.pem()).unwrap();
+    fs::write(&trusted, authority.pem()).unwrap();
+    let port = free_port([127, 0, 0, 1].into()).unwrap();
+    let settings = [
+        ("secureClientPort", port.to_string()),
+        ("secureClientPortAddress", "127.0.0.1".to_owned()),
+        ("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned()),
+        ("ssl.keyStore.location", identity.display().to_string()),
+        ("ssl.keyStore.type", "PEM".to_owned()),
+        ("ssl.trustStore.location", trusted.display().to_string()),
+        ("ssl.trustStore.type", "PEM".to_owned()),
+        ("ssl.clientAuth", "none".to_owned()),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value)).into();
+    let options = EnsembleOptions { settings, ..EnsembleOptions::default() };
+    (Ensemble::start(&options).unwrap(), port)
+}
+
+async fn said(port: u16, encrypted: bool, authority: &Authority) -> Result<Report, Silence> {
+    let servers = vec![format!("127.0.0.1:{port}").parse().unwrap()];
+    let authority = Some(authority.pem().into_bytes());
+    let ask = Ask { servers, encrypted, authority, disk: true, ..Ask::default() };
+    Prober::default().look(&ask).await.remove(0).said
+}
+
+/// Scenario: ZooKeepers with a secure port, one with a certificate for its address, one for another
+/// name; asked with the authority that signed both, with another, and without TLS. Guarantee: only
+/// the right certificate is believed, and gives the same figures as the plain port; the reason of
+/// the others names the certificate; the wrong kind of port is silent, and no lost quorum.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secure_port_is_asked_and_its_certificate_checked() {
+    let (trusted, other) = (authority("trusted"), authority("other"));
+    let dir = tempfile::tempdir().unwrap();
+    let (ensemble, port) = secure("127.0.0.1", &trusted, dir.path());
+    let report = said(port, true, &trusted).await.unwrap();
+    let plain_port = ensemble.client_addresses()[0].port();
+    let plain = said(plain_port, false, &trusted).await.unwrap();
+    assert_eq!((report.role, report.znodes), (Role::Standalone, plain.znodes));
+    assert!(report.znodes.unwrap() > 0 && report.disk_bytes.unwrap() > 0, "{report:?}");
+
+    let (_misnamed, misnamed_port) = secure("zookeeper-1.db", &trusted, dir.path());
+    for (port, authority, word) in
+        [(port, &other, "UnknownIssuer"), (misnamed_port, &trusted, "not valid for name")]
+    {
+        let told = said(port, true, authority).await;
+        let Err(Silence::Unreachable(why)) = &told else { panic!("{told:?}") };
+        assert!(why.contains("invalid peer certificate") && why.contains(word), "{why}");
+    }
+    for (port, encrypted) in [(port, false), (plain_port, true)] {
+        let told = said(port, encrypted, &trusted).await;
+        assert!(matches!(told, Err(Silence::Unreachable(_))), "{told:?}");
+    }
 }

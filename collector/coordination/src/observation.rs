@@ -1,5 +1,7 @@
 //! What was seen of coordination at one look: by its own servers, and by ClickHouse's.
 
+use std::collections::BTreeMap;
+
 /// One look.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
@@ -129,6 +131,8 @@ pub struct Sight {
     pub replicas: Vec<Replica>,
     /// Its counters; `None` if they could not be read.
     pub counters: Option<Counters>,
+    /// What parts of our tables asked lately; empty if it keeps no record of parts.
+    pub tables: Vec<TableLoad>,
     /// What an administrator must run so that all of this can be read.
     pub grant: Option<String>,
 }
@@ -165,6 +169,53 @@ pub struct Replica {
     pub total: u64,
     /// Those with a session.
     pub active: u64,
+}
+
+/// What the parts of one table asked of coordination lately, at one ClickHouse server or at
+/// several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableLoad {
+    /// The table.
+    pub table: String,
+    /// Parts that were inserted.
+    pub parts: u64,
+    /// Their rows.
+    pub rows: u64,
+    /// Requests of its inserts (repeated ones that were dropped among them), fetches and merges.
+    pub requests: u64,
+}
+
+impl TableLoad {
+    /// Each table's loads at all of these servers as one, by the table's name.
+    #[must_use]
+    pub fn summed<'a>(loads: impl IntoIterator<Item = &'a Self>) -> Vec<Self> {
+        let mut by_table = BTreeMap::<&str, Self>::new();
+        for load in loads {
+            let sum = by_table.entry(&load.table).or_default();
+            sum.parts = sum.parts.saturating_add(load.parts);
+            sum.rows = sum.rows.saturating_add(load.rows);
+            sum.requests = sum.requests.saturating_add(load.requests);
+        }
+        by_table.into_iter().map(|(table, sum)| Self { table: table.to_owned(), ..sum }).collect()
+    }
+
+    /// Requests for a million inserted rows; `None` without rows.
+    #[must_use]
+    pub fn requests_per_million_rows(&self) -> Option<u64> {
+        self.requests.saturating_mul(1_000_000).checked_div(self.rows)
+    }
+
+    /// Rows of an inserted part in the mean; `None` without parts.
+    #[must_use]
+    pub fn rows_per_part(&self) -> Option<u64> {
+        self.rows.checked_div(self.parts)
+    }
+
+    /// Requests for an inserted part, rounded; `None` without parts.
+    #[must_use]
+    pub fn requests_per_part(&self) -> Option<u64> {
+        self.requests.saturating_add(self.parts / 2).checked_div(self.parts)
+    }
 }
 
 /// A ClickHouse server's counters, since it started.
@@ -242,3 +293,7 @@ pub enum Blindness {
     #[error("{0}")]
     Unreachable(String),
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/observation.rs"]
+mod tests;

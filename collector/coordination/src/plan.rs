@@ -1,48 +1,62 @@
 //! What a load asks of coordination: requests a second, nodes and bytes, and when more is due.
 //!
 //! The model: each server of a shard's replicas makes [`REQUESTS_PER_PART`] requests for each part
-//! inserted (its insert or fetch, and its share of the merges), and [`REQUESTS_PER_LOAD`] more over
-//! a whole load. Both are fitted to figures that ClickHouse published; `published` in the tests has
-//! them, with how far the model is off.
+//! inserted and [`REQUESTS_PER_MERGE`] for each merge. Both are fitted to two loads that ClickHouse
+//! published ("ClickHouse Keeper: A ZooKeeper alternative written in C++", 27 September 2023,
+//! section "Observing Keeper"); `PUBLISHED` in the tests has all four, with how far the model is
+//! off.
 //!
-//! Limits: counted on one other table and version, by others; requests of one's own tables are in
-//! `system.events`. Reads of users, `ON CLUSTER` statements and Kafka tables of ClickHouse come on
-//! top.
+//! Limits: these loads went into `SharedMergeTree` tables of ClickHouse Cloud 23.x, whose servers
+//! share parts instead of fetching them; nobody has published the like for `ReplicatedMergeTree`.
+//! One's own tables are measured by [`crate::observation::TableLoad`]. Reads of users, `ON CLUSTER`
+//! statements and Kafka tables of ClickHouse come on top.
 
 /// Requests of one server for each part. Of the published loads of 4.64 billion rows on three
-/// servers, that with parts of 1 M rows (4,640 parts, 147,540 requests) and that with parts of 25 M
-/// (185.6 parts, 17,705 requests) differ by 43,278 requests a server and 4,454 parts.
-pub const REQUESTS_PER_PART: f64 = 9.72;
+/// servers one had 240 parts, 1,706 merges and 17,705 requests, the other 4,240, 9,094 and 147,540:
+/// two equations, whose solution is 17.96 a part and 7.85 a merge for the three servers.
+pub const REQUESTS_PER_PART: f64 = 5.985;
 
-/// Requests of one server over such a load, whatever its parts: what the smaller one of these two
-/// makes beyond its parts, 5,902 − 185.6 × 9.72.
-pub const REQUESTS_PER_LOAD: f64 = 4_098.0;
+/// Requests of one server for each merge: the other unknown of the same equations.
+pub const REQUESTS_PER_MERGE: f64 = 2.617;
 
-/// Part of the requests that hold several operations, as in the published suite's workload.
+/// Merges for each inserted part: 28,959 for 23,750 in the longest published load. Shorter ones
+/// had more (2.1 and 7.1), since merges of small loads have few parts to choose from.
+pub const MERGES_PER_PART: f64 = 1.22;
+
+/// Part of the requests that hold several operations: 66 to 72 % in the published loads, 69.6 % in
+/// the longest.
 pub const MULTI_SHARE: f64 = 0.7;
 
-/// Requests a second that one core of a server bore in the published runs, with three clients: 1.28
-/// million in 160 s by Keeper, in 134 s by ZooKeeper. The lower one.
+/// Requests a second that an ensemble of three servers with one core and 1 GiB each bore with three
+/// clients: 1.28 million in 160 s by Keeper 23.5, in 134 s by ZooKeeper 3.8 (99th percentile of ten
+/// runs, the post's table of results). The lower one.
 pub const REQUESTS_PER_CORE_SECOND: f64 = 8_000.0;
 
-/// Bytes of a node as servers estimate them: a ClickHouse documentation's example has 426,062 bytes
-/// in 1,087 nodes.
-const BYTES_PER_ZNODE: f64 = 392.0;
+/// What a second core gave one ZooKeeper 3.9 here: 40,421 operations a second instead of 25,146
+/// (`docs/keeper-bench.md`). Of a third nothing is known: in the published runs with three clients
+/// three cores took as long as one (Keeper 84 s for 640,000 requests with both).
+pub const SECOND_CORE: f64 = 1.6;
 
-/// Nodes of one part of one replica: one in `parts`, one in the log, one in its queue, and one
-/// block number.
-const ZNODES_PER_PART: f64 = 4.0;
+/// Bytes of a node as Keeper estimates them, below replicated tables: 900 MB in 2 million nodes, a
+/// user's figures (ClickHouse#70668). The ZooKeeper beside it had 150 MB in one million.
+const BYTES_PER_ZNODE: f64 = 450.0;
+
+/// Nodes of a remembered insert: with `compatible_double_hashes` ClickHouse writes its hash in the
+/// old and in the new form (`ReplicatedMergeTreeSink.cpp`).
+const ZNODES_PER_INSERT: f64 = 2.0;
 
 /// Active parts of a table that merges keep up with: ClickHouse delays inserts from 1,000 in a
-/// partition on.
+/// partition on (`parts_to_delay_insert`). A node each and replica
+/// (`use_minimalistic_part_header_in_zookeeper`, on by default).
 const ACTIVE_PARTS: f64 = 1_000.0;
+
+/// Entries of a table's log, at most (`max_replicated_logs_to_keep`): a node each there, and one in
+/// each replica's queue.
+const LOG_ENTRIES: f64 = 1_000.0;
 
 /// From this part of a server's bound on, more is due: an election, a snapshot or a client that
 /// comes back takes the rest for seconds.
 const BUSY_SHARE: f64 = 0.5;
-
-/// Cores that one server uses: writes are ordered one after another.
-const CORES_MAX: f64 = 4.0;
 
 /// A load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,11 +99,8 @@ pub struct Plan {
 pub enum Advice {
     /// Three servers of one core each.
     Enough,
-    /// More cores for each of the three servers.
-    MoreCores {
-        /// So many.
-        cores: u32,
-    },
+    /// Three servers of two cores each.
+    TwoCores,
     /// Larger parts, or an ensemble for each part of the shards.
     MoreEnsembles {
         /// So many ensembles.
@@ -103,10 +114,12 @@ impl Load {
     pub fn plan(&self) -> Plan {
         let parts_per_second = self.rows_per_second / self.rows_per_part.max(1.0);
         let replicas = f64::from(self.replicas.max(1));
-        let requests_per_second = parts_per_second * replicas * REQUESTS_PER_PART;
+        let merges_per_second = parts_per_second * MERGES_PER_PART;
+        let requests_per_second = requests_of(parts_per_second, merges_per_second, replicas);
         let (tables, shards) = (f64::from(self.tables.max(1)), f64::from(self.shards.max(1)));
-        let parts = ACTIVE_PARTS * replicas * ZNODES_PER_PART;
-        let znodes = tables * shards * (self.window as f64 + parts);
+        let remembered = self.window as f64 * ZNODES_PER_INSERT;
+        let of_replicas = replicas * (ACTIVE_PARTS + LOG_ENTRIES);
+        let znodes = tables * shards * (remembered + LOG_ENTRIES + of_replicas);
         let millions = self.rows_per_second / 1e6;
         Plan {
             parts_per_second,
@@ -124,20 +137,21 @@ impl Load {
     }
 }
 
-/// Requests of a whole load of so many rows.
+/// Requests of so many inserted parts and merges, by so many servers.
 #[must_use]
-pub fn requests_of_load(rows: f64, rows_per_part: f64, servers: u32) -> f64 {
-    f64::from(servers) * (rows / rows_per_part.max(1.0) * REQUESTS_PER_PART + REQUESTS_PER_LOAD)
+pub fn requests_of(parts: f64, merges: f64, servers: f64) -> f64 {
+    servers * (parts * REQUESTS_PER_PART + merges * REQUESTS_PER_MERGE)
 }
 
 fn advice(requests_per_second: f64) -> Advice {
-    let cores = requests_per_second / (REQUESTS_PER_CORE_SECOND * BUSY_SHARE);
-    if cores <= 1.0 {
+    let one_core = REQUESTS_PER_CORE_SECOND * BUSY_SHARE;
+    let two_cores = one_core * SECOND_CORE;
+    if requests_per_second <= one_core {
         Advice::Enough
-    } else if cores <= CORES_MAX {
-        Advice::MoreCores { cores: cores.ceil() as u32 }
+    } else if requests_per_second <= two_cores {
+        Advice::TwoCores
     } else {
-        Advice::MoreEnsembles { ensembles: (cores / CORES_MAX).ceil() as u32 }
+        Advice::MoreEnsembles { ensembles: (requests_per_second / two_cores).ceil() as u32 }
     }
 }
 

@@ -1,17 +1,19 @@
-//! How a ClickHouse server sees its Keeper or ZooKeeper: sessions, replicas, counters. Only reads.
+//! How a ClickHouse server sees its Keeper or ZooKeeper: sessions, replicas, counters, what tables
+//! ask. Only reads.
 //!
 //! A right that is missing hides a part and is named with its `GRANT`; it is never taken for an
-//! outage. Limits: `system.replicas` asks Keeper itself, some requests for each table.
+//! outage. Nor is a server that keeps no record of parts, or an older one without their counters.
+//! Limits: `system.replicas` asks Keeper itself, some requests for each table.
 
 use std::collections::BTreeSet;
 
 use clickhouse::Row;
-use millrace_coordination::observation::{Blindness, Counters, Replica, Session, Sight};
+use millrace_coordination::observation::{Blindness, Counters, Replica, Session, Sight, TableLoad};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Category, Client, ClientError};
 use crate::declared::Declared;
-use crate::render::{self, EVENTS, REPLICAS, SESSIONS, Statement};
+use crate::render::{self, EVENTS, PARTS, REPLICAS, SESSIONS, Statement};
 
 #[derive(Row, Serialize, Deserialize)]
 struct SessionRow {
@@ -43,6 +45,14 @@ struct CountersRow {
     rows: u64,
 }
 
+#[derive(Row, Serialize, Deserialize)]
+struct LoadRow {
+    table: String,
+    parts: u64,
+    inserted_rows: u64,
+    requests: u64,
+}
+
 /// Whether what is declared needs Keeper or ZooKeeper: replicated tables, or a cluster's.
 #[must_use]
 pub fn needs_coordination(declared: &Declared) -> bool {
@@ -67,10 +77,14 @@ pub async fn coordination(client: &Client, declared: &Declared) -> Result<Sight,
     let states = asked::<StateRow>(client, &states, REPLICAS, &mut refused).await?;
     let counters = render::keeper_counters();
     let counters = asked::<CountersRow>(client, &counters, EVENTS, &mut refused).await?;
+    let loads = render::table_loads(&declared.database, &names);
+    // A figure, no sign of health: whatever else it fails with, there is none.
+    let loads = asked::<LoadRow>(client, &loads, PARTS, &mut refused).await.unwrap_or_default();
     Ok(Sight {
         sessions,
         replicas: states.into_iter().map(replica).collect(),
         counters: counters.into_iter().next().map(counted),
+        tables: loads.into_iter().map(load).collect(),
         grant: (!refused.is_empty()).then(|| {
             let refused: Vec<&str> = refused.into_iter().collect();
             render::grant_reading(&refused, client.user())
@@ -103,7 +117,7 @@ fn blindness(client: &Client, error: ClientError) -> Blindness {
         Category::UnknownTable => Blindness::NoKeeper,
         Category::KeeperLost => Blindness::SessionLost(without_query(&error)),
         Category::Privilege => {
-            let tables = [SESSIONS, REPLICAS, EVENTS];
+            let tables = [SESSIONS, REPLICAS, EVENTS, PARTS];
             Blindness::NotAllowed { grant: render::grant_reading(&tables, client.user()) }
         }
         _ => Blindness::Unreachable(without_query(&error)),
@@ -147,4 +161,9 @@ fn replica(row: StateRow) -> Replica {
 fn counted(row: CountersRow) -> Counters {
     let CountersRow { requests, multi_requests, wait_microseconds, broken, rows } = row;
     Counters { requests, multi_requests, wait_microseconds, broken, rows }
+}
+
+fn load(row: LoadRow) -> TableLoad {
+    let LoadRow { table, parts, inserted_rows, requests } = row;
+    TableLoad { table, parts, rows: inserted_rows, requests }
 }

@@ -17,6 +17,7 @@ struct Script {
     sessions: Result<Vec<u8>, &'static str>,
     replicas: Result<Vec<u8>, &'static str>,
     counters: Result<Vec<u8>, &'static str>,
+    loads: Result<Vec<u8>, &'static str>,
 }
 
 const REFUSED: &str = "Code: 497. DB::Exception: u: Not enough privileges. (ACCESS_DENIED)";
@@ -52,6 +53,11 @@ fn healthy() -> Script {
         sessions: Ok(session(0)),
         replicas: Ok(replica(0, "")),
         counters: Ok(numbers(&[1_000, 700, 2_000_000, 3, 50_000_000])),
+        loads: Ok([
+            [text("otel_logs"), numbers(&[40, 4_000_000, 600])].concat(),
+            [text("otel_traces"), numbers(&[0, 0, 30])].concat(),
+        ]
+        .concat()),
     }
 }
 
@@ -80,6 +86,16 @@ fn answer(script: &Script, question: &str) -> Result<Vec<u8>, String> {
                 ("active", "UInt64"),
             ],
             &script.replicas,
+        )
+    } else if question.contains("system.part_log") {
+        (
+            &[
+                ("table", "String"),
+                ("parts", "UInt64"),
+                ("inserted_rows", "UInt64"),
+                ("requests", "UInt64"),
+            ],
+            &script.loads,
         )
     } else {
         (
@@ -158,6 +174,28 @@ async fn a_server_that_sees_its_keeper_is_read() {
     let counters = sight.counters.unwrap();
     assert_eq!((counters.requests_per_million_rows(), counters.broken), (Some(20), 3));
     assert_eq!((counters.mean_wait_microseconds(), sight.grant), (Some(2_000), None));
+}
+
+/// Scenario: the record of parts has two tables: one with inserts, the other with merges alone;
+/// then there is no such record, an old one without counters, and one that the user may not read.
+/// Guarantee: requests for rows and parts of the first, none for the second, whose requests count;
+/// otherwise no figures, the rest of the look as before, and the GRANT in the last case alone.
+#[tokio::test]
+async fn requests_are_counted_by_table() {
+    let sight = seen(healthy()).await.unwrap();
+    let [logs, traces] = &sight.tables[..] else { panic!("{sight:?}") };
+    assert_eq!((logs.table.as_str(), logs.requests_per_million_rows()), ("otel_logs", Some(150)));
+    assert_eq!((logs.rows_per_part(), logs.requests_per_part()), (Some(100_000), Some(15)));
+    assert_eq!((traces.requests, traces.requests_per_million_rows()), (30, None));
+    let none = "Code: 60. DB::Exception: Unknown table expression identifier. (UNKNOWN_TABLE)";
+    let old = "Code: 47. DB::Exception: Missing columns: 'ProfileEvents'. (UNKNOWN_IDENTIFIER)";
+    let right = "GRANT SELECT ON system.part_log TO `default`";
+    for (words, grant) in [(none, None), (old, None), (REFUSED, Some(right))] {
+        let sight = seen(Script { loads: Err(words), ..healthy() }).await.unwrap();
+        assert_eq!((sight.tables.len(), sight.replicas.len()), (0, 1), "{words}");
+        assert!(sight.counters.is_some(), "{words}");
+        assert_eq!(sight.grant.as_deref(), grant, "{words}");
+    }
 }
 
 /// Scenario: an expired session with a read-only replica; no Keeper; a Keeper that doesn't answer.

@@ -138,8 +138,37 @@ pub struct CoordinationStatus {
     /// How long one of these requests took in the mean, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_microseconds: Option<i64>,
+    /// What each of our tables asked within the ten minutes before, by system.part_log of the
+    /// ClickHouse servers. Absent where nothing was inserted or merged, or there is no such table.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["table"])
+    )]
+    pub tables: Vec<CoordinationTable>,
     /// When it was looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub observed_at: Option<Time>,
+}
+
+/// What one table asks of Keeper or ZooKeeper: requests of its inserts, fetches and merges, by
+/// whoever inserts. Pulling and cleaning its queue isn't counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CoordinationTable {
+    /// The table.
+    #[schemars(length(max = 128))]
+    pub table: String,
+    /// Requests for a million inserted rows. Absent, like the next two, without inserts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_million_rows: Option<i64>,
+    /// Requests for an inserted part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_part: Option<i64>,
+    /// Rows of an inserted part, in the mean. The more, the fewer requests for a million rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_per_part: Option<i64>,
+    /// Requests in these ten minutes.
+    pub requests: i64,
 }

@@ -30,7 +30,9 @@ pub use connection::{
     CaRef, ClickHouseTarget, ClickHouseTls, CredentialsRef, KafkaConnection, KafkaSasl, KafkaTls,
     SaslMechanism, SecretRef,
 };
-pub use coordination::{Coordination, CoordinationLimits, CoordinationStatus, CoordinationTls};
+pub use coordination::{
+    Coordination, CoordinationLimits, CoordinationStatus, CoordinationTable, CoordinationTls,
+};
 pub use discovery::{
     AnnotatedSelection, KubernetesDiscovery, LabelOperator, LabelRequirement, LabelSelector,
     MonitorSelection,

@@ -129,7 +129,14 @@ fn as_many_watches_fire_as_changes_were_made() {
 fn ready_workloads_and_logs_run_without_errors() {
     let ensemble = Ensemble::start(&EnsembleOptions::default()).unwrap();
     let servers = ensemble.connect_string();
-    for name in ["clickhouse-load", "merge", "deduplication-log", "read-heavy", "session-storm"] {
+    for name in [
+        "clickhouse-load",
+        "published-load",
+        "merge",
+        "deduplication-log",
+        "read-heavy",
+        "session-storm",
+    ] {
         let lines = Bench::run(&servers)
             .args(["--workload", name, "--seconds", "1", "--warmup-seconds", "0.2"])
             .lines();

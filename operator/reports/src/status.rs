@@ -1,6 +1,7 @@
 //! The one screen: a pipeline's path, what is wrong, its pods and changes, and what isn't shown.
 
 use millrace_crds::ConditionStatus;
+use millrace_crds::v1alpha1::CoordinationStatus;
 use serde::Serialize;
 
 use super::findings::{Finding, findings};
@@ -46,6 +47,10 @@ pub struct StatusReport<'a> {
     pub findings: Vec<Finding>,
     /// Changes that not all pods have, or that were refused.
     pub rollouts: Vec<RolloutLine>,
+    /// The Keeper or ZooKeeper of its replicated tables, at most ten minutes old; none without such
+    /// tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coordination: Option<&'a CoordinationStatus>,
     /// Pods.
     pub pod_list: Vec<PodLine<'a>>,
     /// What could not be read.
@@ -80,6 +85,7 @@ pub fn status(facts: &Facts) -> StatusReport<'_> {
         paths: paths(facts),
         findings,
         rollouts: rollouts(facts).into_iter().filter(|line| !line.is_settled()).collect(),
+        coordination: facts.schemas.iter().find_map(|it| it.status.as_ref()?.coordination.as_ref()),
         pod_list: pod_lines(facts),
         gaps: facts.gaps.clone(),
     }

@@ -1,4 +1,5 @@
-//! Questions about Keeper, asked of a ClickHouse server: its sessions, its replicas, its counters.
+//! Questions about Keeper, asked of a ClickHouse server: its sessions, its replicas, its counters,
+//! what its tables ask.
 //! Column names in each `SELECT` are the fields of the row types in `coordination`.
 
 use millrace_schema::Identifier;
@@ -11,6 +12,11 @@ pub(crate) const SESSIONS: &str = "zookeeper_connection";
 pub(crate) const REPLICAS: &str = "replicas";
 /// See [`SESSIONS`].
 pub(crate) const EVENTS: &str = "events";
+/// See [`SESSIONS`].
+pub(crate) const PARTS: &str = "part_log";
+
+/// How far back a table's load is counted, in seconds: as old as figures in a status get.
+const LOAD_SECONDS: u32 = 600;
 
 /// The server's sessions. The age is taken from the time of connecting, which every version has.
 pub(crate) fn sessions() -> Statement {
@@ -54,4 +60,22 @@ pub(crate) fn keeper_counters() -> Statement {
         counter("InsertedRows", "rows"),
     ];
     Statement::new(format!("SELECT {} FROM system.{EVENTS}", counters.join(", ")))
+}
+
+/// What parts of the named tables asked lately. ClickHouse counts a thread's requests while it
+/// writes and commits a part, fetches one or merges; what pulls and cleans a table's queue isn't
+/// counted (newer versions have that by path in `aggregated_zookeeper_log`). An insert that was
+/// dropped as repeated (code 389) has requests and no rows.
+pub(crate) fn table_loads(database: &Identifier, names: &[&str]) -> Statement {
+    let database = literal(database.as_str());
+    let names = names.iter().copied().map(literal).collect::<Vec<_>>().join(", ");
+    let inserted = "event_type = 'NewPart' AND error = 0";
+    Statement::new(format!(
+        "SELECT table, toUInt64(countIf({inserted})) AS parts, \
+         toUInt64(sumIf(rows, {inserted})) AS inserted_rows, \
+         toUInt64(sum(ProfileEvents['ZooKeeperTransactions'])) AS requests \
+         FROM system.{PARTS} WHERE event_date >= toDate(now() - {LOAD_SECONDS}) \
+         AND event_time >= now() - {LOAD_SECONDS} AND database = {database} \
+         AND table IN ({names}) GROUP BY table ORDER BY table"
+    ))
 }

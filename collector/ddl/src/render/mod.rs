@@ -30,7 +30,8 @@ pub(crate) use alter::{
 };
 pub(crate) use companion::{create_distributed, create_rollup, create_rollup_view};
 pub(crate) use coordination::{
-    EVENTS, REPLICAS, SESSIONS, grant_reading, keeper_counters, replica_states, sessions,
+    EVENTS, PARTS, REPLICAS, SESSIONS, grant_reading, keeper_counters, replica_states, sessions,
+    table_loads,
 };
 pub(crate) use create::{create_database, create_table, create_view};
 pub(crate) use engine::{MERGED_BY_COLUMN, deduplication_settings};

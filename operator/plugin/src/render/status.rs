@@ -1,5 +1,7 @@
 //! The one screen.
 
+use millrace_crds::v1alpha1::CoordinationStatus;
+
 use super::{Cell, Page, Paint, Palette, Table, ago, bytes, count, gaps, rate};
 use crate::report::{Finding, Path, PodLine, RolloutLine, Severity, StatusReport, Told};
 
@@ -13,6 +15,7 @@ pub fn status(report: &StatusReport<'_>, palette: Palette) -> String {
     }
     wrong(&mut page, &report.findings);
     changes(&mut page, &report.rollouts);
+    coordination(&mut page, report.coordination);
     pods(&mut page, &report.pod_list);
     gaps(&mut page, &report.gaps);
     page.finish()
@@ -185,6 +188,37 @@ fn changes(page: &mut Page, rollouts: &[RolloutLine]) {
         page.wrapped("  ", "    ", &text, Paint::Warn);
     }
     page.line("  kubectl millrace rollout status has the figures");
+}
+
+fn coordination(page: &mut Page, status: Option<&CoordinationStatus>) {
+    let Some(status) = status else { return };
+    page.heading("COORDINATION");
+    let told = |word: &str, value: Option<&String>| value.map(|it| format!("{word} {it}"));
+    let figure = |word: &str, value: Option<i64>| value.map(|it| format!("{word} {it}"));
+    let parts = [
+        told("servers", status.servers.as_ref()),
+        told("leader", status.leader.as_ref()),
+        told("ClickHouse sessions", status.sessions.as_ref()),
+        figure("requests waiting", status.outstanding_requests),
+        figure("requests for a million rows", status.requests_per_million_rows),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    page.wrapped("  ", "    ", &parts.join(", "), Paint::Plain);
+    if status.tables.is_empty() {
+        return;
+    }
+    let mut table = Table::new(2);
+    table.head(&["TABLE", ">REQUESTS/M ROWS", ">REQUESTS/PART", ">ROWS/PART"]);
+    let cell = |value: Option<i64>| Cell::number(value.map(count));
+    for load in &status.tables {
+        table.row(vec![
+            Cell::of(&*load.table),
+            cell(load.requests_per_million_rows),
+            cell(load.requests_per_part),
+            cell(load.rows_per_part),
+        ]);
+    }
+    page.table(&table);
 }
 
 fn pods(page: &mut Page, lines: &[PodLine<'_>]) {

@@ -20,6 +20,29 @@ async fn a_healthy_pipeline_is_one_screen() {
     assert_eq!(path["topic"]["waitingMessages"], 8);
 }
 
+/// Scenario: a pipeline with replicated tables. Guarantee: the screen has their Keeper and what
+/// each table asks of it; a table without inserts has no ratio.
+#[tokio::test(start_paused = true)]
+async fn the_screen_has_what_tables_ask_of_keeper() {
+    let server = healthy();
+    server.edit("TelemetrySchema", "prod", |schema| {
+        schema["status"]["coordination"] = json!({
+            "servers": "3/3", "leader": "keeper-1.db:2181", "sessions": "2/2",
+            "outstandingRequests": 0, "requestsPerMillionRows": 310,
+            "tables": [
+                {"table": "otel_logs", "requestsPerMillionRows": 150, "requestsPerPart": 15,
+                 "rowsPerPart": 100_000, "requests": 600},
+                {"table": "otel_traces", "requests": 12}
+            ]
+        });
+    });
+    let answer = server.run(&["status"]).await.unwrap();
+    golden("status-coordination.txt", &answer.text);
+    assert!(answer.healthy);
+    let told = &answer.json["pipelines"][0]["coordination"];
+    assert_eq!(told["tables"][0]["requestsPerMillionRows"], 150);
+}
+
 /// Scenario: ClickHouse refuses the user, a gateway crashes, records are lost and set aside, a
 /// password is sent unencrypted; the pipeline repeats what its children say. Guarantee: each cause is
 /// told once, at its object, the worst first, with what to do; a script takes it for unhealthy.

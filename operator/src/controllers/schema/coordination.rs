@@ -8,10 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use millrace_coordination::judge::{self, Figures, Limits, State, Verdict};
-use millrace_coordination::observation::{Counters, Observation};
+use millrace_coordination::observation::{Counters, Observation, TableLoad};
 use millrace_crds::v1alpha1::{
-    Coordination, CoordinationLimits, CoordinationStatus, CoordinationTls, Engine, TelemetrySchema,
-    TelemetrySchemaSpec, TelemetrySchemaStatus,
+    Coordination, CoordinationLimits, CoordinationStatus, CoordinationTable, CoordinationTls,
+    Engine, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
 };
 use millrace_crds::{ConditionStatus, ConditionType, Reason, cut, find};
 
@@ -25,6 +25,9 @@ use crate::report::conditions::Conditions;
 /// Figures in the status get this old while nothing else changes: each new one is a write.
 const REFRESH: SignedDuration = SignedDuration::from_secs(600);
 
+/// Tables in the status: a schema with all signals has seven.
+const TABLES_MAX: usize = 16;
+
 /// Counters of each ClickHouse server at the last look, by endpoint.
 type Counted = BTreeMap<String, Counters>;
 
@@ -35,6 +38,8 @@ pub(super) struct Looked {
     figures: Figures,
     /// What the ClickHouse servers counted since the look before.
     since: Option<Counters>,
+    /// What each table asked lately, at all ClickHouse servers.
+    tables: Vec<TableLoad>,
 }
 
 /// Whom to ask; nobody if the spec names no server.
@@ -109,7 +114,9 @@ fn looked(seen: &Observation, limits: &Limits, before: &Counted, counted: &Count
         Some(now.since(*before).broken)
     });
     let verdict = judge::judge(seen, limits, broken.sum());
-    Looked { verdict, figures: judge::figures(seen), since }
+    let sights = seen.engines.iter().filter_map(|engine| engine.said.as_ref().ok());
+    let tables = TableLoad::summed(sights.flat_map(|sight| &sight.tables));
+    Looked { verdict, figures: judge::figures(seen), since, tables }
 }
 
 /// The stable reason of a verdict.
@@ -259,7 +266,6 @@ fn figures(looked: &Looked, now: Timestamp) -> CoordinationStatus {
         engines,
         sessions,
     } = looked.figures.clone();
-    let number = |it: Option<u64>| it.map(|it| i64::try_from(it).unwrap_or(i64::MAX));
     let since = looked.since;
     CoordinationStatus {
         servers: (named > 0).then(|| format!("{serving}/{named}")),
@@ -277,8 +283,23 @@ fn figures(looked: &Looked, now: Timestamp) -> CoordinationStatus {
         disk_bytes: number(disk_bytes),
         requests_per_million_rows: number(since.and_then(Counters::requests_per_million_rows)),
         request_microseconds: number(since.and_then(Counters::mean_wait_microseconds)),
+        tables: looked.tables.iter().take(TABLES_MAX).map(table).collect(),
         observed_at: Timestamp::from_second(now.as_second()).ok().map(Time),
     }
+}
+
+fn table(load: &TableLoad) -> CoordinationTable {
+    CoordinationTable {
+        table: load.table.clone(),
+        requests_per_million_rows: number(load.requests_per_million_rows()),
+        requests_per_part: number(load.requests_per_part()),
+        rows_per_part: number(load.rows_per_part()),
+        requests: number(Some(load.requests)).unwrap_or_default(),
+    }
+}
+
+fn number(it: Option<u64>) -> Option<i64> {
+    it.map(|it| i64::try_from(it).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

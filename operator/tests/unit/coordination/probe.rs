@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use millrace_coordination::observation::Role;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::{ServerConfig, crypto};
 
 use super::*;
 use crate::outbound::credentials::Login;
@@ -38,7 +42,43 @@ async fn serve(does: Does) -> Address {
     format!("{scheme}{at}").parse().unwrap()
 }
 
-async fn converse(mut stream: TcpStream, does: Does) {
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn authority(name: &str) -> Authority {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// The same behind TLS, with a certificate for this name.
+async fn serve_encrypted(does: Does, name: &str, authority: &Authority) -> Address {
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let certificate = certificate.signed_by(&key, authority).unwrap().der().clone();
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let provider = crypto::ring::default_provider();
+    let config = ServerConfig::builder_with_provider(provider.into());
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = config.with_single_cert(vec![certificate], key).unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    converse(stream, does).await;
+                }
+            });
+        }
+    });
+    let scheme = if matches!(does, Does::Api { .. }) { "https://" } else { "" };
+    format!("{scheme}{at}").parse().unwrap()
+}
+
+async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, does: Does) {
     let mut question = [0_u8; 1_024];
     let read = stream.read(&mut question).await.unwrap_or(0);
     let question = String::from_utf8_lossy(&question[..read]).into_owned();
@@ -55,6 +95,7 @@ async fn converse(mut stream: TcpStream, does: Does) {
         }
     };
     let _ = stream.write_all(answer.as_bytes()).await;
+    let _ = stream.flush().await;
 }
 
 fn api(question: &str, has_leader: bool) -> String {
@@ -114,6 +155,38 @@ async fn servers_that_dont_serve_are_told_apart() {
     assert_eq!(said(Does::Says("HTTP/1.1 400 Bad Request\r\n\r\n")).await, Err(Silence::Foreign));
     assert!(matches!(said(Does::Says("")).await, Err(Silence::Unreachable(_))));
     assert_eq!(said(Does::Floods).await, Err(Silence::Foreign));
+}
+
+/// Scenario: four-letter words and the HTTP API behind TLS, with a certificate of the trusted
+/// authority, of another, and for another name; then asked without TLS. Guarantee: the first is
+/// read, though it closes without a farewell; of the next two the certificate is named; the last is
+/// silent, and never taken for a server without a leader.
+#[tokio::test]
+async fn certificates_decide_which_server_is_believed() {
+    let (trusted, other) = (authority("trusted"), authority("other"));
+    for does in [Does::Words, Does::Api { has_leader: true }] {
+        let look = async |address: Address, encrypted, prober: Prober| {
+            let pem = trusted.pem().into_bytes();
+            let ask = Ask { encrypted, authority: Some(pem), ..ask(vec![address]) };
+            prober.look(&ask).await.remove(0).said
+        };
+        let right = serve_encrypted(does, "127.0.0.1", &trusted).await;
+        let report = look(right.clone(), true, Prober::default()).await.unwrap();
+        assert_eq!((report.role, report.synced_followers), (Role::Leader, Some(2)));
+        let foreign = serve_encrypted(does, "127.0.0.1", &other).await;
+        let misnamed = serve_encrypted(does, "keeper-1.db", &trusted).await;
+        for (address, word) in [(foreign, "UnknownIssuer"), (misnamed, "not valid for name")] {
+            let said = look(address, true, Prober::default()).await;
+            let Err(Silence::Unreachable(why)) = &said else { panic!("{said:?}") };
+            assert!(why.contains("invalid peer certificate") && why.contains(word), "{why}");
+        }
+        let plain = right.text.trim_start_matches("https://");
+        let scheme = if plain.len() < right.text.len() { "http://" } else { "" };
+        // A word is shorter than the head of a TLS record: both wait.
+        let brief = Prober { look_max: Duration::from_millis(500), ..Prober::default() };
+        let said = look(format!("{scheme}{plain}").parse().unwrap(), false, brief).await;
+        assert!(matches!(said, Err(Silence::Unreachable(_) | Silence::Foreign)), "{said:?}");
+    }
 }
 
 /// Scenario: three servers, of which one hangs and one isn't there. Guarantee: the one that answers

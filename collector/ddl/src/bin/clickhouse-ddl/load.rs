@@ -94,7 +94,8 @@ fn as_text(plan: &Plan) -> String {
          nodes in the tree, at most      {znodes:.0}\n\
          their bytes, in each server     {:.0} MB\n\
          {}\n\
-         A model fitted to published loads of another table; system.events has one's own figures.\n",
+         A model fitted to published loads of another table and engine; part_log has one's own \
+         figures.\n",
         data_bytes / 1e6,
         said(*advice),
     )
@@ -107,9 +108,7 @@ fn said(advice: Advice) -> String {
             "three servers of one core are enough: each is to be below half of {core:.0} requests \
              a second"
         ),
-        Advice::MoreCores { cores } => {
-            format!("three servers of {cores} cores each, or larger parts")
-        }
+        Advice::TwoCores => "three servers of two cores each, or larger parts".to_owned(),
         Advice::MoreEnsembles { ensembles } => format!(
             "larger parts; or {ensembles} ensembles, each for a part of the shards: writes of one \
              are ordered one after another, whatever its servers have"

@@ -66,6 +66,37 @@ fn figures_alone_rewrite_no_status_for_ten_minutes() {
     assert_eq!(summary(Some(&told), &next, at(61)).leader.as_deref(), Some("zk-1:2181"));
 }
 
+/// Scenario: two ClickHouse servers; one inserts into a table, the other fetches and merges.
+/// Guarantee: the status has the requests of both for the rows of one, and a table without inserts
+/// has requests alone.
+#[test]
+fn each_tables_requests_are_those_of_all_servers() {
+    let asked = |table: &str, parts, rows, requests| {
+        let mut engine = sees(Counters::default());
+        let load = TableLoad { table: table.into(), parts, rows, requests };
+        if let Ok(sight) = &mut engine.said {
+            sight.tables.push(load);
+        }
+        engine
+    };
+    let engines = vec![
+        asked("otel_logs", 10, 1_000_000, 80),
+        asked("otel_logs", 0, 0, 70),
+        asked("otel_traces", 0, 0, 5),
+    ];
+    let (looked, _) = look(vec![], engines, &Counted::new());
+    let [logs, traces] = &summary(None, &looked, at(0)).tables[..] else { panic!() };
+    let expected = CoordinationTable {
+        table: "otel_logs".into(),
+        requests_per_million_rows: Some(150),
+        requests_per_part: Some(15),
+        rows_per_part: Some(100_000),
+        requests: 150,
+    };
+    assert_eq!(logs, &expected);
+    assert_eq!((traces.requests_per_million_rows, traces.requests), (None, 5));
+}
+
 /// Scenario: a ClickHouse server with many broken sessions in its past, looked at first by this
 /// process; then more break. Guarantee: only what breaks between two looks counts.
 #[test]
