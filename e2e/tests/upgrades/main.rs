@@ -8,6 +8,7 @@ mod steps;
 use std::time::Duration;
 
 use millrace_e2e::cluster::Cluster;
+use millrace_e2e::loadgen::Load;
 use millrace_e2e::pipeline::{Pipeline, Wish};
 use millrace_stack::Stack;
 use steps::{EARLIER_VERSION, Installation, THIS_VERSION};
@@ -36,7 +37,9 @@ fn an_earlier_version_becomes_this_one_and_back_under_load() {
     steps::run_version(&pipeline, EARLIER_VERSION).unwrap();
 
     let folder = tempfile::tempdir().unwrap();
-    let load = pipeline.load(&stack, 82, SPANS, Some(RATE)).unwrap();
+    let attributes = steps::attributes(&pipeline, &stack).unwrap();
+    println!("the tables of the earlier version store attributes as {attributes}");
+    let load = Load { attributes, ..pipeline.load(&stack, 82, SPANS, Some(RATE)).unwrap() };
     let mut running = load.start(folder.path()).unwrap();
     let mut acknowledged = 0;
     let mut sent_on = |after: &str| {

@@ -66,7 +66,8 @@ impl<'c> Installation<'c> {
     fn helm(&self, name: &str, charts: &Path, more: &[&str]) -> Result<()> {
         let chart = charts.join(name).to_string_lossy().into_owned();
         let install = ["upgrade", "--install", name, &chart, "--wait", "--timeout", "3m"];
-        let namespace = ["--namespace", OPERATOR_NAMESPACE];
+        // Helm would keep the earlier release's values, its image's tag among them.
+        let namespace = ["--namespace", OPERATOR_NAMESPACE, "--reset-values"];
         match name {
             "millrace" => helm(self.stack, &[&install[..], &namespace, more].concat()),
             _ => helm(self.stack, &[&install[..], more].concat()),
@@ -104,4 +105,17 @@ pub(crate) fn run_version(pipeline: &Pipeline<'_>, version: &str) -> Result<()> 
         ensure!(all_run_it, "pods run {images:?}");
         Ok(())
     })
+}
+
+/// How the tables store attributes, which is the default of whoever made them: a load is judged by
+/// it.
+///
+/// # Errors
+/// When the engine doesn't say.
+pub(crate) fn attributes(pipeline: &Pipeline<'_>, stack: &Stack) -> Result<&'static str> {
+    let sql = "SELECT type FROM system.columns WHERE database = 'DATABASE' AND \
+               table = 'otel_traces' AND name = 'SpanAttributes'";
+    let said = pipeline.query(stack, sql)?;
+    ensure!(!said.trim().is_empty(), "no table of spans");
+    Ok(if said.starts_with("JSON") { "json" } else { "map" })
 }
