@@ -27,8 +27,8 @@ const CHARTS: &str = "MILLRACE_EARLIER_CHARTS";
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// The earlier commit or tag.
-    #[arg(long, env = "FROM", default_value = "HEAD~100")]
-    from: String,
+    #[arg(long, env = "EARLIER", default_value = "HEAD~100")]
+    earlier: String,
     /// Take this tree's binaries of an earlier build.
     #[arg(long)]
     no_build: bool,
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     // What an ended run left.
     stack.down(&say::progress())?;
-    let earlier = commit::built(&options.from, &WANTED)?;
+    let earlier = commit::built(&options.earlier, &WANTED)?;
     let images = build::images(from, Collectors::Default)?;
     let outcome = upgrade(&stack, &earlier, images);
     if !options.keep {
