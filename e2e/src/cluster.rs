@@ -26,6 +26,13 @@ pub fn helm(stack: &Stack, args: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// A condition of an object, or null.
+#[must_use]
+pub fn condition_of<'a>(object: &'a Value, of: &str) -> &'a Value {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().find(|one| one["type"] == of).unwrap_or(&Value::Null)
+}
+
 /// A cluster reached by kubeconfig.
 #[derive(Debug, Clone)]
 pub struct Cluster {
@@ -154,9 +161,8 @@ impl Cluster {
     /// When the object or the condition is not there.
     pub fn condition(&self, ns: &str, kind: &str, name: &str, of: &str) -> Result<Condition> {
         let object = self.get(ns, kind, name)?;
-        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let found = conditions.iter().find(|condition| condition["type"] == of);
-        let found = found.with_context(|| format!("{kind}/{name} has no condition {of} yet"))?;
+        let found = condition_of(&object, of);
+        ensure!(!found.is_null(), "{kind}/{name} has no condition {of} yet");
         let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
         Ok(Condition {
             status: text("status"),

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -75,15 +76,12 @@ impl Verdict {
     fn parse(output: &str) -> Result<Self> {
         let line = output.lines().rev().find(|line| line.contains(": sent="));
         let line = line.with_context(|| format!("no verdict in:\n{output}"))?;
-        let read = |line: &str, name: &str| {
-            let value = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-            value.and_then(|value| value.parse().ok())
-        };
-        let figure = |name: &str| read(line, name).with_context(|| format!("no {name} in: {line}"));
+        let figure =
+            |name: &str| figure(line, name).with_context(|| format!("no {name} in: {line}"));
         // Figures of the lines before it.
         let aside = |start: &str, name: &str| {
             let mut lines = output.lines().rev().filter(|line| line.starts_with(start));
-            lines.find_map(|line| read(line, name)).unwrap_or(0)
+            lines.find_map(|line| self::figure(line, name)).unwrap_or(0)
         };
         Ok(Self {
             sent: figure("sent")?,
@@ -98,6 +96,12 @@ impl Verdict {
             faults: output.lines().filter(|line| is_fault(line)).map(str::to_owned).collect(),
         })
     }
+}
+
+/// A figure of a line that the generator printed: `name=value` among its words.
+pub fn figure<T: FromStr>(line: &str, name: &str) -> Option<T> {
+    let value = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    value?.parse().ok()
 }
 
 /// Whether a line names a fault.

@@ -139,8 +139,8 @@ impl<'c> Pipeline<'c> {
         self.cluster.list(&self.namespace.name, "pods", OURS)
     }
 
-    /// Each collector's pod and how often it was started again, and the generations of what they are
-    /// made from: equal before and after what must touch none of them.
+    /// Each collector's pod and how often it was started again, and the generations of what they
+    /// are made from: equal before and after what must touch none of them.
     ///
     /// # Errors
     /// When they can't be listed.

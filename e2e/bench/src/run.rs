@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use millrace_e2e::loadgen::figure;
 use millrace_e2e::{binaries, wait};
 use millrace_stack::service::free_port;
 
@@ -371,10 +372,6 @@ impl Bench<'_> {
 
 /// The median and the 99th percentile of answers, in what the load generator printed.
 fn answer_ms(said: &str) -> Option<[f64; 2]> {
-    let words = said.lines().find_map(|line| line.strip_prefix("answers: "))?;
-    let figure = |name: &str| {
-        let mut words = words.split(' ');
-        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))?.parse().ok()
-    };
-    Some([figure("half-ms")?, figure("p99-ms")?])
+    let line = said.lines().find(|line| line.starts_with("answers: "))?;
+    Some([figure(line, "half-ms")?, figure(line, "p99-ms")?])
 }

@@ -6,8 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// What the cases may have resident at most, in MiB: a gateway its aim (docs/performance.md), an edge
-/// half as much again as it takes.
+/// What the cases may have resident at most, in MiB: a gateway its aim (docs/performance.md), an
+/// edge half as much again as it takes.
 const CASES: [(&str, f64); 2] = [("gateway-lean", 128.0), ("edge-grpc-gzip", 40.0)];
 
 /// Scenario: one quick run of a gateway that drains a topic in inserts of several blocks, and of an

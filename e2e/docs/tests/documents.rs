@@ -133,9 +133,9 @@ fn unknown_values(schema: &Value, values: &Value, place: &str, found: &mut Vec<S
     }
 }
 
-/// Scenario: every YAML and JSON block of the pages; parts of a spec are completed. Guarantee: those of
-/// ours are taken by what they are for: a kind's schema and rules, the reader of settings, the chart;
-/// a Collector's configuration is one that the converter reads; all others can be read.
+/// Scenario: every YAML and JSON block of the pages; parts of a spec are completed. Guarantee:
+/// those of ours are taken by what they are for: a kind's schema and rules, the reader of settings,
+/// the chart; a Collector's configuration is one that the converter reads; all others can be read.
 #[test]
 fn every_document_of_the_pages_is_taken() {
     let takers = Takers::new();

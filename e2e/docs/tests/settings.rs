@@ -14,8 +14,8 @@ const OTHERS_NAMES: [&str; 3] = ["_dead_letter", "otel_traces", "scrape_configs"
 /// No field can have this name.
 const NO_FIELD: &str = "noSuchField";
 
-/// A document with one field; a list on the way has one entry. Of `fields`, those that must be given
-/// are there in each section on the way.
+/// A document with one field; a list on the way has one entry. Of `fields`, those that must be
+/// given are there in each section on the way.
 fn document(path: &str, value: Value, fields: &[Field]) -> Value {
     let mut document = value;
     let mut path = path;
@@ -155,8 +155,8 @@ fn each_default_is_what_the_reader_takes_for_nothing() {
     assert!(left_out > 150 && must > 10, "{left_out} left out, {must} must be given");
 }
 
-/// Scenario: the whole page. Guarantee: each field has a meaning that is a sentence and names fields
-/// as documents write them; each number but a divisor has a range.
+/// Scenario: the whole page. Guarantee: each field has a meaning that is a sentence and names
+/// fields as documents write them; each number but a divisor has a range.
 #[test]
 fn each_field_is_described() {
     let page = page().unwrap();

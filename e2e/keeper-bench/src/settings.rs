@@ -301,8 +301,8 @@ mod tests {
 
     const PAGE: &str = include_str!("../../../docs/keeper-bench.md");
 
-    /// Scenario: the workload that the page explains. Guarantee: it can be read and planned; with a field
-    /// that there isn't, it can't.
+    /// Scenario: the workload that the page explains. Guarantee: it can be read and planned; with a
+    /// field that there isn't, it can't.
     #[test]
     fn the_workload_of_the_page_can_be_planned() {
         let (_, workload) = PAGE.split_once("```yaml\n").unwrap();

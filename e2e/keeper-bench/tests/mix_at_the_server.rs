@@ -35,8 +35,8 @@ impl Run {
     }
 }
 
-/// Runs a ready workload whose set-up makes so many nodes, the root among them. Where it has watches,
-/// each session asks twice more at its end, so that what fired before has come.
+/// Runs a ready workload whose set-up makes so many nodes, the root among them. Where it has
+/// watches, each session asks twice more at its end, so that what fired before has come.
 fn run(workload: &str, nodes: u64, watches: bool) -> Run {
     let data = tempfile::tempdir().unwrap();
     let options = EnsembleOptions {

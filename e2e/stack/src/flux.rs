@@ -2,9 +2,9 @@
 //! built once from its Go module into the cache, run in the node with the administrator's rights.
 //!
 //! The controller of sources isn't there: the module proxy refuses a part of it. In its place a
-//! folder is served, and who uses this puts an archive there and says so in a source's status. There
-//! is no controller of notifications, of Helm releases or of images, and no command line. It ends
-//! with the stack, and is no part of it.
+//! folder is served, and who uses this puts an archive there and says so in a source's status.
+//! There is no controller of notifications, of Helm releases or of images, and no command line. It
+//! ends with the stack, and is no part of it.
 
 use std::net::SocketAddrV4;
 use std::path::PathBuf;

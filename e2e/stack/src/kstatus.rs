@@ -1,6 +1,6 @@
-//! What Flux says of an object: the rules by which its kustomize-controller waits, and its evaluator
-//! of expressions in their place, built from their Go modules into the cache. Its controllers are in
-//! [`crate::flux`].
+//! What Flux says of an object: the rules by which its kustomize-controller waits, and its
+//! evaluator of expressions in their place, built from their Go modules into the cache. Its
+//! controllers are in [`crate::flux`].
 
 use std::path::{Path, PathBuf};
 

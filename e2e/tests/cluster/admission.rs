@@ -77,8 +77,8 @@ fn specs_that_can_work_are_accepted() {
 }
 
 /// Scenario: what `kubectl millrace convert` makes of Collectors' configurations, as
-/// `operator/convert/tests` keeps it, and the samples. Guarantee: each of our objects is accepted as it
-/// stands.
+/// `operator/convert/tests` keeps it, and the samples. Guarantee: each of our objects is accepted
+/// as it stands.
 #[test]
 fn converted_pipelines_and_samples_are_accepted() {
     let stack = Stack::open().unwrap();
@@ -99,8 +99,8 @@ fn converted_pipelines_and_samples_are_accepted() {
     }
 }
 
-/// Scenario: every object of ours in README and docs, and every part of one, completed. Guarantee: the
-/// API server accepts it; a part in one of the kinds that have a place for it.
+/// Scenario: every object of ours in README and docs, and every part of one, completed. Guarantee:
+/// the API server accepts it; a part in one of the kinds that have a place for it.
 #[test]
 fn what_the_pages_show_is_accepted() {
     let stack = Stack::open().unwrap();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use millrace_e2e::cluster::Cluster;
+use millrace_e2e::cluster::{Cluster, condition_of};
 use millrace_e2e::pipeline::{EDGE, Pipeline, Wish};
 use millrace_e2e::wait;
 use millrace_stack::Stack;
@@ -230,14 +230,13 @@ fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {
     .unwrap();
     pipeline.ready().unwrap();
     wait::until("the pool to say that its node is read", LIMIT, || {
-        let status = cluster.get(&namespace, "edgepool", ON_NODES)?["status"].clone();
+        let pool = cluster.get(&namespace, "edgepool", ON_NODES)?;
+        let status = &pool["status"];
         let nodes = &status["nodes"];
         ensure!(nodes["reading"] == 1 && nodes["silent"] == 0, "{status}");
         // Other pods' logs may have gone unread while the pod was away.
-        let conditions = status["conditions"].as_array().into_iter().flatten();
-        let lost =
-            conditions.filter(|it| it["type"] == "LogsLost").find(|it| it["status"] != "Unknown");
-        ensure!(lost.is_some(), "{status}");
+        let lost = condition_of(&pool, "LogsLost");
+        ensure!(!lost.is_null() && lost["status"] != "Unknown", "{status}");
         Ok(())
     })
     .unwrap();

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use millrace_e2e::cluster::Cluster;
+use millrace_e2e::cluster::{Cluster, condition_of};
 use millrace_e2e::loadgen::Load;
 use millrace_e2e::pipeline::{NAME, Pipeline, Wish};
 use millrace_e2e::wait;
@@ -93,10 +93,8 @@ impl Look {
 
     /// The lag's bound was kept, as far as the newest look at it goes.
     fn is_within_bound(&self) -> Result<()> {
-        let conditions = self.pool["status"]["conditions"].as_array().into_iter().flatten();
-        let mut lag = conditions.filter(|condition| condition["type"] == "LagWithinBound");
-        let broken = lag.find(|condition| condition["reason"] == "LagAboveBound");
-        ensure!(broken.is_none(), "the bound was broken: {}", self.sizing());
+        let lag = condition_of(&self.pool, "LagWithinBound");
+        ensure!(lag["reason"] != "LagAboveBound", "the bound was broken: {}", self.sizing());
         Ok(())
     }
 

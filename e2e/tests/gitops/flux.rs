@@ -1,13 +1,14 @@
-//! Flux syncs pipelines by manifests/flux: what it says of them in each state, and what is left when
-//! they are deleted. The operator is the one that Argo CD installed.
+//! Flux syncs pipelines by manifests/flux: what it says of them in each state, and what is left
+//! when they are deleted. The operator is the one that Argo CD installed.
 
 use std::time::Duration;
 
 use anyhow::ensure;
+use millrace_e2e::cluster::condition_of;
 use millrace_e2e::wait;
 use serde_json::Value;
 
-use crate::kustomization::{Kustomized, condition_of};
+use crate::kustomization::Kustomized;
 use crate::pipeline::NAME;
 use crate::world::World;
 
@@ -16,10 +17,10 @@ const PATIENT: &str = "5m";
 /// For pods to come and to end.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Scenario: a commit with a pipeline; once all is well its gateways are scaled as an autoscaler does
-/// it, and Flux reconciles again; then the Kustomization is deleted. Guarantee: it says that it
-/// waits, and is Ready once the pipeline is, not before; it takes no pod away and writes no spec; the
-/// pipeline and its pods go, the table stays.
+/// Scenario: a commit with a pipeline; once all is well its gateways are scaled as an autoscaler
+/// does it, and Flux reconciles again; then the Kustomization is deleted. Guarantee: it says that
+/// it waits, and is Ready once the pipeline is, not before; it takes no pod away and writes no
+/// spec; the pipeline and its pods go, the table stays.
 #[test]
 fn flux_is_ready_when_the_pipeline_is() {
     let world = World::open().unwrap();
@@ -62,9 +63,9 @@ fn flux_is_ready_when_the_pipeline_is() {
     assert!(world.has_table(namespace).unwrap(), "the table went with the pipeline");
 }
 
-/// Scenario: a commit with a version that has no image, then one that takes it back. Guarantee: Flux
-/// waits, then fails with the pipeline's name before its time for health is over, with the old pods
-/// at work; then it is Ready again.
+/// Scenario: a commit with a version that has no image, then one that takes it back. Guarantee:
+/// Flux waits, then fails with the pipeline's name before its time for health is over, with the old
+/// pods at work; then it is Ready again.
 #[test]
 fn flux_fails_on_a_change_whose_pods_fail() {
     let world = World::open().unwrap();
@@ -112,8 +113,8 @@ fn flux_fails_on_a_refused_spec_and_changes_nothing() {
 }
 
 /// Scenario: with a short time for health, a commit pauses the pipeline by its annotation, the next
-/// changes its spec, the last takes both back. Guarantee: paused as it is, it is Ready; with a change
-/// that isn't made Flux waits, then fails for want of time; then it is Ready again.
+/// changes its spec, the last takes both back. Guarantee: paused as it is, it is Ready; with a
+/// change that isn't made Flux waits, then fails for want of time; then it is Ready again.
 #[test]
 fn flux_waits_for_a_change_of_a_paused_pipeline_until_its_time_is_over() {
     let world = World::open().unwrap();

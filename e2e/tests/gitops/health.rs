@@ -70,10 +70,10 @@ fn by_configmap(paths: &Paths, object: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Scenario: each object, by Flux' rules and by the expressions of manifests/flux. Guarantee: `Current`
-/// of the healthy, and of the suspended, which is as asked for; `Failed` of the degraded, `InProgress`
-/// of the others. An object without a status is `Current` to the rules, which is why there are
-/// expressions: to them it is not.
+/// Scenario: each object, by Flux' rules and by the expressions of manifests/flux. Guarantee:
+/// `Current` of the healthy, and of the suspended, which is as asked for; `Failed` of the degraded,
+/// `InProgress` of the others. An object without a status is `Current` to the rules, which is why
+/// there are expressions: to them it is not.
 #[test]
 fn flux_waits_by_our_conditions() {
     let program = kstatus::build(&Paths::from_env().unwrap(), &Silent).unwrap();

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use millrace_e2e::cluster::Namespace;
+use millrace_e2e::cluster::{Namespace, condition_of};
 use millrace_e2e::{binaries, wait};
 use millrace_stack::flux::{Flux, NAMESPACE};
 use serde_json::{Value, json};
@@ -44,8 +44,8 @@ pub(super) struct Kustomized<'w> {
 }
 
 impl<'w> Kustomized<'w> {
-    /// Makes the namespace and its Secrets, applies the source, commits the pipeline, and applies the
-    /// sample, with so long a time for health. Gives the commit too. It is not waited for.
+    /// Makes the namespace and its Secrets, applies the source, commits the pipeline, and applies
+    /// the sample, with so long a time for health. Gives the commit too. It is not waited for.
     pub(super) fn commit(world: &'w World, name: &str, timeout: &str) -> Result<(Self, String)> {
         let namespace = world.cluster.namespace(name)?;
         pipeline::secrets(world, &namespace.name)?;
@@ -84,8 +84,8 @@ impl<'w> Kustomized<'w> {
         Ok(revision)
     }
 
-    /// Serves the files of a commit and says so in the source's status, as the controller of sources
-    /// does.
+    /// Serves the files of a commit and says so in the source's status, as the controller of
+    /// sources does.
     fn publish(&self, revision: &str) -> Result<()> {
         let flux = Flux::of(&self.world.stack);
         let name = format!("{revision}.tar.gz");
@@ -200,10 +200,4 @@ impl Drop for Kustomized<'_> {
     fn drop(&mut self) {
         let _ = self.delete();
     }
-}
-
-/// A condition of an object, or nothing.
-pub(super) fn condition_of<'a>(object: &'a Value, of: &str) -> &'a Value {
-    let conditions = object["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().find(|one| one["type"] == of).unwrap_or(&Value::Null)
 }

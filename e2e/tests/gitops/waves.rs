@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use millrace_e2e::cluster::condition_of;
 use millrace_e2e::wait;
 use serde_json::json;
 
-use crate::kustomization::condition_of;
 use crate::pipeline::{LATER, NAME, Synced};
 use crate::world::World;
 

@@ -21,11 +21,11 @@ const BETWEEN: u64 = RATE * 3;
 /// For a load to be stored and looked up.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Scenario: a pipeline of an earlier commit's operator and collectors takes a load. In the order of
-/// docs/upgrading.md definitions, operator and collectors become this tree's; then collectors and
-/// operator are put back. Guarantee: the pipeline is Ready after each step; the operator's upgrade
-/// and rollback restart no collector and change nothing that pods are made from; each pool runs the
-/// version that was asked for; no acknowledged span is missing, altered or doubled.
+/// Scenario: a pipeline of an earlier commit's operator and collectors takes a load. In the order
+/// of docs/upgrading.md definitions, operator and collectors become this tree's; then collectors
+/// and operator are put back. Guarantee: the pipeline is Ready after each step; the operator's
+/// upgrade and rollback restart no collector and change nothing that pods are made from; each pool
+/// runs the version that was asked for; no acknowledged span is missing, altered or doubled.
 #[test]
 fn an_earlier_version_becomes_this_one_and_back_under_load() {
     let stack = Stack::open().unwrap();

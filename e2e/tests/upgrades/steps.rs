@@ -14,6 +14,9 @@ pub(crate) const THIS_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What the earlier images are tagged as, whatever their version says: `cargo xtask upgrades` tags
 /// them so. A pre-release, which is older by the rules of versions.
 pub(crate) const EARLIER_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-earlier");
+/// Of the operator's release. Helm would keep the values of the release before, its image's tag among
+/// them.
+const OPERATOR: [&str; 3] = ["--namespace", OPERATOR_NAMESPACE, "--reset-values"];
 /// From Ready to the end of pods that were replaced.
 const PODS_LIMIT: Duration = Duration::from_secs(60);
 
@@ -35,7 +38,8 @@ impl<'c> Installation<'c> {
         let this = Self { stack, cluster };
         let tag = format!("image.tag={EARLIER_VERSION}");
         this.helm("millrace-crds", &charts, &[])?;
-        this.helm("millrace", &charts, &["--create-namespace", "--set-string", &tag])?;
+        let first = ["--create-namespace", "--set-string", &tag];
+        this.helm("millrace", &charts, &[&OPERATOR[..], &first].concat())?;
         this.expect_operator(EARLIER_VERSION)?;
         Ok(this)
     }
@@ -49,7 +53,7 @@ impl<'c> Installation<'c> {
     /// # Errors
     /// When Helm refuses the chart, or another image than this tree's runs.
     pub(crate) fn upgrade_operator(&self) -> Result<()> {
-        self.helm("millrace", &charts(), &[])?;
+        self.helm("millrace", &charts(), &OPERATOR)?;
         self.expect_operator(THIS_VERSION)
     }
 
@@ -66,12 +70,7 @@ impl<'c> Installation<'c> {
     fn helm(&self, name: &str, charts: &Path, more: &[&str]) -> Result<()> {
         let chart = charts.join(name).to_string_lossy().into_owned();
         let install = ["upgrade", "--install", name, &chart, "--wait", "--timeout", "3m"];
-        // Helm would keep the earlier release's values, its image's tag among them.
-        let namespace = ["--namespace", OPERATOR_NAMESPACE, "--reset-values"];
-        match name {
-            "millrace" => helm(self.stack, &[&install[..], &namespace, more].concat()),
-            _ => helm(self.stack, &[&install[..], more].concat()),
-        }
+        helm(self.stack, &[&install[..], more].concat())
     }
 
     fn expect_operator(&self, version: &str) -> Result<()> {

@@ -153,24 +153,31 @@ pub(crate) fn images(from: Binaries, which: Collectors) -> Result<Vec<Archive>> 
     }
     let folder = target().join("images");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let operator = target().join("release/millrace-operator");
-    let mut archives = vec![archive(&folder, "operator", VERSION, &operator)?];
-    for allocator in which.allocators() {
-        let binary = target().join(format!("dist/{allocator}/millrace-collector"));
-        let tag = format!("{VERSION}-{allocator}");
-        archives.push(archive(&folder, "collector", &tag, &binary)?);
-    }
-    Ok(archives)
+    let collectors = which.allocators().iter();
+    let collectors = collectors
+        .map(|of| (*of, target().join(format!("dist/{of}/millrace-collector"))))
+        .collect::<Vec<_>>();
+    archives(&folder, VERSION, &release("millrace-operator"), &collectors)
 }
 
 /// The two images of an earlier commit's programs, tagged as what `version` says.
 pub(crate) fn earlier(programs: &Path, version: &str) -> Result<Vec<Archive>> {
-    let program = |name: &str| programs.join(name);
-    let tag = format!("{version}-{DEFAULT_ALLOCATOR}");
-    Ok(vec![
-        archive(programs, "operator", version, &program("millrace-operator"))?,
-        archive(programs, "collector", &tag, &program("millrace-collector"))?,
-    ])
+    let collectors = [(DEFAULT_ALLOCATOR, programs.join("millrace-collector"))];
+    archives(programs, version, &programs.join("millrace-operator"), &collectors)
+}
+
+/// The operator's image, and one for each collector by its allocator.
+fn archives(
+    folder: &Path,
+    version: &str,
+    operator: &Path,
+    collectors: &[(&str, PathBuf)],
+) -> Result<Vec<Archive>> {
+    let mut archives = vec![archive(folder, "operator", version, operator)?];
+    for (allocator, binary) in collectors {
+        archives.push(archive(folder, "collector", &format!("{version}-{allocator}"), binary)?);
+    }
+    Ok(archives)
 }
 
 fn archive(folder: &Path, what: &str, tag: &str, binary: &Path) -> Result<Archive> {

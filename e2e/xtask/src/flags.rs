@@ -3,8 +3,8 @@
 //! what a release ships.
 //!
 //! The source's own path is not among them: cargo hands rustc the workspace's files by paths from
-//! its root, and release builds have no debug information, which would name the folder. So clones in
-//! different folders that share a target folder, as CI's do, share compiled dependencies.
+//! its root, and release builds have no debug information, which would name the folder. So clones
+//! in different folders that share a target folder, as CI's do, share compiled dependencies.
 //!
 //! Limits: the compilers, their versions and Debian's C libraries are not fixed here; a release's
 //! provenance names them. Flags of the user's own (`RUSTFLAGS`, `CFLAGS`) are not taken.
@@ -61,8 +61,8 @@ impl Folders {
 mod tests {
     use super::Folders;
 
-    /// Scenario: folders with spaces in their names. Guarantee: both kinds of compilers get both, in
-    /// the form in which each of them reads several.
+    /// Scenario: folders with spaces in their names. Guarantee: both kinds of compilers get both,
+    /// in the form in which each of them reads several.
     #[test]
     fn both_kinds_of_compilers_get_both_folders() {
         let folders = Folders { target: "/a b/target".into(), cargo_home: "/c".into() };

@@ -2,12 +2,12 @@
 //! back, under load. Apart from `xtask test`, since the other commit is built first. The stack must
 //! be down before, and is down after. With `--keep` it stays up, for looking.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use millrace_stack::Stack;
 
-use crate::build::{self, Binaries, Collectors};
 use crate::commit::{self, Built, Wanted};
-use crate::{say, shell};
+use crate::stack::Alone;
+use crate::{build, say, shell};
 
 /// What is installed of a commit.
 const WANTED: Wanted = Wanted {
@@ -29,39 +29,20 @@ pub(crate) struct Options {
     /// The earlier commit or tag.
     #[arg(long, env = "EARLIER", default_value = "HEAD~100")]
     earlier: String,
-    /// Take this tree's binaries of an earlier build.
-    #[arg(long)]
-    no_build: bool,
-    /// Leave the stack up.
-    #[arg(long)]
-    keep: bool,
+    #[command(flatten)]
+    alone: Alone,
 }
 
 /// Builds both, brings up the stack, runs the test, and removes the stack.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let from = if options.no_build { Binaries::AsTheyAre } else { Binaries::Built };
-    let stack = Stack::open()?;
-    if stack.status().is_up() {
-        bail!("the local stack is up, with what is installed there: `make down` first");
-    }
-    // What an ended run left.
-    stack.down(&say::progress())?;
-    let earlier = commit::built(&options.earlier, &WANTED)?;
-    let images = build::images(from, Collectors::Default)?;
-    let outcome = upgrade(&stack, &earlier, images);
-    if !options.keep {
-        stack.down(&say::progress())?;
-    }
-    outcome
+    let Options { earlier, alone } = options;
+    alone.run(|| commit::built(earlier, &WANTED), |stack, built| upgrade(stack, &built))
 }
 
-fn upgrade(stack: &Stack, earlier: &Built, images: Vec<build::Archive>) -> Result<()> {
+fn upgrade(stack: &Stack, earlier: &Built) -> Result<()> {
     // As `e2e/tests/upgrades` asks for them: a pre-release of this version, so an older one.
     let version = format!("{}-earlier", build::VERSION);
-    let earlier_images = build::earlier(&earlier.programs, &version)?;
-    stack.up(&say::progress())?;
-    build::load(stack, earlier_images)?;
-    build::load(stack, images)?;
+    build::load(stack, build::earlier(&earlier.programs, &version)?)?;
     say::step(&format!("from {} to this tree and back", earlier.commit));
     let test = ["test", "--locked", "--workspace", "--test", "upgrades", "--", "--nocapture"];
     let mut command = shell::command("cargo", &test);

@@ -1,5 +1,5 @@
-//! A kind's lines as tables in Markdown, and as bars in an SVG: what docs/performance/bill.md shows.
-//! Made from lines alone, so that results that were kept can be drawn again.
+//! A kind's lines as tables in Markdown, and as bars in an SVG: what docs/performance/bill.md
+//! shows. Made from lines alone, so that results that were kept can be drawn again.
 
 use std::fmt::Write;
 

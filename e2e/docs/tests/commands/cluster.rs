@@ -1,5 +1,5 @@
-//! Command lines of kubectl and helm: verbs and options that pages use, files, charts and values, and
-//! what is said of our kinds: fields, annotations, patches.
+//! Command lines of kubectl and helm: verbs and options that pages use, files, charts and values,
+//! and what is said of our kinds: fields, annotations, patches.
 
 use millrace_docs::shell::Command;
 use serde_json::Value;

@@ -212,8 +212,8 @@ fn each_wrong_command_is_told() {
     }
 }
 
-/// Scenario: commands cut short between backticks. Guarantee: what is there is judged, what is missing
-/// isn't.
+/// Scenario: commands cut short between backticks. Guarantee: what is there is judged, what is
+/// missing isn't.
 #[test]
 fn between_backticks_a_command_may_be_cut_short() {
     let tree = Tree::new();

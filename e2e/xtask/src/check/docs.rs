@@ -1,7 +1,7 @@
-//! Names in README.md and docs/*.md: paths, links, `make` targets, tasks with their arguments, suites
-//! of tests, crates, tests and metrics must be in the tree. It judges names, never what is said of them. Of pages
-//! below docs (generated from types, written by simulations, records of measurements) and of those
-//! beside README.md only the links are judged.
+//! Names in README.md and docs/*.md: paths, links, `make` targets, tasks with their arguments,
+//! suites of tests, crates, tests and metrics must be in the tree. It judges names, never what is
+//! said of them. Of pages below docs (generated from types, written by simulations, records of
+//! measurements) and of those beside README.md only the links are judged.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;

@@ -40,8 +40,8 @@ fn deny(checks: &[&str]) -> Result<()> {
     shell::run(&program, &args)
 }
 
-/// Write what is generated. Tests of `millrace-crds` and `millrace-docs` and the chart phase of `xtask
-/// test` hold what is committed against it.
+/// Write what is generated. Tests of `millrace-crds` and `millrace-docs` and the chart phase of
+/// `xtask test` hold what is committed against it.
 pub(crate) fn codegen() -> Result<()> {
     dashboards::write()?;
     metrics_page::write()?;

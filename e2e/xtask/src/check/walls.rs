@@ -135,7 +135,8 @@ const MAY_LINK_DECODERS: &[&str] = &[
 
 /// The feature that compiles tests' points of failure in.
 const POINTS: &str = "failpoints";
-/// The feature that compiles in what settings say of themselves, and the one crate that asks for it.
+/// The feature that compiles in what settings say of themselves, and the one crate that asks for
+/// it.
 const DESCRIBED: (&str, &str) = ("json-schema", "millrace-docs");
 
 struct Edge {
@@ -266,8 +267,8 @@ mod tests {
         }
     }
 
-    /// Scenario: the pages' crate and another ask for what settings say of themselves. Guarantee: the
-    /// other is refused.
+    /// Scenario: the pages' crate and another ask for what settings say of themselves. Guarantee:
+    /// the other is refused.
     #[test]
     fn what_is_for_the_pages_is_not_shipped() {
         let asking = |name| json!({"name": name, "dependencies": [{"features": ["json-schema"]}]});
