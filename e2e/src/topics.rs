@@ -183,7 +183,10 @@ pub fn committed(bootstrap: &str, group: &str, topic: &str) -> Result<Vec<Option
 pub fn read_all(bootstrap: &str, topic: &str) -> Result<Vec<Raw>> {
     let wanted = usize::try_from(count(bootstrap, topic)?)?;
     let partitions = watermarks(bootstrap, topic)?.len();
-    let consumer: BaseConsumer = client(bootstrap).set("group.id", "e2e-reader").create()?;
+    let mut config = client(bootstrap);
+    // The event of a commit, every five seconds, would end a poll with nothing.
+    config.set("group.id", "e2e-reader").set("enable.auto.commit", "false");
+    let consumer: BaseConsumer = config.create()?;
     let mut list = TopicPartitionList::new();
     for partition in 0..i32::try_from(partitions)? {
         list.add_partition_offset(topic, partition, Offset::Beginning)?;

@@ -130,7 +130,9 @@ impl Topics {
 
     fn reader(&self, topic: &str) -> Result<BaseConsumer> {
         let mut config = client(&self.bootstrap);
-        let consumer: BaseConsumer = config.set("group.id", "bench-reader").create()?;
+        // The event of a commit, every five seconds, would end a poll with nothing.
+        config.set("group.id", "bench-reader").set("enable.auto.commit", "false");
+        let consumer: BaseConsumer = config.create()?;
         let mut list = TopicPartitionList::new();
         for partition in 0..PARTITIONS {
             list.add_partition_offset(topic, partition, Offset::Beginning)?;

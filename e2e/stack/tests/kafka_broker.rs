@@ -59,7 +59,10 @@ fn produce(config: &ClientConfig, topic: &str, values: &[&str]) {
 }
 
 fn first_values(config: &ClientConfig, topic: &str, count: usize) -> Vec<String> {
-    let consumer: BaseConsumer = config.clone().set("group.id", "reader").create().unwrap();
+    let mut config = config.clone();
+    // The event of a commit, every five seconds, would end a poll with nothing.
+    config.set("group.id", "reader").set("enable.auto.commit", "false");
+    let consumer: BaseConsumer = config.create().unwrap();
     let mut partitions = TopicPartitionList::new();
     partitions.add_partition_offset(topic, 0, rdkafka::Offset::Beginning).unwrap();
     consumer.assign(&partitions).unwrap();
