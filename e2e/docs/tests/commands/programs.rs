@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use millrace_plugin::args::{Cli, Command};
 
 use crate::Extent;
 
@@ -12,9 +13,15 @@ mod collector;
 #[path = "../../../../collector/ddl/src/bin/clickhouse-ddl/args/mod.rs"]
 mod ddl;
 
-/// `words` begins with `millrace`.
+/// `words` begins with `millrace`. What goes through to the collector's tool is judged by that.
 pub(crate) fn plugin(words: &[String], extent: Extent) -> Vec<String> {
-    said(millrace_plugin::args::Cli::try_parse_from(words), extent)
+    let parsed = Cli::try_parse_from(words);
+    if let Ok(Cli { command: Command::DeadLetters(letters), .. }) = &parsed {
+        let (word, args) = letters.parts();
+        let tool = ["millrace-collector", "dead-letters", word, "--config", "FILE"];
+        return collector(&[&tool.map(str::to_owned)[..], &args.rest].concat(), extent);
+    }
+    said(parsed, extent)
 }
 
 pub(crate) fn collector(words: &[String], extent: Extent) -> Vec<String> {
