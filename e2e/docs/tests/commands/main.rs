@@ -11,11 +11,6 @@ mod cluster;
 mod programs;
 mod tree;
 
-// What `programs::ddl` names by `crate::load`.
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../../../collector/ddl/src/bin/clickhouse-ddl/load.rs"]
-mod load;
-
 use millrace_docs::pages::{self, Page};
 use millrace_docs::shell::{self, Command};
 use tree::Tree;

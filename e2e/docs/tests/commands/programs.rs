@@ -2,13 +2,12 @@
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use millrace_collector::args::Args;
 use millrace_plugin::args::{Cli, Command};
 
 use crate::Extent;
 
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../../../collector/src/args.rs"]
-mod collector;
+// A program beside a library that the products link, which has no use for it.
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../../collector/ddl/src/bin/clickhouse-ddl/args/mod.rs"]
 mod ddl;
@@ -25,7 +24,7 @@ pub(crate) fn plugin(words: &[String], extent: Extent) -> Vec<String> {
 }
 
 pub(crate) fn collector(words: &[String], extent: Extent) -> Vec<String> {
-    said(collector::Args::try_parse_from(words), extent)
+    said(Args::try_parse_from(words), extent)
 }
 
 pub(crate) fn ddl(words: &[String], extent: Extent) -> Vec<String> {
