@@ -11,13 +11,15 @@ use millrace_wire::Signal;
 /// Receives telemetry and delivers it to Kafka or ClickHouse.
 #[derive(Debug, Parser)]
 #[command(name = "millrace-collector")]
-pub(crate) struct Args {
+pub struct Args {
+    /// What to do.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub command: Command,
 }
 
+/// What to do.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub enum Command {
     /// Run with the settings in a file, until SIGTERM or SIGINT.
     Run {
         /// The settings, in YAML.
@@ -42,35 +44,37 @@ pub(crate) enum Command {
 
 /// Which test records to look for. Prints a line of JSON for each look.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Rows {
+pub struct Rows {
     /// The settings of a gateway, for servers, log-in and tables.
     #[arg(long)]
-    pub(crate) config: PathBuf,
+    pub config: PathBuf,
     /// Their signal: traces, logs or metrics.
     #[arg(long)]
-    pub(crate) signal: Signal,
+    pub signal: Signal,
     /// Their run: 16 lower-case hex digits.
     #[arg(long)]
-    pub(crate) run: RunId,
+    pub run: RunId,
     /// When the run began, in seconds since 1970.
     #[arg(long, value_name = "SECONDS")]
-    pub(crate) since: u32,
+    pub since: u32,
     /// How many there are, 1 to 10,000: numbers from 1 on.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(TEST_RECORDS_MAX)))]
-    pub(crate) expect: u32,
+    pub expect: u32,
     /// How long to look until all are there, in seconds, 0 to 900; 0 looks once.
     #[arg(long, value_name = "SECONDS", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=900))]
-    pub(crate) wait: u32,
+    pub wait: u32,
 }
 
 /// What to do with dead letters.
 #[derive(Debug, Subcommand)]
-pub(crate) enum DeadLetters {
+pub enum DeadLetters {
     /// One line for each dead letter, and sums by reason.
     List {
+        /// Where they are.
         #[command(flatten)]
         topics: DeadLetterTopics,
+        /// Which of them.
         #[command(flatten)]
         which: WhichDeadLetters,
         /// Lines for each topic at most: the newest dead letters. The sums count all.
@@ -84,6 +88,7 @@ pub(crate) enum DeadLetters {
     Show {
         /// Its place: PARTITION:OFFSET, as `list` prints it.
         place: Place,
+        /// Where they are.
         #[command(flatten)]
         topics: DeadLetterTopics,
         /// Its signal: traces, logs or metrics.
@@ -99,8 +104,10 @@ pub(crate) enum DeadLetters {
         /// Dead letters, as PARTITION:OFFSET or PARTITION:FIRST-LAST. With several topics add
         /// --signal.
         places: Vec<Places>,
+        /// Where they are.
         #[command(flatten)]
         topics: DeadLetterTopics,
+        /// Which of them.
         #[command(flatten)]
         which: WhichDeadLetters,
         /// All dead letters; without it, select them by places, --reason, --since or --signal.
@@ -123,38 +130,38 @@ pub(crate) enum DeadLetters {
 
 /// Where dead letters are.
 #[derive(Debug, clap::Args)]
-pub(crate) struct DeadLetterTopics {
+pub struct DeadLetterTopics {
     /// A collector's settings, for the connection and the topics.
     #[arg(long, required_unless_present = "brokers")]
-    pub(crate) config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
     /// Brokers as HOST:PORT, without TLS and log-in; for these use --config.
     #[arg(long, value_delimiter = ',', conflicts_with = "config", requires = "topic")]
-    pub(crate) brokers: Vec<BootstrapServer>,
+    pub brokers: Vec<BootstrapServer>,
     /// Dead-letter topics, instead of those of the settings.
     #[arg(long, value_delimiter = ',')]
-    pub(crate) topic: Vec<TopicName>,
+    pub topic: Vec<TopicName>,
     /// The consumer group to read as, where brokers ask for one. Nothing is committed in it.
     #[arg(long)]
-    pub(crate) group: Option<GroupId>,
+    pub group: Option<GroupId>,
 }
 
 /// Which dead letters are selected.
 #[derive(Debug, clap::Args)]
-pub(crate) struct WhichDeadLetters {
+pub struct WhichDeadLetters {
     /// Those with this reason; may be given several times.
     #[arg(long)]
-    pub(crate) reason: Vec<String>,
+    pub reason: Vec<String>,
     /// Those whose record is not older: a time, or an age, as in 90m or 2d.
     #[arg(long)]
-    pub(crate) since: Option<String>,
+    pub since: Option<String>,
     /// Those of this signal: traces, logs or metrics.
     #[arg(long)]
-    pub(crate) signal: Option<Signal>,
+    pub signal: Option<Signal>,
 }
 
 /// The format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Output {
+pub enum Output {
     /// Columns.
     Text,
     /// A JSON object a line.

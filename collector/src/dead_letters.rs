@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
+use millrace_collector::args::{DeadLetterTopics, DeadLetters, Output, WhichDeadLetters};
 use millrace_config::{
     GroupId, KafkaConnection, KafkaExporter, KafkaReceiver, Mode, TopicName, Topics,
 };
@@ -17,7 +18,6 @@ use millrace_dead_letters::{
 };
 use millrace_wire::Signal;
 
-use crate::args::{DeadLetterTopics, DeadLetters, Output, WhichDeadLetters};
 use crate::output;
 use crate::run::{EXIT_FAILED, EXIT_SETTINGS, load};
 

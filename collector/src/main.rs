@@ -6,7 +6,6 @@
 
 mod admin;
 mod allocator;
-mod args;
 mod common;
 mod dead_letters;
 mod direct;
@@ -25,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command};
+use millrace_collector::args::{Args, Command};
 use millrace_pipeline::failpoint;
 
 fn main() -> ExitCode {

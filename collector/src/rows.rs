@@ -12,11 +12,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use millrace_collector::args::Rows;
 use millrace_config::Mode;
 use millrace_exporters::clickhouse::{LookError, Seen, SinkError, TestRows, TestRun};
 use serde_json::json;
 
-use crate::args::Rows;
 use crate::output;
 use crate::run::{EXIT_FAILED, EXIT_SETTINGS, load};
 

@@ -51,9 +51,3 @@ words!(
         Unparsable,
     }
 );
-
-impl From<EventReason> for String {
-    fn from(reason: EventReason) -> Self {
-        reason.as_str().to_owned()
-    }
-}

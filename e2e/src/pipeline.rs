@@ -159,7 +159,7 @@ impl<'c> Pipeline<'c> {
 
     /// What the database is called, and what the topics' names begin with.
     pub fn database(&self) -> String {
-        self.namespace.name.replace('-', "_")
+        database(&self.namespace.name)
     }
 
     /// ClickHouse's URL, as the spec has it.
@@ -241,29 +241,12 @@ impl<'c> Pipeline<'c> {
         Ok(seen)
     }
 
-    /// A load for this pipeline: lean spans over gRPC with gzip to its edge, judged in its
-    /// database.
+    /// A load for this pipeline: [`load`].
     ///
     /// # Errors
     /// When there is no edge Service, or the engine's user can't be read.
     pub fn load(&self, stack: &Stack, seed: u64, count: u64, rate: Option<u64>) -> Result<Load> {
-        Ok(Load {
-            signal: "traces",
-            shape: "lean",
-            seed,
-            count,
-            rate,
-            request: None,
-            calls: None,
-            protocol: "grpc",
-            compression: "gzip",
-            endpoint: self.endpoint()?,
-            clickhouse: stack.clickhouse_url(),
-            user: read(&stack.clickhouse_user_file())?,
-            password_file: stack.clickhouse_password_file(),
-            database: self.database(),
-            attributes: "map",
-        })
+        load(stack, self.cluster, &self.namespace.name, seed, count, rate)
     }
 
     /// Rows in the spans' table.
@@ -291,16 +274,45 @@ impl<'c> Pipeline<'c> {
         }
         Ok(answer.text())
     }
+}
 
-    /// The clients' edge pool's OTLP/gRPC endpoint, reachable from this machine.
-    ///
-    /// # Errors
-    /// When there is no edge Service.
-    pub fn endpoint(&self) -> Result<String> {
-        let service = self.cluster.get(&self.namespace.name, "service", &format!("{EDGE}-edge"))?;
-        let address = service["spec"]["clusterIP"].as_str();
-        Ok(format!("http://{}:4317", address.context("the edge's Service has no address")?))
-    }
+/// A load for a namespace's pipeline: lean spans over gRPC with gzip to its edge for clients,
+/// judged in the namespace's database.
+///
+/// # Errors
+/// When there is no edge Service, or the engine's user can't be read.
+pub fn load(
+    stack: &Stack,
+    cluster: &Cluster,
+    namespace: &str,
+    seed: u64,
+    count: u64,
+    rate: Option<u64>,
+) -> Result<Load> {
+    let service = cluster.get(namespace, "service", &format!("{EDGE}-edge"))?;
+    let address = service["spec"]["clusterIP"].as_str();
+    let address = address.context("the edge's Service has no address")?;
+    Ok(Load {
+        signal: "traces",
+        shape: "lean",
+        seed,
+        count,
+        rate,
+        request: None,
+        calls: None,
+        protocol: "grpc",
+        compression: "gzip",
+        endpoint: format!("http://{address}:4317"),
+        clickhouse: stack.clickhouse_url(),
+        user: read(&stack.clickhouse_user_file())?,
+        password_file: stack.clickhouse_password_file(),
+        database: database(namespace),
+        attributes: "map",
+    })
+}
+
+fn database(namespace: &str) -> String {
+    namespace.replace('-', "_")
 }
 
 fn read(path: &Path) -> Result<String> {

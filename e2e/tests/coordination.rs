@@ -9,12 +9,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use millrace_certificates::Authority;
 use millrace_coordination::judge::{Limits, Reason, State, Verdict, figures, judge};
 use millrace_coordination::observation::{Observation, Report, Role, Silence};
 use millrace_operator::coordination::{Ask, Coordinators, Prober};
 use millrace_stack::service::free_port;
 use millrace_stack::zookeeper::{Ensemble, EnsembleOptions, Size};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 /// Elections take a second or two; a machine with two busy cores needs many times that.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -98,22 +98,11 @@ async fn a_server_alone_is_healthy_without_followers() {
     assert!(verdict.message.contains("1 of 1 servers serve"), "{}", verdict.message);
 }
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
-
-fn authority(name: &str) -> Authority {
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
-
 /// A ZooKeeper with a secure client port, whose certificate has this name.
 fn secure(name: &str, authority: &Authority, dir: &Path) -> (Ensemble, u16) {
-    let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    let certificate = certificate.signed_by(&key, authority).unwrap();
+    let shown = authority.sign(name);
     let (identity, trusted) = (dir.join(format!("{name}.pem")), dir.join("authority.pem"));
-    fs::write(&identity, key.serialize_pem() + &certificate.pem()).unwrap();
+    fs::write(&identity, shown.key_pem() + &shown.pem()).unwrap();
     fs::write(&trusted, authority.pem()).unwrap();
     let port = free_port([127, 0, 0, 1].into()).unwrap();
     let settings = [
@@ -144,7 +133,7 @@ async fn said(port: u16, encrypted: bool, authority: &Authority) -> Result<Repor
 /// the others names the certificate; the wrong kind of port is silent, and no lost quorum.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secure_port_is_asked_and_its_certificate_checked() {
-    let (trusted, other) = (authority("trusted"), authority("other"));
+    let (trusted, other) = (Authority::new("trusted"), Authority::new("other"));
     let dir = tempfile::tempdir().unwrap();
     let (ensemble, port) = secure("127.0.0.1", &trusted, dir.path());
     let report = said(port, true, &trusted).await.unwrap();

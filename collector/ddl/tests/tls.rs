@@ -5,51 +5,20 @@
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
 use http_body_util::Full;
 use hyper::Response;
 use hyper::body::Bytes;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use millrace_certificates::Authority;
 use millrace_ddl::{
     Category, Client, ClientError, ClientOptions, Declared, Identity, Secret, Signals,
     TableOptions, Tls, render,
 };
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
-
-/// An authority, and what it signs.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-}
-
-struct Signed {
-    certificate: CertificateDer<'static>,
-    pem: String,
-    key: KeyPair,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        Self { issuer }
-    }
-
-    fn sign(&self, name: &str) -> Signed {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Signed { certificate: certificate.der().clone(), pem: certificate.pem(), key }
-    }
-}
 
 /// Answers every request with a wrong-password exception: who reads it has come through TLS.
 struct Server {
@@ -66,24 +35,12 @@ impl Drop for Server {
 impl Server {
     /// `clients`: only those are let in whom this authority signed.
     async fn start(authority: &Authority, clients: Option<&Authority>) -> Self {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .unwrap();
-        let builder = match clients {
-            None => builder.with_no_client_auth(),
-            Some(clients) => {
-                let mut roots = RootCertStore::empty();
-                roots.add(clients.issuer.der().clone()).unwrap();
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                builder.with_client_cert_verifier(verifier.build().unwrap())
-            }
+        let shown = authority.sign("localhost");
+        let config = match clients {
+            None => shown.server(),
+            Some(clients) => shown.server_for(clients),
         };
-        let Signed { certificate, key, .. } = authority.sign("localhost");
-        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-        let config = builder.with_single_cert(vec![certificate], key).unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let acceptor = TlsAcceptor::from(config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
         let task = tokio::spawn(async move {
@@ -108,11 +65,8 @@ impl Server {
     }
 }
 
-fn identity(signed: &Signed) -> Identity {
-    Identity {
-        certificate_pem: signed.pem.clone().into_bytes(),
-        key_pem: Secret::new(signed.key.serialize_pem()),
-    }
+fn identity(signed: &millrace_certificates::Identity) -> Identity {
+    Identity { certificate_pem: signed.pem().into_bytes(), key_pem: Secret::new(signed.key_pem()) }
 }
 
 async fn ask(server: &Server, tls: Tls) -> ClientError {
@@ -129,8 +83,8 @@ async fn ask(server: &Server, tls: Tls) -> ClientError {
 /// errors, told apart from a server that is down.
 #[tokio::test]
 async fn certificates_decide_who_comes_through() {
-    let (ours, strange) = (Authority::new(), Authority::new());
-    let trusting = |authority: &Authority| Some(authority.issuer.pem().into_bytes());
+    let (ours, strange) = (Authority::new("ours"), Authority::new("strange"));
+    let trusting = |authority: &Authority| Some(authority.pem().into_bytes());
     let open = Server::start(&ours, None).await;
     let through = ask(&open, Tls { ca_pem: trusting(&ours), identity: None }).await;
     assert_eq!(through.category(), Category::Authentication, "{through}");
@@ -158,13 +112,13 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
 /// that is not there. Guarantee: it comes through; or says which flag or file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_reads_certificates_from_files() {
-    let ours = Authority::new();
+    let ours = Authority::new("ours");
     let server = Server::start(&ours, Some(&ours)).await;
     let folder = tempfile::tempdir().unwrap();
     let signed = ours.sign("otel");
-    let ca = write(folder.path(), "ca.crt", &ours.issuer.pem());
-    let certificate = write(folder.path(), "tls.crt", &signed.pem);
-    let key = write(folder.path(), "tls.key", &signed.key.serialize_pem());
+    let ca = write(folder.path(), "ca.crt", &ours.pem());
+    let certificate = write(folder.path(), "tls.crt", &signed.pem());
+    let key = write(folder.path(), "tls.key", &signed.key_pem());
     let password = write(folder.path(), "password", "hunter2\n");
     let run = |files: &[(&str, &Path)]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_clickhouse-ddl"));

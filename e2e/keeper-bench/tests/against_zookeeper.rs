@@ -11,10 +11,10 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use millrace_certificates::Authority;
 use millrace_stack::service::free_port;
 use millrace_stack::zookeeper::{Ensemble, EnsembleOptions, mntr};
 use program::{Bench, all, kind};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 fn count(address: SocketAddr, name: &str) -> i64 {
     mntr(address).unwrap()[name].parse().unwrap()
@@ -176,14 +176,10 @@ fn a_tree_of_others_is_not_touched() {
 
 /// An authority's certificate, and a server's with its key, as PEM files.
 fn certificates(dir: &Path) {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-    let certificate = params.signed_by(&key, &authority).unwrap();
+    let authority = Authority::new("ours");
+    let server = authority.sign("127.0.0.1");
     fs::write(dir.join("authority.pem"), authority.pem()).unwrap();
-    fs::write(dir.join("server.pem"), key.serialize_pem() + &certificate.pem()).unwrap();
+    fs::write(dir.join("server.pem"), server.key_pem() + &server.pem()).unwrap();
 }
 
 /// Scenario: a server that takes clients by TLS alone and asks them to log in by SASL; the right

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::load::Flow;
 use crate::pipeline::{NAME, Synced};
 use crate::world::World;
 
@@ -28,13 +29,15 @@ fn a_refused_spec_fails_the_sync_and_changes_nothing() {
     synced.delete().unwrap();
 }
 
-/// Scenario: a commit with a version that has no image. Guarantee: the application is Progressing,
-/// then Degraded with the reason, and its sync is not a success; a revert makes it healthy.
+/// Scenario: under load, a commit with a version that has no image. Guarantee: the application is
+/// Progressing, then Degraded with the reason, and its sync is not a success; a revert makes it
+/// healthy; each span that was acknowledged is stored once.
 #[test]
 fn a_change_whose_pods_fail_is_degraded_until_it_is_taken_back() {
     let world = World::open().unwrap();
     let (mut synced, revision) = Synced::commit(&world, "bad").unwrap();
     synced.application.settled(&revision).unwrap();
+    let flow = Flow::start(&world, &synced.namespace.name, 71).unwrap();
 
     synced.change("no such image", |spec| spec["collector"] = json!({"version": "9.9.9"})).unwrap();
     synced.application.until("Progressing", |it| it.health == "Progressing").unwrap();
@@ -46,17 +49,19 @@ fn a_change_whose_pods_fail_is_degraded_until_it_is_taken_back() {
     let revision = synced.revert().unwrap();
     synced.application.settled(&revision).unwrap();
     synced.application.without_difference().unwrap();
+    flow.all_stored().unwrap();
     synced.delete().unwrap();
 }
 
-/// Scenario: automated sync is switched off, and Argo CD rolls back to the first of two commits.
-/// Guarantee: the pipeline has the first spec again and is healthy, and the application says that
-/// the repository has another.
+/// Scenario: under load, automated sync is switched off, and Argo CD rolls back to the first of two
+/// commits. Guarantee: the pipeline has the first spec again and is healthy, and the application says
+/// that the repository has another; each span that was acknowledged is stored once.
 #[test]
 fn a_rollback_returns_to_an_earlier_commit() {
     let world = World::open().unwrap();
     let (mut synced, revision) = Synced::commit(&world, "rollback").unwrap();
     synced.application.settled(&revision).unwrap();
+    let flow = Flow::start(&world, &synced.namespace.name, 72).unwrap();
     let change = |spec: &mut serde_json::Value| {
         spec["gateway"]["scaling"]["maxReplicas"] = 3.into();
     };
@@ -72,6 +77,7 @@ fn a_rollback_returns_to_an_earlier_commit() {
     });
     state.unwrap();
     assert_eq!(synced.object().unwrap()["spec"]["gateway"]["scaling"]["maxReplicas"], 2);
+    flow.all_stored().unwrap();
     synced.delete().unwrap();
 }
 

@@ -13,6 +13,7 @@ mod flux;
 mod health;
 mod install;
 mod kustomization;
+mod load;
 mod pipeline;
 mod repository;
 mod waves;

@@ -105,6 +105,12 @@ impl Reason {
         }
     }
 
+    /// The reason with this word, if there is one.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == word)
+    }
+
     /// What it means and what to do about it, for people.
     #[must_use]
     pub const fn meaning(self) -> &'static str {

@@ -211,6 +211,18 @@ pub enum DeadLetters {
     Resend(ToolArgs),
 }
 
+impl DeadLetters {
+    /// The tool's own word, and what follows it.
+    #[must_use]
+    pub const fn parts(&self) -> (&'static str, &ToolArgs) {
+        match self {
+            Self::List(args) => ("list", args),
+            Self::Show(args) => ("show", args),
+            Self::Resend(args) => ("resend", args),
+        }
+    }
+}
+
 /// What is handed to the collector's tool.
 #[derive(Args, Clone, Debug)]
 pub struct ToolArgs {

@@ -57,7 +57,7 @@ pub fn sizing(facts: &Facts) -> Option<SizingReport> {
     let pool = facts.gateways.first()?;
     let status = pool.status.as_ref();
     let decision = status.and_then(|status| status.sizing.clone());
-    let reason = decision.as_ref().and_then(|decision| parse(&decision.reason));
+    let reason = decision.as_ref().and_then(|decision| Reason::parse(&decision.reason));
     let ago = decision.as_ref().map(|it| facts.at_second - it.decided_at.0.as_second());
     Some(SizingReport {
         namespace: facts.namespace().to_owned(),
@@ -73,10 +73,6 @@ pub fn sizing(facts: &Facts) -> Option<SizingReport> {
         decision,
         gaps: facts.gaps.clone(),
     })
-}
-
-fn parse(word: &str) -> Option<Reason> {
-    Reason::ALL.into_iter().find(|reason| reason.as_str() == word)
 }
 
 fn fixed(pool: &GatewayPool) -> Option<Fixed> {

@@ -239,7 +239,7 @@ async fn unparsable<R: Reconciler>(
         "this {kind} does not parse: what it stands for outside Kubernetes is left as it is: {}",
         invalid.error
     );
-    let notice = Notice::warning(Reason::DeletionGivenUp.as_str(), "Delete", note);
+    let notice = Notice::warning(Reason::DeletionGivenUp, "Delete", note);
     context.events.publish(&guarded.object_ref(&()), notice).await;
     finalizer::release::<R::Object>(context, meta).await?;
     Ok(Action::await_change())

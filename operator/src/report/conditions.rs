@@ -4,6 +4,8 @@
 //! derives `Ready` from the required conditions and nothing else, so that no code path can claim
 //! readiness itself: a condition not stated in this reconcile counts as not true.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason, find, set};
@@ -138,27 +140,23 @@ impl Conditions {
             }
             let holds = condition.status == ConditionStatus::True;
             let bad = type_.is_bad_when_true() == holds;
+            // One that was stated has a reason of the list.
+            let Some(reason) = Reason::parse(&condition.reason) else { continue };
             let passing = matches!(
-                Reason::parse(&condition.reason),
-                Some(
-                    Reason::Applying | Reason::Waiting | Reason::PodsNotReady | Reason::NotObserved
-                )
+                reason,
+                Reason::Applying | Reason::Waiting | Reason::PodsNotReady | Reason::NotObserved
             );
             let note =
                 format!("{} is {:?}: {}", condition.type_, condition.status, condition.message);
             if bad && !passing {
-                notices.push(Notice::warning(condition.reason.clone(), "Reconcile", note));
+                notices.push(Notice::warning(reason, "Reconcile", note));
             } else if old.is_some() && !same_status && !(bad && passing) {
-                notices.push(Notice::normal(condition.reason.clone(), "Reconcile", note));
+                notices.push(Notice::normal(reason, "Reconcile", note));
             }
         }
         // Ready repeats the reason of the condition behind it; one event per reason is enough.
-        let mut seen: Vec<String> = Vec::new();
-        notices.retain(|notice| {
-            let first = !seen.contains(&notice.reason);
-            seen.push(notice.reason.clone());
-            first
-        });
+        let mut seen = HashSet::new();
+        notices.retain(|notice| seen.insert(notice.reason));
         notices
     }
 }

@@ -5,6 +5,7 @@
 //! can't be published is logged and counted; it never fails a reconcile.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 
-use millrace_crds::Reason;
+use millrace_autoscale as rule;
+use millrace_crds::{EventReason, Reason};
 
 use crate::error::{StepError, chain};
 use crate::telemetry::metrics::Metrics;
@@ -29,13 +31,46 @@ const SERIES_GAP: Duration = Duration::from_secs(360);
 /// Events remembered for joining. Each takes about 1 KiB: 512 KiB at most.
 const REMEMBERED_MAX: usize = 512;
 
+/// Why an event is published: a stable word, and there are no others than those of the reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// What no condition reports.
+    Event(EventReason),
+    /// What a condition reports, or could.
+    Condition(Reason),
+    /// Another number of gateways.
+    Sized(rule::Reason),
+}
+
+impl From<EventReason> for Why {
+    fn from(reason: EventReason) -> Self {
+        Self::Event(reason)
+    }
+}
+
+impl From<Reason> for Why {
+    fn from(reason: Reason) -> Self {
+        Self::Condition(reason)
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Event(reason) => formatter.write_str(reason.as_str()),
+            Self::Condition(reason) => formatter.write_str(reason.as_str()),
+            Self::Sized(reason) => write!(formatter, "Sized{}", reason.as_str()),
+        }
+    }
+}
+
 /// What an event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Whether a human should act on it.
     pub warning: bool,
-    /// Stable, CamelCase, listed in the documentation.
-    pub reason: String,
+    /// Why it is published.
+    pub reason: Why,
     /// The action, for example `Reconcile` or `Scale`.
     pub action: &'static str,
     /// What happened, where, and what to do next. No secret, no stack of causes over 1 kB.
@@ -44,36 +79,26 @@ pub struct Notice {
 
 impl Notice {
     /// A success.
-    pub fn normal(
-        reason: impl Into<String>,
-        action: &'static str,
-        note: impl Into<String>,
-    ) -> Self {
+    pub fn normal(reason: impl Into<Why>, action: &'static str, note: impl Into<String>) -> Self {
         Self { warning: false, reason: reason.into(), action, note: note.into() }
     }
 
     /// A warning: a human should act.
-    pub fn warning(
-        reason: impl Into<String>,
-        action: &'static str,
-        note: impl Into<String>,
-    ) -> Self {
+    pub fn warning(reason: impl Into<Why>, action: &'static str, note: impl Into<String>) -> Self {
         Self { warning: true, reason: reason.into(), action, note: note.into() }
     }
-}
 
-impl Notice {
     /// Cleaning up outside Kubernetes was abandoned; `remains` says what is left behind.
     pub fn given_up(remains: &str, error: &StepError) -> Self {
         let note =
             format!("deletion was not possible and was given up: {remains}: {}", chain(error));
-        Self::warning(Reason::DeletionGivenUp.as_str(), "Delete", note)
+        Self::warning(Reason::DeletionGivenUp, "Delete", note)
     }
 
     /// Deletion outside Kubernetes was skipped, because another object has the same thing.
     pub fn kept(remains: &str, another: &str) -> Self {
         let note = format!("{remains}: {another}");
-        Self::warning(Reason::HeldByAnother.as_str(), "Delete", note)
+        Self::warning(Reason::HeldByAnother, "Delete", note)
     }
 }
 
@@ -90,7 +115,7 @@ pub struct Events {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     uid: Option<String>,
-    reason: String,
+    reason: Why,
     note: String,
 }
 
@@ -112,23 +137,20 @@ impl Events {
     /// Publishes `notice` about `regarding`.
     pub async fn publish(&self, regarding: &ObjectReference, mut notice: Notice) {
         notice.note = cut(notice.note);
-        let reason = notice.reason.clone();
+        let reason = notice.reason;
         let outcome = self.send(regarding, notice).await;
         self.metrics.event(outcome.is_ok());
         if let Err(error) = outcome {
             let object = regarding.name.as_deref().unwrap_or_default();
-            tracing::warn!(object, reason, %error, "an event could not be published");
+            tracing::warn!(object, %reason, %error, "an event could not be published");
         }
     }
 
     async fn send(&self, regarding: &ObjectReference, notice: Notice) -> Result<(), kube::Error> {
         let namespace = regarding.namespace.as_deref().unwrap_or("default");
         let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let key = Key {
-            uid: regarding.uid.clone(),
-            reason: notice.reason.clone(),
-            note: notice.note.clone(),
-        };
+        let key =
+            Key { uid: regarding.uid.clone(), reason: notice.reason, note: notice.note.clone() };
         if let Some(recent) = self.again(&key) {
             let series = EventSeries {
                 count: recent.count,
@@ -161,7 +183,7 @@ impl Events {
             action: Some(action.to_owned()),
             event_time: Some(MicroTime(now)),
             note: Some(note),
-            reason: Some(reason),
+            reason: Some(reason.to_string()),
             regarding: Some(regarding.clone()),
             reporting_controller: Some(CONTROLLER.to_owned()),
             reporting_instance: Some(self.instance.clone()),

@@ -3,49 +3,10 @@
 
 use std::path::Path;
 
+use millrace_certificates::Authority;
 use millrace_config::ClientTls;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 
 use super::*;
-
-/// An authority, and what it signs.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    fn sign(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        (params.signed_by(&key, &self.0).unwrap(), key)
-    }
-
-    /// A server that this authority signed, for clients that it signed too.
-    fn server(&self) -> FakeServer {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.0.der().clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-        let (certificate, key) = self.sign("localhost");
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_client_cert_verifier(verifier.build().unwrap())
-            .with_single_cert(
-                vec![certificate.der().clone()],
-                PrivateKeyDer::Pkcs8(key.serialize_der().into()),
-            );
-        FakeServer::encrypted(Arc::new(config.unwrap()))
-    }
-}
 
 fn write(folder: &Path, name: &str, text: &str) -> SecretFile {
     let path = folder.join(name);
@@ -55,11 +16,11 @@ fn write(folder: &Path, name: &str, text: &str) -> SecretFile {
 
 /// A sink of such a server, with the authority it trusts and the one that signed its certificate.
 fn sink(folder: &Path, server: &FakeServer, trusted: &Authority, signer: &Authority) -> Fixture {
-    let (certificate, key) = signer.sign("gateway");
+    let shown = signer.sign("gateway");
     let tls = ClientTls {
-        ca_file: Some(write(folder, "ca.crt", &trusted.0.pem())),
-        cert_file: Some(write(folder, "tls.crt", &certificate.pem())),
-        key_file: Some(write(folder, "tls.key", &key.serialize_pem())),
+        ca_file: Some(write(folder, "ca.crt", &trusted.pem())),
+        cert_file: Some(write(folder, "tls.crt", &shown.pem())),
+        key_file: Some(write(folder, "tls.key", &shown.key_pem())),
     };
     Fixture::with(vec![format!("https://localhost:{}", server.port())], |exporter| {
         exporter.tls = Some(tls);
@@ -72,8 +33,8 @@ fn sink(folder: &Path, server: &FakeServer, trusted: &Authority, signer: &Author
 #[test]
 fn only_servers_and_sinks_that_know_each_other_exchange_rows() {
     let folder = tempfile::tempdir().unwrap();
-    let (ours, strange) = (Authority::new(), Authority::new());
-    let server = ours.server();
+    let (ours, strange) = (Authority::new("ours"), Authority::new("strange"));
+    let server = FakeServer::encrypted(ours.sign("localhost").server_for(&ours));
     let mut known = sink(folder.path(), &server, &ours, &ours);
     assert_eq!(known.store(0), Outcome::Stored);
     assert_eq!(server.inserts().len(), 1);

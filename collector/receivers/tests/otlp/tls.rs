@@ -8,53 +8,16 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use millrace_certificates::{Authority, Identity};
 use millrace_config::{SecretFile, ServerTls};
 use millrace_receivers::otlp::{Otlp, OtlpError, Parts};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::grpc::{TRACES, framed};
 use crate::rig::{PATIENCE, Rig, trace_bytes};
-
-/// An authority, and what it signs.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-}
-
-struct Identity {
-    certificate: CertificateDer<'static>,
-    key: KeyPair,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        Self { issuer }
-    }
-
-    fn sign(&self, name: &str) -> Identity {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Identity { certificate: certificate.der().clone(), key }
-    }
-
-    fn pem(&self) -> String {
-        self.issuer.pem()
-    }
-}
-
-fn pem(certificate: &CertificateDer<'_>) -> String {
-    use base64::Engine;
-    let body = base64::engine::general_purpose::STANDARD.encode(certificate);
-    format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
-}
 
 fn write(folder: &Path, name: &str, text: &str) -> SecretFile {
     let path = folder.join(name);
@@ -69,8 +32,8 @@ fn server_tls(
 ) -> ServerTls {
     let identity = authority.sign("localhost");
     ServerTls {
-        cert_file: write(folder, "tls.crt", &pem(&identity.certificate)),
-        key_file: write(folder, "tls.key", &identity.key.serialize_pem()),
+        cert_file: write(folder, "tls.crt", &identity.pem()),
+        key_file: write(folder, "tls.key", &identity.key_pem()),
         client_ca_file: client_authority.map(|ca| write(folder, "client-ca.crt", &ca.pem())),
     }
 }
@@ -81,20 +44,7 @@ fn connector(
     identity: Option<&Identity>,
     protocols: &[&[u8]],
 ) -> TlsConnector {
-    let mut roots = RootCertStore::empty();
-    roots.add(trusted.issuer.der().clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots);
-    let mut config = match identity {
-        None => builder.with_no_client_auth(),
-        Some(Identity { certificate, key }) => {
-            let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-            builder.with_client_auth_cert(vec![certificate.clone()], key).unwrap()
-        }
-    };
+    let mut config = trusted.client(identity);
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     TlsConnector::from(Arc::new(config))
 }
@@ -144,7 +94,7 @@ async fn post(rig: &Rig, trusted: &Authority, identity: Option<&Identity>) -> Op
 #[tokio::test]
 async fn tls_serves_those_who_trust_its_authority() {
     let folder = tempfile::tempdir().unwrap();
-    let (authority, other) = (Authority::new(), Authority::new());
+    let (authority, other) = (Authority::new("ours"), Authority::new("other"));
     let tls = server_tls(folder.path(), &authority, None);
     let rig = Rig::with(64 << 20, |settings| settings.http.tls = Some(tls)).await;
     assert_eq!(post(&rig, &authority, None).await.as_deref(), Some("HTTP/1.1 200 OK"));
@@ -161,7 +111,8 @@ async fn tls_serves_those_who_trust_its_authority() {
 #[tokio::test]
 async fn mutual_tls_serves_only_known_clients() {
     let folder = tempfile::tempdir().unwrap();
-    let (authority, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
+    let (authority, clients, strangers) =
+        (Authority::new("ours"), Authority::new("clients"), Authority::new("strangers"));
     let tls = server_tls(folder.path(), &authority, Some(&clients));
     let rig = Rig::with(64 << 20, |settings| settings.http.tls = Some(tls)).await;
     let known = clients.sign("edge-client");
@@ -178,7 +129,8 @@ async fn mutual_tls_serves_only_known_clients() {
 #[tokio::test]
 async fn grpc_over_mutual_tls_serves_only_known_clients() {
     let folder = tempfile::tempdir().unwrap();
-    let (authority, clients, strangers) = (Authority::new(), Authority::new(), Authority::new());
+    let (authority, clients, strangers) =
+        (Authority::new("ours"), Authority::new("clients"), Authority::new("strangers"));
     let tls = server_tls(folder.path(), &authority, Some(&clients));
     let rig = Rig::with(64 << 20, |settings| settings.grpc.tls = Some(tls)).await;
     let known = clients.sign("edge-client");
@@ -195,7 +147,7 @@ async fn grpc_over_mutual_tls_serves_only_known_clients() {
 #[tokio::test]
 async fn half_handshakes_are_closed() {
     let folder = tempfile::tempdir().unwrap();
-    let tls = server_tls(folder.path(), &Authority::new(), None);
+    let tls = server_tls(folder.path(), &Authority::new("ours"), None);
     let rig = Rig::with(64 << 20, |settings| {
         settings.http.tls = Some(tls);
         settings.limits.handshake_seconds = 1;
@@ -218,7 +170,7 @@ async fn half_handshakes_are_closed() {
 async fn unusable_certificates_stop_the_start_with_a_reason() {
     let rig = Rig::start().await;
     let folder = tempfile::tempdir().unwrap();
-    let good = server_tls(folder.path(), &Authority::new(), None);
+    let good = server_tls(folder.path(), &Authority::new("ours"), None);
     let empty = write(folder.path(), "none.pem", "no pem here\n");
     let broken = [
         (

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use millrace_certificates::Authority;
 use millrace_config::{HttpTls, PrometheusReceiver, Scheme, ScrapeJob, SecretFile, TargetAddress};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
@@ -15,9 +16,6 @@ use millrace_pipeline::publish::{Delivered, Delivery, Publish, Refused, Request}
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_receivers::prometheus::{Board, HostNames, Parts, start};
 use millrace_wire::Signal;
-use rcgen::{CertificateParams, KeyPair};
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -97,7 +95,7 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, answer: Arc<Vec<
     }
 }
 
-/// A server on all addresses of loopback's network. With TLS, its certificate too.
+/// A server on all addresses of loopback's network. With TLS, whom to trust too.
 fn served(server: &Runtime, lines: usize, keeps: bool, is_https: bool) -> (SocketAddr, String) {
     let text = body(lines);
     let connection = if keeps { "keep-alive" } else { "close" };
@@ -107,18 +105,8 @@ fn served(server: &Runtime, lines: usize, keeps: bool, is_https: bool) -> (Socke
         text.len()
     );
     let answer = Arc::new([head.as_bytes(), text.as_bytes()].concat());
-    let key = KeyPair::generate().unwrap();
-    let certificate =
-        CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
-    let der = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], der)
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let authority = Authority::new("cost");
+    let acceptor = TlsAcceptor::from(authority.sign("localhost").server());
     let listener = server.block_on(TcpListener::bind("0.0.0.0:0")).unwrap();
     let address = listener.local_addr().unwrap();
     server.spawn(async move {
@@ -133,7 +121,7 @@ fn served(server: &Runtime, lines: usize, keeps: bool, is_https: bool) -> (Socke
             });
         }
     });
-    (address, certificate.pem())
+    (address, authority.pem())
 }
 
 /// Scenario: 500 targets are scraped once a second, over http and https, with small and with larger

@@ -7,12 +7,9 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use rcgen::{CertifiedKey, generate_simple_self_signed};
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
+use anyhow::Result;
+use millrace_certificates::Authority;
 use tempfile::TempDir;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -38,15 +35,10 @@ pub(super) struct Account {
 impl Account {
     /// An account at the server of that address, which speaks plain HTTP.
     pub(super) fn new(server: SocketAddr) -> Result<Self> {
-        let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed(["127.0.0.1".to_owned()]).context("no certificate")?;
+        let authority = Authority::new("kubernetes");
         let folder = tempfile::tempdir()?;
-        fs::write(folder.path().join("ca.crt"), cert.pem())?;
+        fs::write(folder.path().join("ca.crt"), authority.pem())?;
         fs::write(folder.path().join("token"), "token")?;
-        let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
-        let config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![cert.der().clone()], key)?;
         let proxy = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("api-server")
@@ -54,7 +46,8 @@ impl Account {
             .build()?;
         let socket = proxy.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let port = socket.local_addr()?.port();
-        proxy.spawn(serve(socket, TlsAcceptor::from(Arc::new(config)), server));
+        let tls = TlsAcceptor::from(authority.sign("127.0.0.1").server());
+        proxy.spawn(serve(socket, tls, server));
         Ok(Self { folder, port, _proxy: proxy })
     }
 

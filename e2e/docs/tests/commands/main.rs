@@ -11,11 +11,6 @@ mod cluster;
 mod programs;
 mod tree;
 
-// What `programs::ddl` names by `crate::load`.
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../../../collector/ddl/src/bin/clickhouse-ddl/load.rs"]
-mod load;
-
 use millrace_docs::pages::{self, Page};
 use millrace_docs::shell::{self, Command};
 use tree::Tree;
@@ -179,6 +174,9 @@ fn each_wrong_command_is_told() {
         "kubectl millrace status --sparkle",
         "kubectl millrace lag --interval soon",
         "kubectl millrace plan",
+        "kubectl millrace dead-letters list --sparkle",
+        "kubectl millrace dead-letters show --signal logs",
+        "kubectl millrace dead-letters resend --all --pipeline a",
         "kubectl sparkle",
         "kubectl get sparkles",
         "kubectl get pods --sparkle",

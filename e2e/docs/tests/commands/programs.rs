@@ -2,23 +2,29 @@
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use millrace_collector::args::Args;
+use millrace_plugin::args::{Cli, Command};
 
 use crate::Extent;
 
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../../../collector/src/args.rs"]
-mod collector;
+// A program beside a library that the products link, which has no use for it.
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../../collector/ddl/src/bin/clickhouse-ddl/args/mod.rs"]
 mod ddl;
 
-/// `words` begins with `millrace`.
+/// `words` begins with `millrace`. What goes through to the collector's tool is judged by that.
 pub(crate) fn plugin(words: &[String], extent: Extent) -> Vec<String> {
-    said(millrace_plugin::args::Cli::try_parse_from(words), extent)
+    let parsed = Cli::try_parse_from(words);
+    if let Ok(Cli { command: Command::DeadLetters(letters), .. }) = &parsed {
+        let (word, args) = letters.parts();
+        let tool = ["millrace-collector", "dead-letters", word, "--config", "FILE"];
+        return collector(&[&tool.map(str::to_owned)[..], &args.rest].concat(), extent);
+    }
+    said(parsed, extent)
 }
 
 pub(crate) fn collector(words: &[String], extent: Extent) -> Vec<String> {
-    said(collector::Args::try_parse_from(words), extent)
+    said(Args::try_parse_from(words), extent)
 }
 
 pub(crate) fn ddl(words: &[String], extent: Extent) -> Vec<String> {

@@ -24,11 +24,7 @@ pub(super) async fn run(
     output: Output,
     args: &DeadLetters,
 ) -> Result<Answer, Error> {
-    let (word, args) = match args {
-        DeadLetters::List(args) => ("list", args),
-        DeadLetters::Show(args) => ("show", args),
-        DeadLetters::Resend(args) => ("resend", args),
-    };
+    let (word, args) = args.parts();
     if output == Output::Json && word != "list" {
         return Err(Error::Impossible(format!(
             "dead-letters {word} prints what the collector's tool prints, which is no JSON: leave \

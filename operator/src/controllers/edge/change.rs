@@ -470,7 +470,7 @@ pub(super) fn notice(
     let is_out = |it: &&PendingChange| [Canary, Judging, RollingOut].contains(&it.stage);
     let was_paused = before.is_some_and(is_paused);
     let (was, is) = (before.filter(is_out), now.filter(is_out));
-    let normal = |reason: Reason, note| Notice::normal(reason.as_str(), "Rollout", note);
+    let normal = |reason: Reason, note| Notice::normal(reason, "Rollout", note);
     let too_few = Reason::RolloutTooFewRecords;
     match (was, is, now) {
         (Some(_), Some(is), _) if was_paused && !is_paused(is) => {
@@ -480,7 +480,7 @@ pub(super) fn notice(
             let note = is.message.clone();
             Some(match is.stage {
                 RollingOut if is.reason == too_few.as_str() => {
-                    Notice::warning(too_few.as_str(), "Rollout", note)
+                    Notice::warning(too_few, "Rollout", note)
                 }
                 Judging => normal(Reason::RolloutJudging, note),
                 _ => normal(Reason::RolloutPromoting, note),

@@ -102,8 +102,7 @@ impl NodeLogs {
         let was_lost = find(&before.conditions, ConditionType::LogsLost)?;
         let (was, is) = (before.logs_lost.as_ref()?, self.lost.as_ref()?);
         let is_new = was.since != is.since && was_lost.status == ConditionStatus::True;
-        let reason = Reason::LogsGoneUnread.as_str();
-        is_new.then(|| Notice::warning(reason, "Reconcile", logs_lost::text(is)))
+        is_new.then(|| Notice::warning(Reason::LogsGoneUnread, "Reconcile", logs_lost::text(is)))
     }
 }
 

@@ -143,7 +143,7 @@ impl Losses {
             let grew = now.total > was.total && calm >= TOLD_AGAIN_AFTER;
             let note = || format!("{} more; {}", now.total - was.total, text(now, kind));
             (grew && fact.status == ConditionStatus::True)
-                .then(|| Notice::warning(kind.some.as_str(), "Reconcile", note()))
+                .then(|| Notice::warning(kind.some, "Reconcile", note()))
         };
         KINDS.iter().filter_map(again).collect()
     }

@@ -4,6 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource, ResourceExt};
+use millrace_autoscale as rule;
 use millrace_crds::v1alpha1::{
     GatewayPool, GatewayPoolStatus, LagStatus, ResizeStatus, ResizeWay, SizingStatus,
 };
@@ -21,7 +22,7 @@ use crate::error::StepError;
 use crate::kafka::lag_board::LagObservation;
 use crate::pool::status::{Outcome, Rollout, as_i32, pods_text, state_pods, state_secrets};
 use crate::report::conditions::Conditions;
-use crate::report::events::Notice;
+use crate::report::events::{Notice, Why};
 use crate::report::plaintext;
 
 /// While the verdict on the lag is unchanged, its figures are written at most this often.
@@ -259,5 +260,6 @@ fn resized(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Option<
         return None;
     }
     let changed = before.is_none_or(|before| before.replicas != now.replicas);
-    changed.then(|| Notice::normal(format!("Sized{}", now.reason), "Scale", now.message.clone()))
+    let reason = rule::Reason::parse(&now.reason).filter(|_| changed)?;
+    Some(Notice::normal(Why::Sized(reason), "Scale", now.message.clone()))
 }

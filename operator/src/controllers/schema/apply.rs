@@ -182,7 +182,7 @@ fn notice(
         }
         Some(drift) => {
             let note = format!("on {endpoint}: {drift}; put right by: {done}");
-            Notice::warning(reason_of(drift).as_str(), "Apply", note)
+            Notice::warning(reason_of(drift), "Apply", note)
         }
     }
 }

@@ -59,7 +59,7 @@ fn notice(wanted: &Wanted, seen: &TopicSeen, change: &TopicChange) -> Notice {
         (TopicChange::Grow { partitions }, TopicSeen::Found { partitions: had, .. }) => {
             // From now on, records of one key may be in two partitions: worth a warning.
             let note = format!("topic {name} had {had} partitions and was grown to {partitions}");
-            Notice::warning(Reason::TopicTooFewPartitions.as_str(), "Apply", note)
+            Notice::warning(Reason::TopicTooFewPartitions, "Apply", note)
         }
         (TopicChange::Grow { partitions }, TopicSeen::Missing) => {
             let note = format!("topic {name} was grown to {partitions} partitions");

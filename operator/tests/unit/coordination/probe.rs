@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
+use millrace_certificates::Authority;
 use millrace_coordination::observation::Role;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use tokio_rustls::rustls::{ServerConfig, crypto};
 
 use super::*;
 use crate::outbound::credentials::Login;
@@ -42,26 +40,9 @@ async fn serve(does: Does) -> Address {
     format!("{scheme}{at}").parse().unwrap()
 }
 
-type Authority = CertifiedIssuer<'static, KeyPair>;
-
-fn authority(name: &str) -> Authority {
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
-
 /// The same behind TLS, with a certificate for this name.
 async fn serve_encrypted(does: Does, name: &str, authority: &Authority) -> Address {
-    let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    let certificate = certificate.signed_by(&key, authority).unwrap().der().clone();
-    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-    let provider = crypto::ring::default_provider();
-    let config = ServerConfig::builder_with_provider(provider.into());
-    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
-    let config = config.with_single_cert(vec![certificate], key).unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let acceptor = TlsAcceptor::from(authority.sign(name).server());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -163,7 +144,7 @@ async fn servers_that_dont_serve_are_told_apart() {
 /// silent, and never taken for a server without a leader.
 #[tokio::test]
 async fn certificates_decide_which_server_is_believed() {
-    let (trusted, other) = (authority("trusted"), authority("other"));
+    let (trusted, other) = (Authority::new("trusted"), Authority::new("other"));
     for does in [Does::Words, Does::Api { has_leader: true }] {
         let look = async |address: Address, encrypted, prober: Prober| {
             let pem = trusted.pem().into_bytes();

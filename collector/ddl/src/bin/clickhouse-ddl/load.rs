@@ -3,36 +3,11 @@
 use std::io::Write;
 
 use anyhow::Result;
-use clap::Args;
 use millrace_coordination::plan::{Advice, Load, MULTI_SHARE, Plan, REQUESTS_PER_CORE_SECOND};
 use millrace_ddl::Window;
 use serde_json::json;
 
-/// The load to plan for.
-#[derive(Debug, Args)]
-pub(crate) struct LoadFlags {
-    /// Rows a second, into all tables and shards.
-    #[arg(long)]
-    rows_per_second: u32,
-    /// Rows of one insert, which makes one part: a gateway's batch of one table and day.
-    #[arg(long, default_value_t = 100_000)]
-    rows_per_part: u32,
-    /// Replicas of each shard.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
-    replicas: u32,
-    /// Shards.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    shards: u32,
-    /// Replicated tables; a pipeline with all signals has seven.
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    tables: u32,
-    /// The most gateways that insert at once: by it, tables remember inserts.
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    gateways: u32,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-}
+use crate::args::LoadFlags;
 
 /// Prints what the load asks.
 pub(crate) fn print(flags: &LoadFlags) -> Result<()> {

@@ -2,33 +2,26 @@
 
 use std::path::Path;
 
-use rustls::ClientConfig;
+use millrace_certificates::Authority;
 use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
 use super::*;
 
-/// Writes a certificate that signed itself, and its key; gives the certificate.
-fn issue(folder: &Path) -> CertificateDer<'static> {
-    let issued = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    std::fs::write(folder.join("tls.crt"), issued.cert.pem()).unwrap();
-    std::fs::write(folder.join("tls.key"), issued.signing_key.serialize_pem()).unwrap();
-    issued.cert.der().clone()
+/// Writes a certificate of a new authority, and its key; gives the authority.
+fn issue(folder: &Path) -> Authority {
+    let authority = Authority::new("ours");
+    let identity = authority.sign("localhost");
+    std::fs::write(folder.join("tls.crt"), identity.pem()).unwrap();
+    std::fs::write(folder.join("tls.key"), identity.key_pem()).unwrap();
+    authority
 }
 
-/// Whether a new connection is made by a client that trusts this certificate alone.
-async fn serves(tls: &Tls, trusted: &CertificateDer<'static>) -> bool {
-    let mut roots = RootCertStore::empty();
-    roots.add(trusted.clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+/// Whether a new connection is made by a client that trusts this authority alone.
+async fn serves(tls: &Tls, trusted: &Authority) -> bool {
     let (near, far) = tokio::io::duplex(1 << 16);
     let name = ServerName::try_from("localhost").unwrap();
-    let connecting = TlsConnector::from(Arc::new(config)).connect(name, near);
+    let connecting = TlsConnector::from(Arc::new(trusted.client(None))).connect(name, near);
     let (connected, accepted) = tokio::join!(connecting, tls.acceptor().accept(far));
     connected.is_ok() && accepted.is_ok()
 }

@@ -305,7 +305,7 @@ pub(in crate::controllers::gateway) fn notices(
 ) -> Vec<Notice> {
     use RolloutStage::{Canary, Judging, Paused, Promoting, Stable};
     let was = before.map(|before| before.stage);
-    let normal = |reason: Reason, note: String| Notice::normal(reason.as_str(), "Rollout", note);
+    let normal = |reason: Reason, note: String| Notice::normal(reason, "Rollout", note);
     let mut notices: Vec<Notice> = digests::moved(before, now).into_iter().collect();
     let another_try = before.is_none_or(|before| {
         before.attempts != now.attempts || (before.stage == Stable && now.stage != Stable)
@@ -335,8 +335,7 @@ pub(in crate::controllers::gateway) fn notices(
                     "new pods took only {records} records while they were watched, too few to \
                      compare; nothing speaks against them, so the change goes on"
                 );
-                let reason = Reason::RolloutTooFewRecords.as_str();
-                notices.push(Notice::warning(reason, "Rollout", note));
+                notices.push(Notice::warning(Reason::RolloutTooFewRecords, "Rollout", note));
             }
             notices.push(normal(Reason::RolloutPromoting, now.message.clone()));
         }

@@ -14,7 +14,6 @@ use millrace_ddl::{
     Signals, StepClass, TableOptions, Tls, Ttl, Window,
 };
 
-use crate::load::LoadFlags;
 use layout::LayoutFlags;
 
 /// Makes, checks and mends ClickHouse tables for OpenTelemetry data.
@@ -34,6 +33,32 @@ pub(crate) enum Command {
     Tables(Box<TableCommand>),
     /// Say what a load asks of Keeper or ZooKeeper, and when more of it is due; asks no server.
     Coordination(LoadFlags),
+}
+
+/// The load to plan for.
+#[derive(Debug, Args)]
+pub(crate) struct LoadFlags {
+    /// Rows a second, into all tables and shards.
+    #[arg(long)]
+    pub(crate) rows_per_second: u32,
+    /// Rows of one insert, which makes one part: a gateway's batch of one table and day.
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) rows_per_part: u32,
+    /// Replicas of each shard.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(crate) replicas: u32,
+    /// Shards.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) shards: u32,
+    /// Replicated tables; a pipeline with all signals has seven.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) tables: u32,
+    /// The most gateways that insert at once: by it, tables remember inserts.
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) gateways: u32,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What is done about tables.

@@ -3,35 +3,38 @@
 use std::time::{Duration, Instant};
 
 use http::HeaderMap;
+use millrace_certificates::Authority;
 use millrace_config::{HttpAccess, HttpTls};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
-use super::server::{Authority, Files, Server, connector, get, get_kept, ok, ok_kept, until};
+use super::server::{Files, Server, connector, get, get_kept, ok, ok_kept, until};
 
 fn with(tls: HttpTls) -> HttpAccess {
     HttpAccess { tls: Some(tls), ..HttpAccess::default() }
 }
 
-/// Scenario: certificates that are right, signed by another authority, for another name, expired;
-/// a server without TLS. Guarantee: the right one is taken; of each other it is said what is wrong
-/// and what to set, with the names that the certificate has.
+/// Scenario: certificates that are right, signed by another authority, by one of the same name, for
+/// another name, expired; a server without TLS. Guarantee: the right one is taken; of each other it
+/// is said what is wrong and what to set, with the names that the certificate has.
 #[tokio::test]
 async fn a_server_is_known_by_its_certificate() {
-    let (files, ours, theirs) = (Files::new(), Authority::new(), Authority::new());
+    let (files, ours) = (Files::new(), Authority::new("ours"));
     let trusting = connector(&with(files.trust(&ours)));
-    let good = Server::with(&ours.sign("localhost"), |_| ok("a 1\n")).await;
+    let good = Server::with(ours.sign("localhost").server(), |_| ok("a 1\n")).await;
     assert_eq!(get(&trusting, &good.url("/m")).await.unwrap(), "a 1\n");
     let plain = Server::new(|_| ok("a 1\n")).await;
     let not_tls = plain.url("/").to_string().replace("http:", "https:").parse().unwrap();
+    let not_trusted = "signed by an authority that isn't trusted";
     for (server, url, said) in [
-        (Some(theirs.sign("localhost")), None, "signed by an authority that isn't trusted"),
+        (Some(Authority::new("theirs").sign("localhost")), None, not_trusted),
+        (Some(Authority::new("ours").sign("localhost")), None, not_trusted),
         (Some(ours.sign("shop.net")), None, "not for localhost but for [shop.net]"),
         (Some(ours.sign_expired("localhost")), None, "its certificate has expired"),
         (None, Some(not_tls), "it doesn't speak TLS"),
     ] {
         let server = match server {
-            Some(pair) => Some(Server::with(&pair, |_| ok("a 1\n")).await),
+            Some(shown) => Some(Server::with(shown.server(), |_| ok("a 1\n")).await),
             None => None,
         };
         let url = url.unwrap_or_else(|| server.as_ref().unwrap().url("/m"));
@@ -48,8 +51,8 @@ async fn a_server_is_known_by_its_certificate() {
 /// Guarantee: both are taken.
 #[tokio::test]
 async fn names_can_be_set_and_checks_switched_off() {
-    let (files, ours) = (Files::new(), Authority::new());
-    let server = Server::with(&ours.sign("shop.net"), |_| ok("a 1\n")).await;
+    let (files, ours) = (Files::new(), Authority::new("ours"));
+    let server = Server::with(ours.sign("shop.net").server(), |_| ok("a 1\n")).await;
     let named = HttpTls { server_name: Some("shop.net".into()), ..files.trust(&ours) };
     assert!(get(&connector(&with(named)), &server.url("/")).await.is_ok());
     let any = HttpTls { insecure_skip_verify: true, ..HttpTls::default() };
@@ -61,17 +64,17 @@ async fn names_can_be_set_and_checks_switched_off() {
 /// alone, without a restart, and the fault of the others names the settings.
 #[tokio::test]
 async fn a_client_certificate_is_shown_and_renewed() {
-    let (files, ours, clients) = (Files::new(), Authority::new(), Authority::new());
-    let pair = ours.sign_for_clients("localhost", &clients);
-    let server = Server::with(&pair, |_| ok("a 1\n")).await;
+    let (files, ours, clients) = (Files::new(), Authority::new("ours"), Authority::new("clients"));
+    let tls = ours.sign("localhost").server_for(&clients);
+    let server = Server::with(tls, |_| ok("a 1\n")).await;
     let bare = connector(&with(files.trust(&ours)));
     let error = get(&bare, &server.url("/")).await.unwrap_err();
     assert!(error.contains("CertificateRequired"), "{error}");
     let write = |authority: &Authority| {
-        let pair = authority.sign("scraper");
-        (files.write("tls.crt", &pair.certificate), files.write("tls.key", &pair.key))
+        let shown = authority.sign("scraper");
+        (files.write("tls.crt", &shown.pem()), files.write("tls.key", &shown.key_pem()))
     };
-    let (cert_file, key_file) = write(&Authority::new());
+    let (cert_file, key_file) = write(&Authority::new("others"));
     let (cert_file, key_file) = (Some(cert_file), Some(key_file));
     let showing = connector(&with(HttpTls { cert_file, key_file, ..files.trust(&ours) }));
     assert!(get(&showing, &server.url("/")).await.is_err());
@@ -90,12 +93,12 @@ async fn a_client_certificate_is_shown_and_renewed() {
 /// the same connection.
 #[tokio::test]
 async fn a_kept_connection_ends_with_its_certificate() {
-    let (files, ours, clients) = (Files::new(), Authority::new(), Authority::new());
-    let pair = ours.sign_for_clients("localhost", &clients);
-    let server = Server::with(&pair, |_| ok_kept("a 1\n")).await;
+    let (files, ours, clients) = (Files::new(), Authority::new("ours"), Authority::new("clients"));
+    let tls = ours.sign("localhost").server_for(&clients);
+    let server = Server::with(tls, |_| ok_kept("a 1\n")).await;
     let write = || {
-        let pair = clients.sign("scraper");
-        (files.write("tls.crt", &pair.certificate), files.write("tls.key", &pair.key))
+        let shown = clients.sign("scraper");
+        (files.write("tls.crt", &shown.pem()), files.write("tls.key", &shown.key_pem()))
     };
     let (cert_file, key_file) = write();
     let (cert_file, key_file) = (Some(cert_file), Some(key_file));
@@ -124,11 +127,11 @@ async fn a_kept_connection_ends_with_its_certificate() {
 /// is not taken until the file is there, and then is, without a restart.
 #[tokio::test]
 async fn authorities_are_read_again() {
-    let (files, first, second) = (Files::new(), Authority::new(), Authority::new());
+    let (files, first, second) = (Files::new(), Authority::new("first"), Authority::new("second"));
     let trusting = connector(&with(files.trust(&first)));
-    let server = Server::with(&first.sign("localhost"), |_| ok("a 1\n")).await;
+    let server = Server::with(first.sign("localhost").server(), |_| ok("a 1\n")).await;
     assert!(get(&trusting, &server.url("/")).await.is_ok());
-    server.renew(&second.sign("localhost"));
+    server.renew(second.sign("localhost").server());
     assert!(get(&trusting, &server.url("/")).await.is_err());
     files.trust(&second);
     until(&trusting, &server.url("/"), "a 1").await;
@@ -138,8 +141,8 @@ async fn authorities_are_read_again() {
 /// the file, and nothing of what it holds.
 #[tokio::test]
 async fn files_that_cannot_be_used_are_named_and_not_shown() {
-    let (files, ours) = (Files::new(), Authority::new());
-    let server = Server::with(&ours.sign("localhost"), |_| ok("a 1\n")).await;
+    let (files, ours) = (Files::new(), Authority::new("ours"));
+    let server = Server::with(ours.sign("localhost").server(), |_| ok("a 1\n")).await;
     let no_pem = HttpTls { ca_file: Some(files.write("x", "hunter2")), ..HttpTls::default() };
     let error = get(&connector(&with(no_pem)), &server.url("/")).await.unwrap_err();
     assert!(error.contains("holds no usable certificate in PEM"), "{error}");

@@ -6,11 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use millrace_certificates::Authority;
 use millrace_config::{HttpAccess, HttpTls, HttpUrl, SecretFile};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::ServerConfig;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -22,80 +20,13 @@ use super::super::{Connector, HostNames, Kept, Network};
 /// Longer than any wait here should take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An authority, and what it signs.
-pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-/// A certificate and its key, in PEM.
-pub(super) struct Pair {
-    pub(super) certificate: String,
-    pub(super) key: String,
-    config: Arc<ServerConfig>,
-}
-
-impl Authority {
-    pub(super) fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    pub(super) fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    pub(super) fn sign(&self, name: &str) -> Pair {
-        self.signed(name, None, |_| ())
-    }
-
-    /// For a server that lets in clients of an authority alone.
-    pub(super) fn sign_for_clients(&self, name: &str, clients: &Self) -> Pair {
-        self.signed(name, Some(clients), |_| ())
-    }
-
-    pub(super) fn sign_expired(&self, name: &str) -> Pair {
-        self.signed(name, None, |params| {
-            params.not_before = rcgen::date_time_ymd(2020, 1, 1);
-            params.not_after = rcgen::date_time_ymd(2020, 2, 1);
-        })
-    }
-
-    fn signed(
-        &self,
-        name: &str,
-        clients: Option<&Self>,
-        change: impl FnOnce(&mut CertificateParams),
-    ) -> Pair {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        change(&mut params);
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .unwrap();
-        let builder = match clients {
-            None => builder.with_no_client_auth(),
-            Some(clients) => {
-                let mut roots = RootCertStore::empty();
-                roots.add(clients.0.der().clone()).unwrap();
-                let roots = Arc::new(roots);
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-                builder.with_client_cert_verifier(verifier.build().unwrap())
-            }
-        };
-        let der = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-        let config = builder.with_single_cert(vec![certificate.der().clone()], der).unwrap();
-        Pair { certificate: certificate.pem(), key: key.serialize_pem(), config: Arc::new(config) }
-    }
-}
-
 type Answers = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// A server that keeps the requests it had.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     is_https: bool,
-    pair: Arc<Mutex<Option<Arc<ServerConfig>>>>,
+    tls: Arc<Mutex<Option<Arc<ServerConfig>>>>,
     asked: Arc<Mutex<Vec<String>>>,
     connections: Arc<AtomicUsize>,
     serving: JoinHandle<()>,
@@ -107,30 +38,30 @@ impl Server {
     }
 
     pub(super) async fn with(
-        pair: &Pair,
+        tls: Arc<ServerConfig>,
         answers: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Self {
-        Self::start(Some(Arc::clone(&pair.config)), Arc::new(answers)).await
+        Self::start(Some(tls), Arc::new(answers)).await
     }
 
-    async fn start(pair: Option<Arc<ServerConfig>>, answers: Answers) -> Self {
+    async fn start(tls: Option<Arc<ServerConfig>>, answers: Answers) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let is_https = pair.is_some();
-        let (pair, asked) = (Arc::new(Mutex::new(pair)), Arc::new(Mutex::new(Vec::new())));
-        let (shared, log) = (Arc::clone(&pair), Arc::clone(&asked));
+        let is_https = tls.is_some();
+        let (tls, asked) = (Arc::new(Mutex::new(tls)), Arc::new(Mutex::new(Vec::new())));
+        let (shared, log) = (Arc::clone(&tls), Arc::clone(&asked));
         let connections = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&connections);
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 count.fetch_add(1, Ordering::SeqCst);
-                let pair = shared.lock().unwrap().clone();
+                let tls = shared.lock().unwrap().clone();
                 let (log, answers) = (Arc::clone(&log), Arc::clone(&answers));
                 tokio::spawn(async move {
-                    match pair {
+                    match tls {
                         None => serve(stream, &log, &answers).await,
-                        Some(pair) => {
-                            let accepted = TlsAcceptor::from(pair).accept(stream).into_fallible();
+                        Some(tls) => {
+                            let accepted = TlsAcceptor::from(tls).accept(stream).into_fallible();
                             match accepted.await {
                                 Ok(stream) => serve(stream, &log, &answers).await,
                                 // Read to its end, so that the alert isn't lost to a reset.
@@ -144,12 +75,12 @@ impl Server {
                 });
             }
         });
-        Self { address, is_https, pair, asked, connections, serving }
+        Self { address, is_https, tls, asked, connections, serving }
     }
 
     /// Shows another certificate from the next connection on.
-    pub(super) fn renew(&self, pair: &Pair) {
-        *self.pair.lock().unwrap() = Some(Arc::clone(&pair.config));
+    pub(super) fn renew(&self, tls: Arc<ServerConfig>) {
+        *self.tls.lock().unwrap() = Some(tls);
     }
 
     /// By the name that certificates here are for.

@@ -1,12 +1,15 @@
 //! Proxies, redirects, addresses that are refused, and heads without end.
 
+use std::sync::Arc;
+
+use millrace_certificates::Authority;
 use millrace_config::{Authorization, BasicAuth, HttpAccess, HttpTls, NoProxy, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::super::{Connector, HostNames, Network, REDIRECTS_MAX};
 use super::authorization::oauth2;
-use super::server::{Authority, Files, Server, connector, get, ok, redirect, status};
+use super::server::{Files, Server, connector, get, ok, redirect, status};
 
 /// A proxy that connects to whatever it is asked for, if who asks says `me:pass`. Its address, and
 /// what it is asked.
@@ -49,8 +52,8 @@ fn through(port: u16, basic_auth: Option<BasicAuth>, no_proxy: &[&str]) -> Optio
 /// Guarantee: the proxy is asked to connect and sees nothing else; the certificate is the target's.
 #[tokio::test]
 async fn a_proxy_connects_to_encrypted_targets() {
-    let (files, ours) = (Files::new(), Authority::new());
-    let server = Server::with(&ours.sign("localhost"), |_| ok("a 1\n")).await;
+    let (files, ours) = (Files::new(), Authority::new("ours"));
+    let server = Server::with(ours.sign("localhost").server(), |_| ok("a 1\n")).await;
     let (port, mut asked) = tunnels().await;
     let tls = Some(files.trust(&ours));
     let authorization = Some(Authorization {
@@ -98,7 +101,7 @@ async fn a_proxy_is_sent_whole_urls_of_plain_targets() {
 async fn redirects_are_followed_with_care() {
     let files = Files::new();
     let other = Server::new(|_| ok("other")).await;
-    let (to_other, ours) = (other.url("/x").to_string(), Authority::new());
+    let (to_other, ours) = (other.url("/x").to_string(), Authority::new("ours"));
     let answers = move |request: &str| match request.split(' ').nth(1).unwrap() {
         "/near" => redirect("there?x=y"),
         "/there?x=y" => ok("there"),
@@ -107,9 +110,8 @@ async fn redirects_are_followed_with_care() {
         "/file" => redirect("file:///etc/passwd"),
         _ => status("302 Found"),
     };
-    let pair = ours.sign("localhost");
-    let (plain, encrypted) =
-        (Server::new(answers.clone()).await, Server::with(&pair, answers).await);
+    let tls = ours.sign("localhost").server();
+    let (plain, encrypted) = (Server::new(answers.clone()).await, Server::with(tls, answers).await);
     let authorization = Some(Authorization {
         r#type: "Bearer".into(),
         credentials_file: files.write("token", "t"),
@@ -141,15 +143,15 @@ async fn redirects_are_followed_with_care() {
 /// shown to it.
 #[tokio::test]
 async fn a_certificate_is_not_shown_to_another_server() {
-    let (files, ours) = (Files::new(), Authority::new());
-    let wants = ours.sign_for_clients("localhost", &ours);
-    let other = Server::with(&wants, |_| ok("other")).await;
+    let (files, ours) = (Files::new(), Authority::new("ours"));
+    let wants = ours.sign("localhost").server_for(&ours);
+    let other = Server::with(Arc::clone(&wants), |_| ok("other")).await;
     let to_other = other.url("/").to_string();
-    let server = Server::with(&wants, move |_| redirect(&to_other)).await;
+    let server = Server::with(wants, move |_| redirect(&to_other)).await;
     let own = ours.sign("scraper");
     let tls = HttpTls {
-        cert_file: Some(files.write("tls.crt", &own.certificate)),
-        key_file: Some(files.write("tls.key", &own.key)),
+        cert_file: Some(files.write("tls.crt", &own.pem())),
+        key_file: Some(files.write("tls.key", &own.key_pem())),
         ..files.trust(&ours)
     };
     let access = HttpAccess { tls: Some(tls), follow_redirects: true, ..HttpAccess::default() };
@@ -163,9 +165,9 @@ async fn a_certificate_is_not_shown_to_another_server() {
 /// server alone; what it refuses is told.
 #[tokio::test]
 async fn a_token_may_be_asked_for_through_a_proxy() {
-    let (files, ours) = (Files::new(), Authority::new());
+    let (files, ours) = (Files::new(), Authority::new("ours"));
     let token = r#"{"access_token":"t1","token_type":"Bearer"}"#;
-    let tokens = Server::with(&ours.sign("localhost"), move |_| ok(token)).await;
+    let tokens = Server::with(ours.sign("localhost").server(), move |_| ok(token)).await;
     let target = Server::new(|_| ok("a 1\n")).await;
     let (port, mut asked) = tunnels().await;
     let basic = BasicAuth {
