@@ -4,8 +4,8 @@
 //! Prints the figures of `docs/coordination.md`: `-- cost --nocapture`. One replica; a second one
 //! would add its fetches, and its own reading of the log.
 
-use anyhow::ensure;
-use millrace_coordination::plan::requests_of;
+use anyhow::{anyhow, ensure};
+use millrace_coordination::plan::{REPLICATED, requests_of};
 use millrace_ddl::{Attributes, coordination};
 use millrace_e2e::lab::{Lab, LabOptions, SIGNALS};
 use millrace_e2e::loadgen::Load;
@@ -46,7 +46,8 @@ fn tables(engine: &Engine) -> Vec<Table> {
             "SELECT table, countIf(event_type = 'NewPart'), sumIf(rows, event_type = 'NewPart'), \
              countIf(event_type = 'MergeParts'), sumIf({requests}, event_type = 'NewPart'), \
              sumIf({requests}, event_type = 'MergeParts') FROM system.part_log \
-             WHERE database = 'otel' AND error = 0 GROUP BY table ORDER BY table"
+             WHERE database = 'otel' AND error = 0 \
+             AND table != 'otel_schema_migrations' GROUP BY table ORDER BY table"
         ))
         .unwrap();
     let table = |line: &str| {
@@ -74,7 +75,7 @@ struct Asked {
 fn asked(engine: &Engine, ensemble: &Ensemble) -> Asked {
     let event = |names: &str| {
         let sql = format!("SELECT sum(value) FROM system.events WHERE event IN ({names})");
-        Ok(engine.query(&sql)?.trim().parse::<u64>()?)
+        anyhow::Ok(engine.query(&sql)?.trim().parse::<u64>()?)
     };
     let look = || {
         anyhow::Ok(Asked {
@@ -97,9 +98,9 @@ fn asked(engine: &Engine, ensemble: &Ensemble) -> Asked {
 
 /// Scenario: 200,000 records of each signal through a gateway into replicated tables, in parts of
 /// 5,000 rows at most. Guarantee: ZooKeeper's log has just the writes that the engine counted; the
-/// status' figures for each table are those of the record of parts; requests of parts are a part of
-/// all requests; the planner's model isn't below what was counted for parts and merges, nor above
-/// three times that.
+/// status' figures for each table are those of the record of parts; a third of all requests write,
+/// and most of these are multis, as `keeper-bench` takes it for its `clickhouse-load`; the planner
+/// has the requests within a third.
 #[test]
 fn what_parts_ask_is_counted_alike_by_the_engine_and_by_zookeeper() {
     // One log, however much is written.
@@ -119,22 +120,45 @@ fn what_parts_ask_is_counted_alike_by_the_engine_and_by_zookeeper() {
         assert_eq!((verdict.stored, bad), (RECORDS, (0, 0, 0)), "{}", verdict.line);
     }
     let after = asked(&lab.engine, &ensemble);
-    lab.engine.query("SYSTEM FLUSH LOGS").unwrap();
-    let tables = tables(&lab.engine);
+    let tables = tables_as_in_status(&lab.engine);
     told(&tables, &before, &after);
-
-    let sight = block_on(coordination(&client(&lab.engine), &declared("otel", Attributes::Json)));
-    for load in sight.unwrap().tables {
-        let table = tables.iter().find(|table| table.name == load.table).unwrap();
-        assert_eq!((load.parts, load.rows), (table.parts, table.rows), "{}", table.name);
-        assert_eq!(load.requests, table.requests(), "{}", table.name);
-    }
+    let (requests, writes) = (after.requests - before.requests, after.writes - before.writes);
+    let multis = after.multis - before.multis;
+    near(writes, requests, 1.0 / 3.0);
+    near(multis, writes, 0.75);
     let sum = |of: fn(&Table) -> u64| tables.iter().map(of).sum::<u64>();
-    let of_parts = sum(Table::requests);
-    assert!(of_parts <= after.requests - before.requests);
-    let modelled = requests_of(sum(|it| it.parts) as f64, sum(|it| it.merges) as f64, 1.0);
-    let share = modelled / of_parts as f64;
-    assert!((1.0..3.0).contains(&share), "modelled {modelled}, counted {of_parts}");
+    assert!(sum(Table::requests) < requests);
+    let planned =
+        REPLICATED * requests_of(sum(|it| it.parts) as f64, sum(|it| it.merges) as f64, 1.0);
+    let share = planned / requests as f64;
+    assert!((share - 1.0).abs() < 1.0 / 3.0, "planned {planned}, counted {requests}");
+}
+
+/// What the status says of each table, once that is what the record of parts has: a merge may come
+/// between the two questions.
+fn tables_as_in_status(engine: &Engine) -> Vec<Table> {
+    let client = client(engine);
+    let wanted = declared("otel", Attributes::Json);
+    wait::until("the status to have the record's figures", LIMIT, || {
+        engine.query("SYSTEM FLUSH LOGS")?;
+        let tables = tables(engine);
+        let loads =
+            block_on(coordination(&client, &wanted)).map_err(|why| anyhow!("{why:?}"))?.tables;
+        ensure!(loads.len() == tables.len(), "{loads:?}");
+        for (load, table) in loads.iter().zip(&tables) {
+            let told = (load.table.as_str(), load.parts, load.rows, load.requests);
+            let counted = (table.name.as_str(), table.parts, table.rows, table.requests());
+            ensure!(told == counted, "{told:?}, where {counted:?} was counted");
+        }
+        Ok(tables)
+    })
+    .unwrap()
+}
+
+/// Within a tenth: the pace of the machine decides how much one reading of the log finds.
+fn near(counted: u64, of: u64, share: f64) {
+    let found = counted as f64 / of as f64;
+    assert!((found - share).abs() < 0.1, "{counted} of {of}: {found}, where {share} is meant");
 }
 
 fn told(tables: &[Table], before: &Asked, after: &Asked) {
