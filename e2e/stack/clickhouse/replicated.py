@@ -9,7 +9,8 @@ without ZooKeeper, so `zookeeper` and `zookeeper_connection` aren't there.
 No setting and no function of the package changes either. So a few instructions of the loaded
 library are replaced, in this process's memory, before the engine starts: the function that gives
 the address gives this one, and two jumps around those system tables are taken out. Each place is
-found by its bytes, which must be in the library just once. Another build is refused, not guessed at.
+found by its bytes, which must be in the library just once. Another build is refused, not guessed
+at.
 
 Limits: x86-64, and the build of chdb-core that requirements.txt names. Nothing listens at the
 address, so each table has one replica: fetches, and clones of a replica, can't be tried. `ON

@@ -1,5 +1,5 @@
-//! What our inserts ask of ZooKeeper: counted by the engine for each part, by the engine in all, and
-//! by ZooKeeper in its transaction log.
+//! What our inserts ask of ZooKeeper: counted by the engine for each part, by the engine in all,
+//! and by ZooKeeper in its transaction log.
 //!
 //! Prints the figures of `docs/coordination.md`: `-- cost --nocapture`. One replica; a second one
 //! would add its fetches, and its own reading of the log.

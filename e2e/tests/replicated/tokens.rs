@@ -15,8 +15,8 @@ use crate::{LIMIT, bring_back, declared, engine, ensemble, lose_quorum};
 /// Rows of an insert.
 const ROWS: u64 = 1_000;
 
-/// Inserts the rows of a token into spans, so that their view's table gets rows too. The engine asks
-/// ZooKeeper again for 300 ms.
+/// Inserts the rows of a token into spans, so that their view's table gets rows too. The engine
+/// asks ZooKeeper again for 300 ms.
 fn insert(engine: &Engine, token: u64) -> Answer {
     let settings = "async_insert=0&wait_end_of_query=1&insert_deduplicate=1\
                     &deduplicate_blocks_in_dependent_materialized_views=1\
