@@ -4,6 +4,8 @@
 //! Prints the figures of `docs/coordination.md`: `-- cost --nocapture`. One replica; a second one
 //! would add its fetches, and its own reading of the log.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{anyhow, ensure};
 use millrace_coordination::plan::{REPLICATED, requests_of};
 use millrace_ddl::{Attributes, coordination};
@@ -21,6 +23,9 @@ use crate::{LIMIT, declared};
 /// Records of each signal, and rows of a part at most: dozens of parts of each, and merges of them.
 const RECORDS: u64 = 200_000;
 const ROWS_PER_PART: u64 = 5_000;
+
+/// Merges of small parts follow each other sooner than this.
+const REST: Duration = Duration::from_secs(1);
 
 /// What one table's parts asked, as `system.part_log` has it.
 #[derive(Debug)]
@@ -60,38 +65,54 @@ fn tables(engine: &Engine) -> Vec<Table> {
     text.lines().map(table).collect()
 }
 
-/// What was asked since the start of both, at a moment of rest.
+/// What the engine asked since its start.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Asked {
-    /// By the engine: all, those that change something, multis of writes among these.
+struct Events {
     requests: u64,
+    /// Those of them that change something.
     writes: u64,
+    /// Those of these that hold several operations.
     multis: u64,
-    /// By ZooKeeper.
-    log: Transactions,
 }
 
-/// Looks until two looks are equal: the figures are of one moment.
-fn asked(engine: &Engine, ensemble: &Ensemble) -> Asked {
-    let event = |names: &str| {
-        let sql = format!("SELECT sum(value) FROM system.events WHERE event IN ({names})");
-        anyhow::Ok(engine.query(&sql)?.trim().parse::<u64>()?)
-    };
-    let look = || {
-        anyhow::Ok(Asked {
+impl Events {
+    fn of(engine: &Engine) -> anyhow::Result<Self> {
+        let event = |names: &str| {
+            let sql = format!("SELECT sum(value) FROM system.events WHERE event IN ({names})");
+            anyhow::Ok(engine.query(&sql)?.trim().parse::<u64>()?)
+        };
+        Ok(Self {
             requests: event("'ZooKeeperTransactions'")?,
             writes: event(
                 "'ZooKeeperCreate', 'ZooKeeperRemove', 'ZooKeeperSet', 'ZooKeeperMultiWrite'",
             )?,
             multis: event("'ZooKeeperMultiWrite'")?,
-            log: Transactions::of(ensemble.servers()[0].data_dir()),
         })
-    };
+    }
+}
+
+/// What was asked since the start of both, as each of them has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Asked {
+    events: Events,
+    log: Transactions,
+}
+
+/// Waits until nothing was written for [`REST`], so that the log has an end, and both are of one
+/// moment.
+fn asked(engine: &Engine, ensemble: &Ensemble) -> Asked {
+    let mut last: Option<(u64, Instant)> = None;
     wait::until("the engine and ZooKeeper to count the same", LIMIT, || {
-        let (first, second) = (look()?, look()?);
-        ensure!(first == second, "work is under way: {second:?}");
-        ensure!(first.log.writes() == first.writes, "{first:?}");
-        Ok(first)
+        let events = Events::of(engine)?;
+        let since = match last {
+            Some((writes, since)) if writes == events.writes => since,
+            _ => Instant::now(),
+        };
+        last = Some((events.writes, since));
+        ensure!(since.elapsed() > REST, "work is under way: {events:?}");
+        let log = Transactions::of(ensemble.servers()[0].data_dir());
+        ensure!(log.writes() == events.writes, "{log:?}, where {events:?}");
+        Ok(Asked { events, log })
     })
     .unwrap()
 }
@@ -122,8 +143,9 @@ fn what_parts_ask_is_counted_alike_by_the_engine_and_by_zookeeper() {
     let after = asked(&lab.engine, &ensemble);
     let tables = tables_as_in_status(&lab.engine);
     told(&tables, &before, &after);
-    let (requests, writes) = (after.requests - before.requests, after.writes - before.writes);
-    let multis = after.multis - before.multis;
+    let (began, ended) = (before.events, after.events);
+    let (requests, writes) = (ended.requests - began.requests, ended.writes - began.writes);
+    let multis = ended.multis - began.multis;
     near(writes, requests, 1.0 / 3.0);
     near(multis, writes, 0.75);
     let sum = |of: fn(&Table) -> u64| tables.iter().map(of).sum::<u64>();
@@ -180,9 +202,9 @@ fn told(tables: &[Table], before: &Asked, after: &Asked) {
     println!(
         "requests {}, writes {}, multis {}; in ZooKeeper's log: creates {}, deletes {}, sets {}, \
          multis {} with {} creates, {} deletes, {} sets; refused {}",
-        after.requests - before.requests,
-        after.writes - before.writes,
-        after.multis - before.multis,
+        after.events.requests - before.events.requests,
+        after.events.writes - before.events.writes,
+        after.events.multis - before.events.multis,
         log.creates - earlier.creates,
         log.deletes - earlier.deletes,
         log.sets - earlier.sets,
