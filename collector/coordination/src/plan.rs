@@ -25,10 +25,11 @@ pub const REQUESTS_PER_MERGE: f64 = 2.617;
 pub const MERGES_PER_PART: f64 = 1.22;
 
 /// What a replica of `ReplicatedMergeTree` asks, for one of these requests. Counted with our own
-/// inserts (`e2e/tests/replicated/cost.rs`, ClickHouse 26.9, ZooKeeper 3.9): 5,938 requests for 365
-/// parts without merges, where the model has 2,185; 12,575 for 714 and 130 merges, where it has
-/// 4,614; 5,594 for 351 and 63 in a third of the time, where it has 2,266. 2.72, 2.73 and 2.47
-/// times: the faster parts come, the more of them one reading of the log finds.
+/// inserts (ClickHouse 26.9, ZooKeeper 3.9): 5,938 requests for 365 parts without merges, where the
+/// model has 2,185; 12,575 for 714 and 130 merges, where it has 4,614; 5,594 for 351 and 63 in a
+/// third of the time, where it has 2,266; 3,476 for 233 and 39 as fast as a gateway takes them,
+/// where it has 1,497. 2.72, 2.73, 2.47 and 2.32 times: the faster parts come, the more of them one
+/// reading of the log finds. The largest, rounded.
 pub const REPLICATED: f64 = 2.7;
 
 /// Part of these that hold several operations: 25.5 to 26.5 % in the same runs. In the published
