@@ -4,8 +4,8 @@
 //! inserted and [`REQUESTS_PER_MERGE`] for each merge. Both are fitted to two loads that ClickHouse
 //! published ("ClickHouse Keeper: A ZooKeeper alternative written in C++", 27 September 2023,
 //! section "Observing Keeper"); `PUBLISHED` in the tests has all four, with how far the model is
-//! off. These loads went into `SharedMergeTree` tables of ClickHouse Cloud 23.x, whose servers share
-//! parts. `ReplicatedMergeTree` asks [`REPLICATED`] times as much, which is measured here.
+//! off. These loads went into `SharedMergeTree` tables of ClickHouse Cloud 23.x, whose servers
+//! share parts. `ReplicatedMergeTree` asks [`REPLICATED`] times as much, which is measured here.
 //!
 //! Limits: measured is one replica, which inserts and merges. That each of the others, which read
 //! the log and fetch parts, asks the same is assumed. One's own tables are measured by
