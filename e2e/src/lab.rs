@@ -2,6 +2,7 @@
 //! made, and a load generator that remembers. Everything in it ends with it.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -68,11 +69,18 @@ pub struct LabOptions {
     pub partitions: i32,
     /// Where the engine keeps its data, instead of a folder that ends with it.
     pub engine_dir: Option<PathBuf>,
+    /// ZooKeepers of the tables, which are replicated then.
+    pub zookeeper: Vec<SocketAddr>,
 }
 
 impl Default for LabOptions {
     fn default() -> Self {
-        Self { broker: BrokerOptions::default(), partitions: PARTITIONS, engine_dir: None }
+        Self {
+            broker: BrokerOptions::default(),
+            partitions: PARTITIONS,
+            engine_dir: None,
+            zookeeper: Vec::new(),
+        }
     }
 }
 
@@ -83,6 +91,7 @@ pub struct Lab {
     pub broker: Broker,
     /// The ClickHouse engine.
     pub engine: Engine,
+    table_engine: &'static str,
     folder: TempDir,
 }
 
@@ -100,15 +109,20 @@ impl Lab {
     /// # Errors
     /// When any of them doesn't come up.
     pub fn with(options: LabOptions) -> Result<Self> {
-        let LabOptions { broker, partitions, engine_dir } = options;
+        let LabOptions { broker, partitions, engine_dir, zookeeper } = options;
         let folder = TempDir::new().context("no temporary folder")?;
         let dir = broker.dir.unwrap_or_else(|| folder.path().join("broker"));
         let broker = BrokerOptions { dir: Some(dir), ..broker };
         let broker = Broker::start(broker).context("no broker")?;
-        let options =
-            EngineOptions { dir: engine_dir, test_faults: true, ..EngineOptions::default() };
+        let table_engine = if zookeeper.is_empty() { "MergeTree" } else { "ReplicatedMergeTree" };
+        let options = EngineOptions {
+            dir: engine_dir,
+            test_faults: true,
+            zookeeper,
+            ..EngineOptions::default()
+        };
         let engine = Engine::start(options).context("no engine")?;
-        let lab = Self { broker, engine, folder };
+        let lab = Self { broker, engine, table_engine, folder };
         lab.make_topics(partitions)?;
         fs::write(lab.password_file(), lab.engine.password())?;
         fs::write(lab.user_file(), lab.engine.user())?;
@@ -173,7 +187,7 @@ impl Lab {
         let json = (variant == Variant::Json).then_some("--enable-json");
         let output = Command::new(binaries::path("clickhouse-ddl")?)
             .args(["create", "--endpoint", &self.engine.url(), "--database", database])
-            .args(["--traces", "--logs", "--metrics", "--engine", "MergeTree"])
+            .args(["--traces", "--logs", "--metrics", "--engine", self.table_engine])
             .args(json)
             .args(["--user", self.engine.user()])
             .env("CLICKHOUSE_PASSWORD", self.engine.password())

@@ -4,12 +4,13 @@
 //! inserted and [`REQUESTS_PER_MERGE`] for each merge. Both are fitted to two loads that ClickHouse
 //! published ("ClickHouse Keeper: A ZooKeeper alternative written in C++", 27 September 2023,
 //! section "Observing Keeper"); `PUBLISHED` in the tests has all four, with how far the model is
-//! off.
+//! off. These loads went into `SharedMergeTree` tables of ClickHouse Cloud 23.x, whose servers
+//! share parts. `ReplicatedMergeTree` asks [`REPLICATED`] times as much, which is measured here.
 //!
-//! Limits: these loads went into `SharedMergeTree` tables of ClickHouse Cloud 23.x, whose servers
-//! share parts instead of fetching them; nobody has published the like for `ReplicatedMergeTree`.
-//! One's own tables are measured by [`crate::observation::TableLoad`]. Reads of users, `ON CLUSTER`
-//! statements and Kafka tables of ClickHouse come on top.
+//! Limits: measured is one replica, which inserts and merges. That each of the others, which read
+//! the log and fetch parts, asks the same is assumed. One's own tables are measured by
+//! [`crate::observation::TableLoad`]. Reads of users, `ON CLUSTER` statements and Kafka tables of
+//! ClickHouse come on top.
 
 /// Requests of one server for each part. Of the published loads of 4.64 billion rows on three
 /// servers one had 240 parts, 1,706 merges and 17,705 requests, the other 4,240, 9,094 and 147,540:
@@ -23,9 +24,17 @@ pub const REQUESTS_PER_MERGE: f64 = 2.617;
 /// had more (2.1 and 7.1), since merges of small loads have few parts to choose from.
 pub const MERGES_PER_PART: f64 = 1.22;
 
-/// Part of the requests that hold several operations: 66 to 72 % in the published loads, 69.6 % in
-/// the longest.
-pub const MULTI_SHARE: f64 = 0.7;
+/// What a replica of `ReplicatedMergeTree` asks, for one of these requests. Counted with our own
+/// inserts (ClickHouse 26.9, ZooKeeper 3.9): 5,938 requests for 365 parts without merges, where the
+/// model has 2,185; 12,575 for 714 and 130 merges, where it has 4,614; 5,594 for 351 and 63 in a
+/// third of the time, where it has 2,266; 3,476 for 233 and 39 as fast as a gateway takes them,
+/// where it has 1,497. 2.72, 2.73, 2.47 and 2.32 times: the faster parts come, the more of them one
+/// reading of the log finds. The largest, rounded.
+pub const REPLICATED: f64 = 2.7;
+
+/// Part of these that hold several operations: 25.5 to 26.5 % in the same runs. In the published
+/// loads of `SharedMergeTree` it was 66 to 72 %.
+pub const MULTI_SHARE: f64 = 0.26;
 
 /// Requests a second that an ensemble of three servers with one core and 1 GiB each bore with three
 /// clients: 1.28 million in 160 s by Keeper 23.5, in 134 s by ZooKeeper 3.8 (99th percentile of ten
@@ -115,7 +124,8 @@ impl Load {
         let parts_per_second = self.rows_per_second / self.rows_per_part.max(1.0);
         let replicas = f64::from(self.replicas.max(1));
         let merges_per_second = parts_per_second * MERGES_PER_PART;
-        let requests_per_second = requests_of(parts_per_second, merges_per_second, replicas);
+        let shared = requests_of(parts_per_second, merges_per_second, replicas);
+        let requests_per_second = REPLICATED * shared;
         let (tables, shards) = (f64::from(self.tables.max(1)), f64::from(self.shards.max(1)));
         let remembered = self.window as f64 * ZNODES_PER_INSERT;
         let of_replicas = replicas * (ACTIVE_PARTS + LOG_ENTRIES);
@@ -137,7 +147,7 @@ impl Load {
     }
 }
 
-/// Requests of so many inserted parts and merges, by so many servers.
+/// Requests of so many inserted parts and merges of `SharedMergeTree`, by so many servers.
 #[must_use]
 pub fn requests_of(parts: f64, merges: f64, servers: f64) -> f64 {
     servers * (parts * REQUESTS_PER_PART + merges * REQUESTS_PER_MERGE)

@@ -132,6 +132,7 @@ impl World {
             broker,
             partitions: PARTITIONS,
             engine_dir: disks.as_ref().map(|disks| folder_on(&disks.engine)),
+            ..LabOptions::default()
         })?;
         let engine = lab.engine.url();
         let engine = engine.trim_start_matches("http://").parse().context("the engine's URL")?;

@@ -18,6 +18,9 @@ import sql
 # set, since the engine installs handlers of its own.
 from chdb import _chdb
 
+# The engine's file, loaded by the import.
+LIBRARY = _chdb.__file__
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 

@@ -5,8 +5,9 @@
 The engine comes from the chdb-core package and runs in this process. The configuration is one JSON
 file (see `load`); it alone holds secrets, as hashes. The port opens when the engine serves; SIGTERM
 ends in good order. What is not there: sessions over several requests, external tables, answers
-streamed while the query runs, replicated tables, TLS. Queries that name files or other hosts are
-refused, but this is no fence against a hostile user: it is for tests.
+streamed while the query runs, TLS; replicated tables only with `zookeeper` (see replicated.py).
+Queries that name files or other hosts are refused, but this is no fence against a hostile user: it
+is for tests.
 """
 
 import argparse
@@ -25,12 +26,19 @@ from xml.sax.saxutils import escape
 import access
 import engine as engines
 import faults
+import replicated
 from handler import Handler
 
 # Requests that run when the end is asked for get this long.
 _DRAIN_SECONDS = 10
 # Kept free on the disk for merges and inserts under way.
 _KEPT_FREE_BYTES = 64 << 20
+# A session survives an election of a few seconds, and a lost quorum is noticed within a test.
+# ZooKeeper bounds it by 20 of its ticks.
+_SESSION_MILLISECONDS = 6_000
+_OPERATION_MILLISECONDS = 3_000
+# How soon a part is in system.part_log.
+_PART_LOG_MILLISECONDS = 500
 # How soon the listener notices that it is to end.
 _POLL_SECONDS = 0.05
 
@@ -41,7 +49,7 @@ def load(path):
         config = json.load(file)
     fields = {
         "host", "port", "data_dir", "users", "default_settings", "max_server_memory_bytes",
-        "max_queries", "limits", "test_faults",
+        "max_queries", "limits", "test_faults", "zookeeper",
     }
     if set(config) != fields:
         raise ValueError(f"{path}: missing or unknown field: {sorted(set(config) ^ fields)}")
@@ -71,8 +79,27 @@ def write_engine_settings(config, path):
         "  <storage_configuration><disks><default><keep_free_space_bytes>"
         f"{_KEPT_FREE_BYTES}</keep_free_space_bytes></default></disks></storage_configuration>"
     )
+    if config["zookeeper"]:
+        lines += coordination_settings(config["zookeeper"])
     with open(path, "w", encoding="utf-8") as file:
         file.write("<clickhouse>\n" + "\n".join(lines) + "\n</clickhouse>\n")
+
+
+def coordination_settings(servers):
+    """What replicated tables need: the ensemble, macros, and the record of parts."""
+    nodes = ""
+    for server in servers:
+        host, _, port = server.rpartition(":")
+        nodes += f"<node><host>{escape(host.strip('[]'))}</host><port>{escape(port)}</port></node>"
+    return [
+        f"  <zookeeper>{nodes}"
+        f"<session_timeout_ms>{_SESSION_MILLISECONDS}</session_timeout_ms>"
+        f"<operation_timeout_ms>{_OPERATION_MILLISECONDS}</operation_timeout_ms></zookeeper>",
+        "  <macros><shard>shard-1</shard><replica>replica-1</replica></macros>",
+        "  <part_log><database>system</database><table>part_log</table>"
+        f"<flush_interval_milliseconds>{_PART_LOG_MILLISECONDS}</flush_interval_milliseconds>"
+        "</part_log>",
+    ]
 
 
 class Front(ThreadingHTTPServer):
@@ -155,6 +182,8 @@ def main():
         sys.exit(f"{config['data_dir']} is in use by another engine")
     settings_file = os.path.join(config["data_dir"], "..", "engine.xml")
     write_engine_settings(config, settings_file)
+    if config["zookeeper"]:
+        replicated.enable(engines.LIBRARY)
     engine = engines.Engine(config["data_dir"], settings_file, config["max_queries"])
     front = Front(config, engine)
 

@@ -6,7 +6,8 @@
 //!
 //! Needs Python 3.11 or later with pip. The engine (`chdb-core`) is put into the cache once, about
 //! 560 MB. What the front offers and lacks is said at the top of `clickhouse/front.py`; above all,
-//! there are no replicated tables and no TLS.
+//! there is no TLS. Replicated tables need [`EngineOptions::zookeeper`], and have one replica
+//! (`clickhouse/replicated.py`).
 
 mod fault;
 pub(crate) mod install;
@@ -95,10 +96,13 @@ pub struct EngineOptions {
     pub memory_limit_bytes: u64,
     /// Whether [`Engine::inject`] works.
     pub test_faults: bool,
+    /// The ZooKeepers of replicated tables (x86-64 only). Empty: there are no such tables, and no
+    /// `system.part_log`.
+    pub zookeeper: Vec<SocketAddr>,
 }
 
 impl Default for EngineOptions {
-    /// User `millrace` with a random password, a free loopback port, 3 GiB, no faults.
+    /// User `millrace` with a random password, a free loopback port, 3 GiB, no faults, no ZooKeeper.
     fn default() -> Self {
         Self {
             dir: None,
@@ -111,6 +115,7 @@ impl Default for EngineOptions {
             }],
             memory_limit_bytes: MEMORY_LIMIT_BYTES,
             test_faults: false,
+            zookeeper: Vec::new(),
         }
     }
 }
@@ -192,6 +197,7 @@ impl Prepared {
                 "socket_timeout_seconds": SOCKET_TIMEOUT_SECONDS,
             },
             "test_faults": options.test_faults,
+            "zookeeper": options.zookeeper,
         });
         format!("{config:#}\n")
     }

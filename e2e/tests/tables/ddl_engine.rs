@@ -1,6 +1,7 @@
 //! The ddl crate against a real ClickHouse engine: every table in every variant, drift found and
-//! mended, and the errors of a server that cannot or will not. Not here: replicated tables and
-//! clusters, which this engine cannot run (their text is under snapshot in the crate).
+//! mended, and the errors of a server that cannot or will not. Not here: replicated tables
+//! (`e2e/tests/replicated`), and clusters, which this engine cannot run (their text is under
+//! snapshot in the crate).
 
 use crate::ddl_client::{block_on, client, options};
 use millrace_ddl::{

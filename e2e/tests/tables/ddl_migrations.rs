@@ -1,5 +1,6 @@
 //! Migrations on a real engine: cut at every request and gone on with, two runs at once, a journal
-//! that someone changed, and what a shorter retention or a dropped column needs. Not here: replicated tables, which this engine cannot run.
+//! that someone changed, and what a shorter retention or a dropped column needs. Not here: replicated
+//! tables.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

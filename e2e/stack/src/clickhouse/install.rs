@@ -9,7 +9,7 @@ use crate::service::{self, Result, ServiceError, io_error};
 const REQUIREMENTS: &str = include_str!("../../clickhouse/requirements.txt");
 
 /// The front's files by name: the binary that starts it may be far from this source.
-pub(super) const FRONT: [(&str, &str); 10] = [
+pub(super) const FRONT: [(&str, &str); 11] = [
     ("access.py", include_str!("../../clickhouse/access.py")),
     ("body.py", include_str!("../../clickhouse/body.py")),
     ("codec.py", include_str!("../../clickhouse/codec.py")),
@@ -18,6 +18,7 @@ pub(super) const FRONT: [(&str, &str); 10] = [
     ("faults.py", include_str!("../../clickhouse/faults.py")),
     ("front.py", include_str!("../../clickhouse/front.py")),
     ("handler.py", include_str!("../../clickhouse/handler.py")),
+    ("replicated.py", include_str!("../../clickhouse/replicated.py")),
     ("sql.py", include_str!("../../clickhouse/sql.py")),
     ("versioned.py", include_str!("../../clickhouse/versioned.py")),
 ];

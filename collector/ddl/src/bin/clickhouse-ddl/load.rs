@@ -69,8 +69,7 @@ fn as_text(plan: &Plan) -> String {
          nodes in the tree, at most      {znodes:.0}\n\
          their bytes, in each server     {:.0} MB\n\
          {}\n\
-         A model fitted to published loads of another table and engine; part_log has one's own \
-         figures.\n",
+         A model, counted on one replica of our tables; a status has one's own figures.\n",
         data_bytes / 1e6,
         said(*advice),
     )
