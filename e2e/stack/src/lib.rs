@@ -23,6 +23,7 @@ mod kubernetes;
 mod module;
 pub mod node;
 pub mod numbered;
+pub mod olm;
 pub mod otelcol;
 pub mod paths;
 pub mod prerequisites;
