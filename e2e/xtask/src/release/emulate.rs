@@ -110,8 +110,12 @@ impl Emulated {
         let mut command = self.command(&self.program)?;
         command.args(["validate", "--config"]).arg(&settings);
         command.env(PAGES.0, PAGES.1).env(PROCESSOR.0, PROCESSOR.1);
-        let said = self.said(&mut command)?;
-        say::step(&format!("under QEMU, pages of {} bytes: {}", PAGES.1, said.trim()));
+        self.said(&mut command)?;
+        let architecture = self.platform.architecture();
+        say::step(&format!(
+            "under QEMU, {architecture}: it starts with pages of {} bytes",
+            PAGES.1
+        ));
         Ok(())
     }
 

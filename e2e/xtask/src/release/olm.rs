@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::charts::Chart;
 use super::images::Image;
 use super::plan::{self, Plan};
+use super::publish;
 use super::trial::{KUBERNETES, NAMESPACE};
 use crate::{say, shell};
 
@@ -26,7 +27,6 @@ const CHANNEL: &str = "candidate";
 /// What of the chart's objects is left out. OLM v1 refuses bundles with a NetworkPolicy.
 const LEFT_OUT: &str = "networkPolicy.enabled=false,monitoring.podMonitor=false,\
                         monitoring.rules=false,monitoring.dashboards=false";
-/// Labels that say who renders: not Helm, here.
 const HELM_LABELS: [&str; 2] = ["helm.sh/chart", "app.kubernetes.io/managed-by"];
 
 /// The bundle as an image.
@@ -57,17 +57,18 @@ pub(crate) fn make(plan: &Plan, helm: &Path, charts: &[Chart], images: &[Image])
     files.insert(format!("manifests/{PACKAGE}.clusterserviceversion.yaml"), csv);
     for object in parts.definitions.iter().chain(&parts.others) {
         let kind = text(object, "/kind")?.to_lowercase();
-        files.insert(
-            format!("manifests/{}.{kind}.yaml", text(object, "/metadata/name")?),
-            object.clone(),
-        );
+        let name = format!("manifests/{}.{kind}.yaml", text(object, "/metadata/name")?);
+        if files.insert(name.clone(), object.clone()).is_some() {
+            bail!("the charts render two objects for {name}");
+        }
     }
     let labels = annotations();
     files.insert("metadata/annotations.yaml".to_owned(), json!({"annotations": labels}));
 
     let mut layer = Layer::new();
     for (name, value) in &files {
-        let yaml = serde_norway::to_string(value).with_context(|| format!("{name} is no YAML"))?;
+        // YAML holds JSON, whose texts no reader takes for dates or truth values.
+        let yaml = publish::pretty(value)?;
         let path = plan.below("olm")?.join(name);
         std::fs::create_dir_all(path.parent().unwrap_or(&path)).context("no folder for OLM")?;
         plan::write(&path, yaml.as_bytes())?;
@@ -94,15 +95,15 @@ fn rendered(helm: &Path, charts: &[Chart]) -> Result<Vec<Value>> {
         for document in serde_norway::Deserializer::from_str(&text) {
             let object = Value::deserialize(document).context("helm rendered no YAML")?;
             if !object.is_null() {
-                objects.push(unnamed(object));
+                objects.push(without_helm(object));
             }
         }
     }
     Ok(objects)
 }
 
-/// Without what only Helm means, and without a namespace: OLM installs into the one it is told.
-fn unnamed(mut object: Value) -> Value {
+/// Without the labels that say that Helm manages it.
+fn without_helm(mut object: Value) -> Value {
     for place in ["/metadata/labels", "/spec/template/metadata/labels"] {
         let labels = object.pointer_mut(place).and_then(Value::as_object_mut);
         if let Some(labels) = labels {
