@@ -18,8 +18,8 @@ use crate::{build, first_try, say, shell};
 
 /// The largest pages that Linux has on arm64, in bytes; QEMU tells them to the program.
 const PAGES: (&str, &str) = ("QEMU_PAGESIZE", "65536");
-/// A processor without vectors of scalable length: QEMU 7.2 looks their addresses up in a table that
-/// lacks the end of a large page, and ends the program.
+/// A processor without vectors of scalable length: QEMU 7.2 ends a program that reads the end of the
+/// dynamic loader's last large page by them, as a collector with jemalloc does.
 const PROCESSOR: (&str, &str) = ("QEMU_CPU", "cortex-a72");
 /// Settings that a collector checks before it starts.
 const SETTINGS: &str = "receivers: {otlp: {grpc: {address: 127.0.0.1:4317}}}\n\
