@@ -18,6 +18,7 @@ pub mod http;
 pub mod image;
 mod java;
 pub mod kafka;
+pub mod krew;
 pub mod kstatus;
 mod kubernetes;
 mod module;

@@ -12,6 +12,8 @@ pub const COREDNS: &str = "v1.12.4";
 pub const HELM: &str = "v3.22.0";
 /// cosign, which signs releases; no part of a cluster.
 pub const COSIGN: &str = "v2.6.5";
+/// Krew, which installs kubectl's plugins; no part of a cluster.
+pub const KREW: &str = "v0.4.4";
 /// The OpenTelemetry Collector that ours is compared with; no part of a cluster.
 pub const OTELCOL: &str = "v0.155.0";
 /// Goes up when the parts in `otelcol/manifest.yaml` change: a build with other parts is another.

@@ -27,7 +27,7 @@ use anyhow::{Context, Result};
 use millrace_stack::binaries::{Binary, build_one};
 use millrace_stack::paths::Paths;
 use millrace_stack::registry::Registry;
-use millrace_stack::{cosign, prerequisites};
+use millrace_stack::{cosign, krew, prerequisites};
 
 use crate::build::Binaries;
 use crate::say;
@@ -59,6 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let cosign = cosign::build(&paths, &progress)?;
     let helm = build_one(Binary::Helm, &paths, &progress)?;
     let olm_check = millrace_stack::olm::check(&paths, &progress)?;
+    let krew = krew::build(&paths, &progress)?;
 
     let from = if options.no_build { Binaries::AsTheyAre } else { Binaries::Built };
     let programs = binaries::build(&plan, from)?;
@@ -85,6 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     trial::charts(&plan, &helm, &to, &published, scratch.path())?;
     trial::olm(&olm_check, &olm, &to, scratch.path())?;
     drop(mirror);
+    plugin::installed(&plan, &krew, scratch.path())?;
     emulate::run(&plan, &programs, &images, scratch.path())?;
     if !options.quick && !options.no_build {
         reproduce::twice(scratch.path())?;
