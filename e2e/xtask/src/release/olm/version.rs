@@ -74,7 +74,7 @@ fn about(plan: &Plan, chart: &Value, parts: &Parts) -> Result<Value> {
     let image = text(&parts.deployment, "/spec/template/spec/containers/0/image")?;
     Ok(json!({
         "alm-examples": serde_json::to_string_pretty(&examples).context("no JSON")?,
-        // Alerts and metrics; sizing and rollbacks too, but no backups, which the next level has.
+        // Metrics and alerts; the level above asks for tuning and found anomalies.
         "capabilities": "Deep Insights",
         "categories": "Monitoring,Logging & Tracing,Streaming & Messaging",
         "certified": "false",
