@@ -5,6 +5,7 @@
 //! the same digest: times are zero, owners root, entries sorted. Layers are compressed where asked
 //! for: most archives stay on one machine. It makes no image of several layers.
 
+mod files;
 mod index;
 mod layer;
 mod libraries;
@@ -22,6 +23,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Result, StackError};
 use crate::service::{create_dir, find_tool, io_error, run};
+pub use files::write_files;
 pub use index::{BuiltIndex, write_index};
 pub use layer::{Layer, gzip};
 pub use name::ImageName;
@@ -123,11 +125,7 @@ impl ImageSpec {
     /// # Errors
     /// When a file cannot be read or written, or a shared library of the binary is missing.
     pub fn write(&self, archive: &Path) -> Result<BuiltImage> {
-        let Parts { layer, config, manifest, plain_bytes } = self.parts(archive)?;
-        let digest = digest(&manifest);
-        let entry = descriptor(MANIFEST_TYPE, &manifest);
-        self::archive(archive, &self.name, entry, &[layer, config, manifest])?;
-        Ok(BuiltImage { archive: archive.to_path_buf(), digest, size_bytes: plain_bytes })
+        write_parts(archive, &self.name, self.parts(archive)?)
     }
 
     /// The shared libraries that the image has besides its program: where each is in the image, and
@@ -161,22 +159,8 @@ impl ImageSpec {
     }
 
     fn parts(&self, archive: &Path) -> Result<Parts> {
-        let plain = self.layer(archive)?.finish()?;
-        let (plain_bytes, plain_digest) = (plain.len() as u64, digest(&plain));
-        let (layer_type, layer) = match self.compress {
-            true => (LAYER_GZIP_TYPE, gzip(&plain)?),
-            false => (LAYER_TYPE, plain),
-        };
-        let config = self.config(&plain_digest)?.to_string().into_bytes();
-        let manifest = json!({
-            "schemaVersion": 2,
-            "mediaType": MANIFEST_TYPE,
-            "config": descriptor(CONFIG_TYPE, &config),
-            "layers": [descriptor(layer_type, &layer)],
-        })
-        .to_string()
-        .into_bytes();
-        Ok(Parts { layer, config, manifest, plain_bytes })
+        let config = |layer_digest: &str| self.config(layer_digest);
+        parts(self.layer(archive)?, self.compress, config)
     }
 
     fn layer(&self, archive: &Path) -> Result<Layer> {
@@ -228,6 +212,39 @@ impl ImageSpec {
             "rootfs": {"type": "layers", "diff_ids": [layer_digest]},
         }))
     }
+}
+
+/// An image's blobs, of its files and what the digest of those makes its configuration.
+fn parts(
+    layer: Layer,
+    compress: bool,
+    config: impl FnOnce(&str) -> Result<Value>,
+) -> Result<Parts> {
+    let plain = layer.finish()?;
+    let (plain_bytes, plain_digest) = (plain.len() as u64, digest(&plain));
+    let (layer_type, layer) = match compress {
+        true => (LAYER_GZIP_TYPE, gzip(&plain)?),
+        false => (LAYER_TYPE, plain),
+    };
+    let config = config(&plain_digest)?.to_string().into_bytes();
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": MANIFEST_TYPE,
+        "config": descriptor(CONFIG_TYPE, &config),
+        "layers": [descriptor(layer_type, &layer)],
+    })
+    .to_string()
+    .into_bytes();
+    Ok(Parts { layer, config, manifest, plain_bytes })
+}
+
+/// Writes an image's archive.
+fn write_parts(path: &Path, name: &ImageName, parts: Parts) -> Result<BuiltImage> {
+    let Parts { layer, config, manifest, plain_bytes } = parts;
+    let digest = digest(&manifest);
+    let entry = descriptor(MANIFEST_TYPE, &manifest);
+    archive(path, name, entry, &[layer, config, manifest])?;
+    Ok(BuiltImage { archive: path.to_path_buf(), digest, size_bytes: plain_bytes })
 }
 
 /// What an archive holds, without reading its layers.

@@ -12,6 +12,8 @@ pub const COREDNS: &str = "v1.12.4";
 pub const HELM: &str = "v3.22.0";
 /// cosign, which signs releases; no part of a cluster.
 pub const COSIGN: &str = "v2.6.5";
+/// Krew, which installs kubectl's plugins; no part of a cluster.
+pub const KREW: &str = "v0.4.4";
 /// The OpenTelemetry Collector that ours is compared with; no part of a cluster.
 pub const OTELCOL: &str = "v0.155.0";
 /// Goes up when the parts in `otelcol/manifest.yaml` change: a build with other parts is another.
@@ -37,8 +39,12 @@ pub const KSTATUS_PROGRAM: u32 = 2;
 /// Flux' controller of Kustomizations, which applies manifests/flux in a test, and the kinds of
 /// sources. The module proxy refuses parts of 1.10.
 pub const FLUX: &str = "v1.9.6";
-/// The Go that builds [`ARGOCD`], [`FLUX`] and [`KSTATUS`], newer than [`OLDEST_GO`]: Go fetches it
-/// itself.
+/// What Operator Lifecycle Manager's catalogs are made with, for its checks of bundles.
+pub const OPERATOR_REGISTRY: &str = "v1.74.0";
+/// Goes up when `olm/main.go` changes.
+pub const OLM_CHECK: u32 = 1;
+/// The Go that builds [`ARGOCD`], [`FLUX`], [`KSTATUS`] and [`OPERATOR_REGISTRY`], newer than
+/// [`OLDEST_GO`]: Go fetches it itself.
 pub const NEWER_GO: &str = "go1.27.4";
 /// Our own pause program; goes up when `pause/main.go` changes.
 pub const PAUSE: &str = "v1";

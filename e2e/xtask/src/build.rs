@@ -86,12 +86,6 @@ pub(crate) fn binaries(which: Collectors) -> Result<()> {
     collectors(which)
 }
 
-/// What a release ships for this machine's platform.
-pub(crate) fn released(which: Collectors) -> Result<()> {
-    cargo_build(&["-p", "millrace-operator", "-p", "millrace-plugin"])?;
-    collectors(which)
-}
-
 /// What a benchmark runs: the harness, its tools, and the collector once for each allocator.
 pub(crate) fn benchmarks() -> Result<()> {
     cargo_build(&["-p", "millrace-bench", "-p", "millrace-ddl", "-p", "millrace-loadgen"])?;

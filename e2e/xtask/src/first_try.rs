@@ -86,6 +86,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     bail!("the collector ended ({status}): {}", collector.service.log_tail());
 }
 
+/// The same to the checked rows, with the programs in a folder and nothing shown.
+pub(crate) fn rows(binaries: &Path) -> Result<()> {
+    let engine = Engine::start(EngineOptions::default()).context("the engine did not start")?;
+    tables(binaries, &engine)?;
+    let collector = Collector::start(binaries, &engine)?;
+    load(binaries, &engine, &collector)?;
+    one_log(&engine, &collector).map(drop)
+}
+
 /// Fetches the engine and compiles, side by side. The folder of the binaries.
 fn prepare(from: Binaries) -> Result<PathBuf> {
     let engine = thread::spawn(clickhouse::install);

@@ -21,6 +21,8 @@ pub(crate) struct Programs {
     pub(crate) root: Option<PathBuf>,
     pub(crate) operator: PathBuf,
     pub(crate) plugin: PathBuf,
+    /// Makes tables; it is in no image, and run for the trial.
+    pub(crate) tables: PathBuf,
     /// By allocator.
     pub(crate) collectors: Vec<(&'static str, PathBuf)>,
 }
@@ -37,7 +39,7 @@ pub(crate) fn build(plan: &Plan, from: Binaries) -> Result<Vec<Programs>> {
 
 fn native(plan: &Plan, platform: Platform, from: Binaries) -> Result<Programs> {
     if from == Binaries::Built {
-        build::released(plan.collectors)?;
+        build::binaries(plan.collectors)?;
     }
     let allocators = plan.collectors.allocators().iter();
     Ok(Programs {
@@ -45,6 +47,7 @@ fn native(plan: &Plan, platform: Platform, from: Binaries) -> Result<Programs> {
         root: None,
         operator: build::release("millrace-operator"),
         plugin: build::release("kubectl-millrace"),
+        tables: build::release("clickhouse-ddl"),
         collectors: allocators
             .map(|it| (*it, build::target().join("dist").join(it).join("millrace-collector")))
             .collect(),
@@ -59,6 +62,7 @@ fn cross(plan: &Plan, platform: Platform, from: Binaries) -> Result<Programs> {
         has_std(platform)?;
         let cargo = |select: &[&str]| cargo(platform, &root, select);
         cargo(&["-p", "millrace-operator", "-p", "millrace-plugin"])?;
+        cargo(&["-p", "millrace-ddl"])?;
         for allocator in plan.collectors.allocators() {
             let features = ["--no-default-features", "--features", allocator];
             cargo(&[&["-p", "millrace-collector"][..], &features].concat())?;
@@ -75,6 +79,7 @@ fn cross(plan: &Plan, platform: Platform, from: Binaries) -> Result<Programs> {
         root: Some(root),
         operator: built.join("millrace-operator"),
         plugin: built.join("kubectl-millrace"),
+        tables: built.join("clickhouse-ddl"),
         collectors: allocators.map(|it| (*it, kept.join(it).join("millrace-collector"))).collect(),
     })
 }

@@ -8,7 +8,9 @@ mod binaries;
 mod bundle;
 mod charts;
 mod checksums;
+mod emulate;
 mod images;
+mod olm;
 mod plan;
 mod plugin;
 mod provenance;
@@ -25,7 +27,7 @@ use anyhow::{Context, Result};
 use millrace_stack::binaries::{Binary, build_one};
 use millrace_stack::paths::Paths;
 use millrace_stack::registry::Registry;
-use millrace_stack::{cosign, prerequisites};
+use millrace_stack::{cosign, krew, prerequisites};
 
 use crate::build::Binaries;
 use crate::say;
@@ -56,12 +58,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     prerequisites::install(&[("skopeo", &["/usr/bin/skopeo"])], &progress)?;
     let cosign = cosign::build(&paths, &progress)?;
     let helm = build_one(Binary::Helm, &paths, &progress)?;
+    let olm_check = millrace_stack::olm::check(&paths, &progress)?;
+    let krew = krew::build(&paths, &progress)?;
 
     let from = if options.no_build { Binaries::AsTheyAre } else { Binaries::Built };
     let programs = binaries::build(&plan, from)?;
     let images = images::make(&plan, &programs)?;
     let charts = charts::package(&plan, &helm, &images)?;
     plugin::archives(&plan, &programs)?;
+    let olm = olm::make(&plan, &helm, &charts, &images)?;
 
     let scratch = tempfile::tempdir().context("no temporary folder")?;
     let signer = Signer::new(&cosign, scratch.path(), &plan.folder.join("cosign.pub"))?;
@@ -70,6 +75,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let address = registry.address();
     let mut published = publish::images(&images, &address)?;
     published.extend(publish::charts(&plan, &helm, &charts, &address)?);
+    published.push(publish::olm(&olm, &address)?);
     publish::signatures(&plan, &signer, &address, &images, &published, &sources)?;
     let (_, bundle) = bundle::make(&plan, &signer, &address, &published, scratch.path())?;
     files(&plan, &signer, &sources)?;
@@ -78,8 +84,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     trial::forgeries(&plan, &signer, &address, &published, scratch.path())?;
     let (mirror, to) = trial::mirrored(&signer, &cosign, &bundle, &published, scratch.path())?;
     trial::charts(&plan, &helm, &to, &published, scratch.path())?;
+    trial::olm(&olm_check, &olm, &to, scratch.path())?;
     drop(mirror);
-    trial::emulated(&plan, &programs, &images, scratch.path())?;
+    plugin::installed(&plan, &krew, scratch.path())?;
+    emulate::run(&plan, &programs, &images, scratch.path())?;
     if !options.quick && !options.no_build {
         reproduce::twice(scratch.path())?;
     }

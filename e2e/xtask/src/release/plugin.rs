@@ -1,16 +1,22 @@
-//! `kubectl-millrace` as users of kubectl get it: an archive for each platform, and Krew's manifest.
+//! `kubectl-millrace` as users of kubectl get it: an archive for each platform, and Krew's manifest, by
+//! which the real Krew installs it.
 
-use anyhow::{Context, Result};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
 use millrace_stack::image::{ImageName, ImageSpec, Layer, Platform, digest, gzip};
 use serde_json::{Value, json};
 
 use super::binaries::Programs;
 use super::plan::{self, Plan};
+use super::sign::refused;
 use crate::{say, shell};
 
 const PROGRAM: &str = "kubectl-millrace";
 /// The folder of the archives in the release.
 const FOLDER: &str = "plugin";
+/// Krew's manifest in it.
+const MANIFEST: &str = "millrace.yaml";
 /// Where archives are downloaded from; whoever publishes a release replaces it.
 const ADDRESS: &str = "https://millrace.dev/releases";
 
@@ -34,8 +40,7 @@ pub(crate) fn archives(plan: &Plan, programs: &[Programs]) -> Result<()> {
             Some(root) => spec.foreign(of.platform, root),
             None => spec,
         };
-        let name =
-            format!("{PROGRAM}-{}-linux-{}.tar.gz", plan.version, of.platform.architecture());
+        let name = archive_name(plan.version, of.platform);
         let path = folder.join(&name);
         let mut tar = Layer::new();
         tar.file(PROGRAM, 0o755, &spec.program(&path)?);
@@ -48,7 +53,38 @@ pub(crate) fn archives(plan: &Plan, programs: &[Programs]) -> Result<()> {
     let manifest = serde_json::to_string_pretty(&manifest(plan.version, &made))
         .context("Krew's manifest is no JSON")?;
     // YAML holds JSON.
-    plan::write(&folder.join("millrace.yaml"), format!("{manifest}\n").as_bytes())
+    plan::write(&folder.join(MANIFEST), format!("{manifest}\n").as_bytes())
+}
+
+fn archive_name(version: &str, platform: Platform) -> String {
+    format!("{PROGRAM}-{version}-linux-{}.tar.gz", platform.architecture())
+}
+
+/// This machine's archive installed by Krew; with a changed byte Krew must refuse it.
+pub(crate) fn installed(plan: &Plan, krew: &Path, scratch: &Path) -> Result<()> {
+    let host = Platform::host().context("no archive is made for this machine")?;
+    let (folder, root) = (plan.folder.join(FOLDER), scratch.join("krew"));
+    let install = |archive: &Path| {
+        let mut command = shell::command(&krew.to_string_lossy(), &["install", "--manifest"]);
+        command.arg(folder.join(MANIFEST)).arg("--archive").arg(archive);
+        command.env("KREW_ROOT", &root).env("KREW_NO_UPGRADE_CHECK", "1");
+        shell::said("krew", &command.output().context("Krew could not be started")?).map(drop)
+    };
+    let archive = folder.join(archive_name(plan.version, host));
+    let mut changed = plan::read(&archive)?;
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    let forged = scratch.join("forged-plugin.tar.gz");
+    plan::write(&forged, &changed)?;
+    refused("a plugin with a changed byte", &["checksum does not match"], install(&forged))?;
+    install(&archive)?;
+    let program = root.join("bin").join(PROGRAM);
+    let said = shell::output(&program.to_string_lossy(), &["--version"])?;
+    if !said.contains(plan.version) {
+        bail!("what Krew installed says {said:?}, not {}", plan.version);
+    }
+    say::step(&format!("Krew installs {}, and refuses a changed byte", said.trim()));
+    Ok(())
 }
 
 fn manifest(version: &str, archives: &[Archive]) -> Value {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use millrace_stack::image::digest;
+use millrace_stack::image::{Platform, digest};
 use serde_json::{Value, json};
 
 use super::images::Image;
@@ -29,17 +29,24 @@ pub(crate) struct Sources {
     platforms: Vec<String>,
     /// Of Cargo.lock.
     lock: String,
-    compilers: BTreeMap<&'static str, String>,
+    compilers: BTreeMap<String, String>,
     /// Digests of shared libraries, by the package URL or path that names each.
     libraries: BTreeMap<String, String>,
 }
 
 impl Sources {
     pub(crate) fn of(plan: &Plan, images: &[Image]) -> Result<Self> {
-        let first = |program, args: &[&str]| {
+        let first = |program: &str, args: &[&str]| {
             let text = shell::output(program, args)?;
             Ok::<_, anyhow::Error>(text.lines().next().unwrap_or_default().to_owned())
         };
+        let host = Platform::host();
+        let cross = plan.platforms.iter().filter(|it| Some(**it) != host);
+        let cross = cross.map(|it| format!("{}-gcc", it.multiarch()));
+        let compilers = ["rustc", "cargo", "cc"].map(str::to_owned).into_iter().chain(cross);
+        let compilers = compilers
+            .map(|name| Ok((name.clone(), first(&name, &["--version"])?)))
+            .collect::<Result<_>>()?;
         let mut libraries = BTreeMap::new();
         for (_, spec) in images.iter().flat_map(|image| &image.specs) {
             for (place, file) in spec.libraries()? {
@@ -53,11 +60,7 @@ impl Sources {
             dirty: plan.dirty,
             platforms: plan.platforms.iter().map(|it| it.architecture().to_owned()).collect(),
             lock: digest(&plan::read(&shell::root().join("Cargo.lock"))?),
-            compilers: BTreeMap::from([
-                ("rustc", first("rustc", &["--version"])?),
-                ("cargo", first("cargo", &["--version"])?),
-                ("cc", first("cc", &["--version"])?),
-            ]),
+            compilers,
             libraries,
         })
     }
@@ -121,7 +124,7 @@ mod tests {
             dirty: false,
             platforms: vec!["amd64".into()],
             lock: "sha256:0a".into(),
-            compilers: [("rustc", "rustc 1.0".into())].into(),
+            compilers: [("rustc".into(), "rustc 1.0".into())].into(),
             libraries: [("/lib/libz.so.1#sha256:0b".into(), "sha256:0b".into())].into(),
         };
         let files =

@@ -1,5 +1,5 @@
-//! From archives into a registry: images by skopeo, charts by Helm, signatures and attestations by
-//! cosign.
+//! From archives into a registry: images and OLM's bundle by skopeo, charts by Helm, signatures and
+//! attestations by cosign.
 
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::charts::Chart;
 use super::images::Image;
+use super::olm::Bundle;
 use super::plan::{self, Plan};
 use super::provenance::Sources;
 use super::sign::{Kind, Signer};
@@ -17,7 +18,7 @@ use crate::{say, shell};
 /// Where charts are in the registry.
 const CHARTS: &str = "millrace/charts";
 /// The registry that names of images begin with in charts and samples.
-const PUBLIC: &str = "docker.io";
+pub(crate) const PUBLIC: &str = "docker.io";
 
 /// Something in a registry that users pull.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ pub(crate) struct Published {
     pub(crate) repository: String,
     pub(crate) tag: String,
     pub(crate) digest: String,
-    /// Digests of the platforms' images, by architecture; none of a chart.
+    /// Digests of the platforms' images, by architecture; none of a chart or OLM's bundle.
     pub(crate) platforms: Vec<(&'static str, String)>,
 }
 
@@ -42,10 +43,7 @@ pub(crate) fn images(images: &[Image], registry: &str) -> Result<Vec<Published>>
     images
         .iter()
         .map(|image| {
-            let from = format!("oci-archive:{}", image.index.archive.display());
-            let to = format!("docker://{registry}/{}:{}", image.repository, image.tag);
-            say::step(&format!("pushing {}:{}", image.repository, image.tag));
-            skopeo::copy(&from, &to)?;
+            push(&image.index.archive, &format!("{}:{}", image.repository, image.tag), registry)?;
             let digests = image.index.images.iter();
             Ok(Published {
                 repository: image.repository.clone(),
@@ -57,6 +55,24 @@ pub(crate) fn images(images: &[Image], registry: &str) -> Result<Vec<Published>>
             })
         })
         .collect()
+}
+
+/// Pushes OLM's bundle, and gives what it is there.
+pub(crate) fn olm(bundle: &Bundle, registry: &str) -> Result<Published> {
+    let Bundle { repository, tag, image } = bundle;
+    push(&image.archive, &format!("{repository}:{tag}"), registry)?;
+    Ok(Published {
+        repository: repository.clone(),
+        tag: tag.clone(),
+        digest: image.digest.clone(),
+        platforms: Vec::new(),
+    })
+}
+
+fn push(archive: &Path, name: &str, registry: &str) -> Result<()> {
+    say::step(&format!("pushing {name}"));
+    let from = format!("oci-archive:{}", archive.display());
+    skopeo::copy(&from, &format!("docker://{registry}/{name}"))
 }
 
 /// Pushes charts, and gives what they are there.

@@ -1,16 +1,15 @@
 //! A release tried as its users would: everything checked by the public key alone, the bundle copied
-//! into a second, empty registry and checked there, charts pulled and rendered from it, arm64 run
-//! under QEMU; and what isn't as it was signed must be refused.
+//! into a second, empty registry and checked there, charts pulled and rendered from it, OLM's bundle
+//! pulled from it and checked; and what isn't as it was signed must be refused.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use millrace_stack::foreign;
-use millrace_stack::image::{ImageName, ImageSpec, Platform, write_index};
+use millrace_stack::image::{ImageName, ImageSpec, write_index};
 use millrace_stack::registry::Registry;
+use serde_json::Value;
 
-use super::binaries::Programs;
-use super::images::Image;
+use super::olm::Bundle;
 use super::plan::{self, Plan};
 use super::publish::Published;
 use super::sign::{Kind, Signer, refused};
@@ -20,9 +19,9 @@ use crate::{say, shell};
 /// cosign's words for a signature that is not the key's.
 const WRONG_KEY: &[&str] = &["invalid signature", "no matching attestations"];
 /// What charts are rendered for: a Helm that is built as a module takes itself for Kubernetes 1.20.
-const KUBERNETES: &str = "1.34.0";
+pub(crate) const KUBERNETES: &str = "1.34.0";
 /// Where the operator is rendered for.
-const NAMESPACE: &str = "millrace-system";
+pub(crate) const NAMESPACE: &str = "millrace-system";
 
 /// Checks signatures and statements of everything in a registry.
 pub(crate) fn verify(signer: &Signer, registry: &str, published: &[Published]) -> Result<()> {
@@ -167,49 +166,28 @@ pub(crate) fn charts(
     Ok(())
 }
 
-/// Programs of another platform under QEMU, with the files of their image alone: each says the
-/// version.
-pub(crate) fn emulated(
-    plan: &Plan,
-    programs: &[Programs],
-    images: &[Image],
-    scratch: &Path,
-) -> Result<()> {
-    for of in programs.iter().filter(|it| Some(it.platform) != Platform::host()) {
-        for image in images {
-            let Some((_, spec)) = image.specs.iter().find(|(it, _)| *it == of.platform) else {
-                continue;
-            };
-            let root = scratch.join(format!("root-{}", image.file_name()));
-            let program = unpack(spec, &root, image.crate_name)?;
-            let mut run = foreign::emulated(of.platform, &root, &program, &say::progress())?;
-            run.arg("--version");
-            let output = run.output().context("QEMU could not be started")?;
-            let said = shell::said(image.crate_name, &output)?;
-            if !said.contains(plan.version) {
-                bail!("{} says {said:?}, not {}", image.crate_name, plan.version);
-            }
-            let architecture = of.platform.architecture();
-            say::step(&format!("under QEMU, {architecture}: {}", said.trim()));
-        }
-    }
-    Ok(())
-}
+/// OLM's bundle pulled from a registry and checked by its own checks; without one of its definitions
+/// they must refuse it.
+pub(crate) fn olm(check: &Path, bundle: &Bundle, registry: &str, scratch: &Path) -> Result<()> {
+    let (pulled, files) = (scratch.join("olm-image"), scratch.join("olm"));
+    std::fs::create_dir_all(&files).context("no folder for OLM's bundle")?;
+    let digest = &bundle.image.digest;
+    let from = format!("docker://{registry}/{}@{digest}", bundle.repository);
+    skopeo::copy(&from, &format!("dir:{}", pulled.display()))?;
+    let manifest: Value = serde_json::from_slice(&plan::read(&pulled.join("manifest.json"))?)
+        .context("the manifest is no JSON")?;
+    let layer = manifest["layers"][0]["digest"].as_str().context("the image has no layer")?;
+    let layer = pulled.join(layer.trim_start_matches("sha256:"));
+    let (layer, at) = (layer.to_string_lossy(), files.to_string_lossy());
+    shell::run("tar", &["-xzf", &layer, "-C", &at])?;
+    let check = check.to_string_lossy();
+    let checked = || shell::output(&check, &[&at, KUBERNETES]).map(drop);
+    checked().context("OLM's checks refuse the bundle")?;
 
-/// An image's program and libraries as files.
-fn unpack(spec: &ImageSpec, root: &Path, name: &str) -> Result<std::path::PathBuf> {
-    let put = |path: &Path, bytes: &[u8]| {
-        let full = root.join(path.strip_prefix("/").unwrap_or(path));
-        let folder = full.parent().unwrap_or(root);
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make {}", folder.display()))?;
-        plan::write(&full, bytes)?;
-        shell::run("chmod", &["755", &full.to_string_lossy()])?;
-        Ok::<_, anyhow::Error>(full)
-    };
-    std::fs::create_dir_all(root).context("no folder for an image's files")?;
-    for (place, file) in spec.libraries()? {
-        put(&place, &plan::read(&file)?)?;
-    }
-    put(&Path::new("/usr/local/bin").join(name), &spec.program(&root.join("program"))?)
+    let definition = files.join("manifests/edgepools.millrace.dev.customresourcedefinition.yaml");
+    std::fs::remove_file(&definition)
+        .with_context(|| format!("cannot remove {}", definition.display()))?;
+    refused("a bundle without a definition", &["not found in bundle"], checked())?;
+    say::step("OLM's checks pass the bundle, and refuse it without one of its definitions");
+    Ok(())
 }
