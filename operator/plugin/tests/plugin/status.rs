@@ -28,10 +28,10 @@ async fn the_screen_has_what_tables_ask_of_keeper() {
     server.edit("TelemetrySchema", "prod", |schema| {
         schema["status"]["coordination"] = json!({
             "servers": "3/3", "leader": "keeper-1.db:2181", "sessions": "2/2",
-            "outstandingRequests": 0, "requestsPerMillionRows": 310,
+            "outstandingRequests": 0, "requestsPerMillionRows": 180,
             "tables": [
-                {"table": "otel_logs", "requestsPerMillionRows": 150, "requestsPerPart": 15,
-                 "rowsPerPart": 100_000, "requests": 600},
+                {"table": "otel_logs", "requestsPerMillionRows": 30, "requestsPerPart": 3,
+                 "rowsPerPart": 100_000, "requests": 120},
                 {"table": "otel_traces", "requests": 12}
             ]
         });
@@ -40,7 +40,7 @@ async fn the_screen_has_what_tables_ask_of_keeper() {
     golden("status-coordination.txt", &answer.text);
     assert!(answer.healthy);
     let told = &answer.json["pipelines"][0]["coordination"];
-    assert_eq!(told["tables"][0]["requestsPerMillionRows"], 150);
+    assert_eq!(told["tables"][0]["requestsPerMillionRows"], 30);
 }
 
 /// Scenario: ClickHouse refuses the user, a gateway crashes, records are lost and set aside, a
