@@ -112,8 +112,12 @@ impl Node {
     /// # Errors
     /// When the stack's address ranges are in use, or the system refuses a namespace or a mount.
     pub fn start(&self) -> Result<()> {
-        if self.is_running() {
-            return Ok(());
+        if let Some(init) = self.init() {
+            if !init.is_ending() {
+                return Ok(());
+            }
+            // What ran in a node that was killed ends with it, a moment later.
+            init.wait_end(INIT_PATIENCE);
         }
         self.remove_leftovers()?;
         network::check_free()?;

@@ -16,6 +16,10 @@ use crate::service::{io_error, write_file};
 
 use super::POLL_INTERVAL;
 
+/// Set in a process' flags from the start of its end on (`PF_EXITING` in Linux' `sched.h`).
+const EXITING: u32 = 0x4;
+/// SIGKILL, the ninth, in a mask of signals.
+const KILL_BIT: u64 = 1 << 8;
 /// Lines of a log that an error quotes.
 const TAIL_LINES: usize = 15;
 /// Bytes read from the end of a log to find them; logs of weeks are long.
@@ -58,6 +62,20 @@ impl Process {
     pub(super) fn is_alive(&self) -> bool {
         Stat::read(self.pid, &self.proc_folder)
             .is_some_and(|stat| stat.start_time == self.start_time && !stat.is_zombie())
+    }
+
+    /// Whether it has been killed or has begun to end. The first process of a namespace stays in
+    /// that state until all others in it have ended, and can't be entered any more.
+    pub(super) fn is_ending(&self) -> bool {
+        let status = self.proc_folder.join(self.pid.to_string()).join("status");
+        let status = fs::read_to_string(status).unwrap_or_default();
+        let pending = |name: &str| {
+            let mask = status.lines().find_map(|line| line.strip_prefix(name));
+            mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+        };
+        let is_killed = (pending("SigPnd:") | pending("ShdPnd:")) & KILL_BIT != 0;
+        is_killed
+            || Stat::read(self.pid, &self.proc_folder).is_some_and(|it| it.flags & EXITING != 0)
     }
 
     /// Whether its program is this file.
@@ -110,11 +128,12 @@ pub(super) fn tail(log: &Path) -> String {
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
-/// The three fields of `/proc/<pid>/stat` that matter here.
+/// The four fields of `/proc/<pid>/stat` that matter here.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     state: char,
     parent: u32,
+    flags: u32,
     start_time: u64,
 }
 
@@ -125,13 +144,15 @@ impl Stat {
     }
 
     /// The second field is the program's name in brackets and may hold anything, so fields are
-    /// counted from the last bracket: state is the first after it, start time the twentieth.
+    /// counted from the last bracket: state is the first after it, flags the seventh, start time the
+    /// twentieth.
     fn parse(text: &str) -> Option<Self> {
         let (_, fields) = text.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
         Some(Self {
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
+            flags: fields.get(6)?.parse().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
         })
     }
@@ -152,7 +173,19 @@ mod tests {
     fn a_stat_line_with_brackets_in_the_name_is_read() {
         let line = "42 (a) R 7) S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 0 0";
         let stat = Stat::parse(line).unwrap();
-        assert_eq!(stat, Stat { state: 'S', parent: 1, start_time: 98765 });
+        assert_eq!(stat, Stat { state: 'S', parent: 1, flags: 4_194_560, start_time: 98765 });
+    }
+
+    /// Scenario: a process is killed.
+    /// Guarantee: it is ending, or has ended; before that it was neither.
+    #[test]
+    fn a_killed_process_is_ending() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::find(child.id(), Path::new("/proc")).unwrap();
+        assert!(process.is_alive() && !process.is_ending());
+        process.kill().unwrap();
+        assert!(process.is_ending() || !process.is_alive());
+        child.wait().unwrap();
     }
 
     /// An id that now belongs to a later process is not the one that was noted.
