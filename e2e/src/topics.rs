@@ -182,22 +182,31 @@ pub fn committed(bootstrap: &str, group: &str, topic: &str) -> Result<Vec<Option
 /// When the broker doesn't answer, or messages that it counts can't be read in time.
 pub fn read_all(bootstrap: &str, topic: &str) -> Result<Vec<Raw>> {
     let wanted = usize::try_from(count(bootstrap, topic)?)?;
-    let partitions = watermarks(bootstrap, topic)?.len();
-    let mut config = client(bootstrap);
-    // The event of a commit, every five seconds, would end a poll with nothing.
-    config.set("group.id", "e2e-reader").set("enable.auto.commit", "false");
-    let consumer: BaseConsumer = config.create()?;
-    let mut list = TopicPartitionList::new();
-    for partition in 0..i32::try_from(partitions)? {
-        list.add_partition_offset(topic, partition, Offset::Beginning)?;
-    }
-    consumer.assign(&list)?;
+    let partitions = i32::try_from(watermarks(bootstrap, topic)?.len())?;
+    let consumer = reader(bootstrap, topic, partitions)?;
     let mut read = Vec::with_capacity(wanted);
     while read.len() < wanted {
         let message = consumer.poll(TIMEOUT).context("the topic went silent")??;
         read.push(raw(&message));
     }
     Ok(read)
+}
+
+/// A consumer of a topic's partitions from their first message on. It commits nothing: the event of
+/// a commit, every five seconds, would end a poll with nothing.
+///
+/// # Errors
+/// When the client can't be made.
+pub fn reader(bootstrap: &str, topic: &str, partitions: i32) -> Result<BaseConsumer> {
+    let mut config = client(bootstrap);
+    config.set("group.id", "e2e-reader").set("enable.auto.commit", "false");
+    let consumer: BaseConsumer = config.create()?;
+    let mut list = TopicPartitionList::new();
+    for partition in 0..partitions {
+        list.add_partition_offset(topic, partition, Offset::Beginning)?;
+    }
+    consumer.assign(&list)?;
+    Ok(consumer)
 }
 
 fn raw(message: &BorrowedMessage<'_>) -> Raw {

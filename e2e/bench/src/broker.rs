@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use millrace_e2e::topics;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -98,7 +99,7 @@ impl Topics {
     pub(crate) fn read_all(&self, topic: &str, mut each: impl FnMut(&[u8])) -> Result<()> {
         let marks = self.watermarks(topic)?;
         let mut left: i64 = marks.iter().map(|(low, high)| high - low).sum();
-        let consumer = self.reader(topic)?;
+        let consumer = topics::reader(&self.bootstrap, topic, PARTITIONS)?;
         while left > 0 {
             let message = consumer.poll(TIMEOUT).context("the topic went silent")??;
             each(message.payload().unwrap_or_default());
@@ -113,7 +114,7 @@ impl Topics {
         topic: &str,
         mut each: impl FnMut(&[u8]) + Send + 'static,
     ) -> Result<Follower> {
-        let consumer = self.reader(topic)?;
+        let consumer = topics::reader(&self.bootstrap, topic, PARTITIONS)?;
         let ends = Arc::new(AtomicBool::new(false));
         let ending = Arc::clone(&ends);
         let follow = move || {
@@ -126,19 +127,6 @@ impl Topics {
         };
         let thread = thread::Builder::new().name("follower".to_owned()).spawn(follow)?;
         Ok(Follower { ends, thread: Some(thread) })
-    }
-
-    fn reader(&self, topic: &str) -> Result<BaseConsumer> {
-        let mut config = client(&self.bootstrap);
-        // The event of a commit, every five seconds, would end a poll with nothing.
-        config.set("group.id", "bench-reader").set("enable.auto.commit", "false");
-        let consumer: BaseConsumer = config.create()?;
-        let mut list = TopicPartitionList::new();
-        for partition in 0..PARTITIONS {
-            list.add_partition_offset(topic, partition, Offset::Beginning)?;
-        }
-        consumer.assign(&list)?;
-        Ok(consumer)
     }
 }
 

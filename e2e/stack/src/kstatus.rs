@@ -2,14 +2,12 @@
 //! evaluator of expressions in their place, built from their Go modules into the cache. Its
 //! controllers are in [`crate::flux`].
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::binaries::newer_go;
 use crate::error::Result;
-use crate::module::cached;
+use crate::module::{build_source, cached};
 use crate::paths::Paths;
 use crate::progress::Progress;
-use crate::service::{run, write_file};
 use crate::versions;
 
 /// What it requires: the rules, the evaluator of expressions, and the type that they are written in.
@@ -31,15 +29,7 @@ pub fn build(paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
     let version = versions::KSTATUS;
     let name = format!("{PROGRAM}-{version}-{}", versions::KSTATUS_PROGRAM);
     let told = format!("building Flux' status rules {version} (about 60 s)");
-    cached((paths, progress), (&name, PROGRAM), &told, |folder: &Path, target: &Path| {
-        write_file(&folder.join("main.go"), SOURCE)?;
-        let go = versions::NEWER_GO.trim_start_matches("go");
-        let required = MODULES.map(|(module, version)| format!("require {module} {version}\n"));
-        let text =
-            format!("module millrace.dev/cache/{PROGRAM}\n\ngo {go}\n\n{}", required.concat());
-        write_file(&folder.join("go.mod"), &text)?;
-        let mut command = newer_go();
-        command.args(["build", "-mod=mod", "-trimpath", "-o"]).arg(target).arg(".");
-        run(&format!("build {PROGRAM}"), command.current_dir(folder))
+    cached((paths, progress), (&name, PROGRAM), &told, |folder, target| {
+        build_source((PROGRAM, SOURCE), &MODULES, folder, target)
     })
 }

@@ -85,6 +85,25 @@ pub(crate) fn cached(
     Ok(target)
 }
 
+/// Builds a program of ours, of one file, in a folder: against modules in the versions that are given,
+/// with whatever else these require.
+pub(crate) fn build_source(
+    (program, source): (&str, &str),
+    required: &[(&str, &str)],
+    folder: &Path,
+    target: &Path,
+) -> Result<(), ServiceError> {
+    write_file(&folder.join("main.go"), source)?;
+    let go = versions::NEWER_GO.trim_start_matches("go");
+    let required = required.iter().map(|(module, version)| format!("require {module} {version}\n"));
+    let required: String = required.collect();
+    let text = format!("module millrace.dev/cache/{program}\n\ngo {go}\n\n{required}");
+    write_file(&folder.join("go.mod"), &text)?;
+    let mut command = newer_go();
+    command.args(["build", "-mod=mod", "-trimpath", "-o"]).arg(target).arg(".");
+    run(&format!("build {program}"), command.current_dir(folder))
+}
+
 /// Writes the module file of a folder that builds programs of a module, unless a broken-off build
 /// already did: one that requires it as it requires others itself.
 pub(crate) fn prepare(folder: &Path, (module, version): (&str, &str)) -> Result<()> {

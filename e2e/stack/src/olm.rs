@@ -2,16 +2,16 @@
 //! into the cache: the libraries that `operator-sdk bundle validate` calls. No part of the stack;
 //! the manager itself isn't built.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::binaries::newer_go;
 use crate::error::Result;
-use crate::module::cached;
+use crate::module::{build_source, cached};
 use crate::paths::Paths;
 use crate::progress::Progress;
-use crate::service::{run, write_file};
 use crate::versions;
 
+/// It requires the rest: the module of the types in the version that belongs to it.
+const MODULE: &str = "github.com/operator-framework/operator-registry";
 const SOURCE: &str = include_str!("../olm/main.go");
 const PROGRAM: &str = "olm-check";
 
@@ -24,17 +24,7 @@ pub fn check(paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
     let version = versions::OPERATOR_REGISTRY;
     let name = format!("{PROGRAM}-{version}-{}", versions::OLM_CHECK);
     let told = format!("building the checks of OLM's bundles {version} (about 60 s)");
-    cached((paths, progress), (&name, PROGRAM), &told, |folder: &Path, target: &Path| {
-        write_file(&folder.join("main.go"), SOURCE)?;
-        let go = versions::NEWER_GO.trim_start_matches("go");
-        // It requires the rest: the module of the types in the version that belongs to it.
-        let text = format!(
-            "module millrace.dev/cache/{PROGRAM}\n\ngo {go}\n\n\
-             require github.com/operator-framework/operator-registry {version}\n"
-        );
-        write_file(&folder.join("go.mod"), &text)?;
-        let mut command = newer_go();
-        command.args(["build", "-mod=mod", "-trimpath", "-o"]).arg(target).arg(".");
-        run(&format!("build {PROGRAM}"), command.current_dir(folder))
+    cached((paths, progress), (&name, PROGRAM), &told, |folder, target| {
+        build_source((PROGRAM, SOURCE), &[(MODULE, version)], folder, target)
     })
 }
