@@ -4,9 +4,10 @@ use millrace_schema::{Table, TableKind};
 use millrace_wire::otlp::{ROW_BYTES, repeated_bytes};
 
 use crate::body::BodyWriter;
-use crate::column::Column;
+use crate::column::{Column, Json};
 use crate::options::Options;
 use crate::shape::{Groups, Offsets, Shape};
+use crate::typed::TypedColumn;
 
 /// Which rows a column has a value for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +266,8 @@ pub(crate) trait BlockExt: Block {
     }
 
     /// Writes the block in the Native format: counts, then each column's name, type and data.
-    fn write(&self, table: &Table, body: &mut BodyWriter) {
+    /// `typed` are columns of the live table with types of their own.
+    fn write(&self, table: &Table, typed: &[TypedColumn], body: &mut BodyWriter) {
         let levels = self.levels();
         body.varint(table.insert_columns().count() as u64);
         body.varint(u64::from(levels.rows));
@@ -274,9 +276,14 @@ pub(crate) trait BlockExt: Block {
             let Some(definition) = definitions.next() else { return };
             debug_assert_eq!(column.len(), levels.len(level), "{}", definition.name);
             body.string(definition.name.as_bytes());
+            let shape = levels.shape(level);
+            if let Some((json, live)) = as_live(column, definition.name, typed) {
+                body.string(live.ty().as_bytes());
+                json.write_prefix_as(live.paths(), body);
+                return json.write_values_as(live.paths(), shape, body);
+            }
             body.string(definition.ty.to_string().as_bytes());
             column.write_prefix(body);
-            let shape = levels.shape(level);
             if let Shape::Nested { ends } = shape {
                 ends.write(Shape::Rows, body);
             }
@@ -286,6 +293,17 @@ pub(crate) trait BlockExt: Block {
 }
 
 impl<B: Block> BlockExt for B {}
+
+/// A column as JSON, and its live type, where all that it has fits into that.
+fn as_live<'a>(
+    column: &'a dyn Column,
+    name: &str,
+    typed: &'a [TypedColumn],
+) -> Option<(&'a Json, &'a TypedColumn)> {
+    let live = typed.iter().find(|live| live.name() == name)?;
+    let json = column.as_json()?;
+    json.fits(live.paths()).then_some((json, live))
+}
 
 /// All levels, in the order of their discriminants.
 const LEVELS: [Level; 6] =

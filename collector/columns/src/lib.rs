@@ -45,6 +45,7 @@ mod set;
 mod shape;
 mod text;
 mod traces;
+mod typed;
 
 pub use append::{AppendError, Appended, AppendedGroups, MAX_DAYS};
 pub use body::Compression;
@@ -53,3 +54,4 @@ pub use frame::{ACCELERATION, FRAME_BYTES, checksum};
 pub use options::{INSERT_BYTES, INSERT_ROWS, Options};
 pub use partitions::Insert;
 pub use set::BlockSet;
+pub use typed::TypedColumn;

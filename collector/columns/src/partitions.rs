@@ -9,6 +9,7 @@ use crate::block::{Before, Block, BlockExt, Mark};
 use crate::body::{BodyWriter, Compression, Piece};
 use crate::day::Day;
 use crate::options::{INSERT_BYTES, INSERT_ROWS, MAX_CELLS, Options};
+use crate::typed::TypedColumn;
 
 /// What an open block counts beside its values: about the memory that its empty builders take. It
 /// makes a batch of many days end early.
@@ -43,6 +44,8 @@ pub(crate) trait AnyPartitions {
     /// Writes the blocks out into their inserts' bodies. Only between two requests: what is written
     /// out can't be taken back.
     fn seal(&mut self, compression: Compression, writer: &mut BodyWriter);
+    /// Columns of the live tables with types of their own, those of other tables among them.
+    fn set_typed(&mut self, typed: &[TypedColumn]);
     /// Bytes of values in blocks.
     fn open_bytes(&self) -> usize;
     /// Bytes of bodies.
@@ -62,6 +65,8 @@ pub(crate) trait AnyPartitions {
 pub(crate) struct Partitions<B> {
     options: Options,
     table: Table,
+    /// Its live JSON columns that have a type of their own.
+    typed: Vec<TypedColumn>,
     days: Vec<DayBlocks<B>>,
     /// The day that the last row went to.
     last: usize,
@@ -127,7 +132,7 @@ impl<B: Block> DayBlocks<B> {
     /// Writes the blocks out, behind those written out before.
     fn seal(
         &mut self,
-        table: &Table,
+        (table, typed): (&Table, &[TypedColumn]),
         spare: &mut Vec<B>,
         ratio: &mut Ratio,
         writer: &mut BodyWriter,
@@ -140,7 +145,7 @@ impl<B: Block> DayBlocks<B> {
             let mut body = self.bodies.pop_if(|_| continues).unwrap_or_default();
             if block.levels().rows > 0 {
                 writer.begin(ratio.expected_bytes(block.bytes()));
-                block.write(table, writer);
+                block.write(table, typed, writer);
                 let piece = writer.finish();
                 ratio.learn(block.bytes(), piece.bytes.len());
                 body.add(&block, piece);
@@ -187,6 +192,7 @@ impl<B: Block> Partitions<B> {
         Self {
             options,
             table: table(kind, options.attributes),
+            typed: Vec::new(),
             days: Vec::new(),
             last: 0,
             last_rows: 0,
@@ -341,9 +347,14 @@ impl<B: Block> AnyPartitions for Partitions<B> {
     }
 
     fn seal(&mut self, compression: Compression, writer: &mut BodyWriter) {
-        let Self { table, days, spare, ratio, .. } = self;
+        let Self { table, typed, days, spare, ratio, .. } = self;
         writer.compress(compression);
-        days.iter_mut().for_each(|day| day.seal(table, spare, ratio, writer));
+        days.iter_mut().for_each(|day| day.seal((table, typed), spare, ratio, writer));
+    }
+
+    fn set_typed(&mut self, typed: &[TypedColumn]) {
+        let own = typed.iter().filter(|column| column.table() == self.table.kind);
+        self.typed = own.cloned().collect();
     }
 
     fn rows(&self) -> u64 {

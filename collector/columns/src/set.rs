@@ -12,6 +12,7 @@ use crate::metrics::MetricTables;
 use crate::options::Options;
 use crate::partitions::{AnyPartitions, Insert, Partitions};
 use crate::traces::TraceBlock;
+use crate::typed::TypedColumn;
 
 /// Builds the inserts of a batch. Reused: [`BlockSet::take`] leaves it empty with its memory kept.
 pub struct BlockSet {
@@ -58,6 +59,12 @@ impl BlockSet {
             Signal::Metrics => Tables::Metrics(Box::new(crate::metrics::tables(*options))),
         };
         Self { signal, tables, serials: Serials::default(), writer: BodyWriter::default() }
+    }
+
+    /// From the next block that is written out on, these columns are written with their live types.
+    /// Which rows a block has doesn't depend on it.
+    pub fn set_typed(&mut self, typed: &[TypedColumn]) {
+        self.tables.each_mut(|table| table.set_typed(typed));
     }
 
     /// Appends all records of an export request, or none of them.

@@ -44,8 +44,9 @@ pub struct Layout {
     pub trace_lookup: Presence,
     /// Whether a 15-minute roll-up of attribute keys and values is kept beside the table.
     pub rollup: Presence,
-    /// Attributes stored as columns of a fixed type inside the JSON column: the server casts the
-    /// whole column of every insert for it, 4.6 times the cost of one without.
+    /// Attributes stored as columns of a fixed type inside the JSON column. Where a block has
+    /// another type, plain JSON for one, the server casts the whole column: 4 to 7 times the cost
+    /// of an insert.
     pub typed_paths: Vec<TypedPath>,
     /// Columns the server computes from attributes at insert.
     pub materialized: Vec<Materialized>,

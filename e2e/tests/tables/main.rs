@@ -12,6 +12,7 @@ mod columns_conformance;
 mod columns_engine;
 mod columns_odd;
 mod columns_tables;
+mod columns_typed;
 mod ddl_client;
 mod ddl_engine;
 mod ddl_foreign;

@@ -40,6 +40,10 @@ pub(crate) trait Column {
     fn names_bytes(&self) -> usize {
         0
     }
+    /// The column as JSON, if it is.
+    fn as_json(&self) -> Option<&Json> {
+        None
+    }
     /// Writes what precedes the values of a column: format versions, and for JSON its paths.
     fn write_prefix(&self, body: &mut BodyWriter);
     /// Writes the values.
@@ -174,6 +178,13 @@ impl Column for Sets {
 
     fn names_bytes(&self) -> usize {
         self.as_column().names_bytes()
+    }
+
+    fn as_json(&self) -> Option<&Json> {
+        match self {
+            Self::Json(json) => Some(json),
+            Self::Map(_) => None,
+        }
     }
 
     fn write_prefix(&self, body: &mut BodyWriter) {

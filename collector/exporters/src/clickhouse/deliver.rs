@@ -18,10 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use millrace_columns::TypedColumn;
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::sink::{Completion, Insert, Origin, Outcome, Rejection};
 use millrace_pipeline::telemetry::{Telemetry, Unverified};
+use tokio::sync::watch;
 
 use super::answer::{
     Class, Count, Verdict, is_authentication, is_conversion, is_for_memory, is_of_table,
@@ -70,6 +72,8 @@ pub(super) struct Delivery {
     pub(super) tables: Arc<Tables>,
     /// How inserts go into each table of each endpoint.
     pub(super) plans: Plans,
+    /// JSON columns that live tables hold with a type of their own, for encoders.
+    pub(super) typed: watch::Sender<Vec<TypedColumn>>,
     /// When each endpoint's tables were last checked.
     pub(super) looks: Vec<tokio::sync::Mutex<Option<Instant>>>,
     /// Wakes the regular check when another one found something new.

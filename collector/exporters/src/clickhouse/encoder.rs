@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
-use millrace_columns::{AppendError, BlockSet, Compression, Options};
+use millrace_columns::{AppendError, BlockSet, Compression, Options, TypedColumn};
 use millrace_pipeline::sink::{Appended, Block, Encoder, Refused, Rejection, Slice, Taken};
 use millrace_wire::Signal;
 use millrace_wire::limits::MESSAGE_BYTES;
 use millrace_wire::otlp::{ROW_BYTES, json};
+use tokio::sync::watch;
 
 use super::tables::Tables;
 
@@ -35,6 +36,8 @@ const KEPT_JSON_BYTES: usize = 1 << 20;
 pub(super) struct ColumnsEncoder {
     set: BlockSet,
     tables: Arc<Tables>,
+    /// What is known of live columns with types of their own.
+    typed: watch::Receiver<Vec<TypedColumn>>,
     /// The protobuf form of a message in JSON.
     protobuf: Vec<u8>,
     unsealed: Unsealed,
@@ -62,13 +65,15 @@ fn rejection(error: &AppendError) -> Rejection {
 }
 
 impl ColumnsEncoder {
-    pub(super) fn new(signal: Signal, options: &Options, tables: Arc<Tables>) -> Self {
-        Self {
-            set: BlockSet::new(signal, options),
-            tables,
-            protobuf: Vec::new(),
-            unsealed: Unsealed::default(),
-        }
+    pub(super) fn new(
+        signal: Signal,
+        options: &Options,
+        tables: Arc<Tables>,
+        typed: watch::Receiver<Vec<TypedColumn>>,
+    ) -> Self {
+        let mut set = BlockSet::new(signal, options);
+        set.set_typed(&typed.borrow());
+        Self { set, tables, typed, protobuf: Vec::new(), unsealed: Unsealed::default() }
     }
 
     fn append_protobuf(&mut self, message: &[u8]) -> Result<Appended, Rejection> {
@@ -91,8 +96,16 @@ impl ColumnsEncoder {
     fn note(&mut self, message: &[u8]) {
         self.unsealed.message_bytes += message.len();
         if self.set.written_bytes() - self.unsealed.before_written_bytes >= BLOCK_BYTES {
+            self.follow_live();
             self.set.seal(Compression::Lz4);
             self.unsealed = Unsealed::after(&self.set);
+        }
+    }
+
+    /// Blocks from here on are written with the live tables' types.
+    fn follow_live(&mut self) {
+        if self.typed.has_changed().unwrap_or(false) {
+            self.set.set_typed(&self.typed.borrow_and_update());
         }
     }
 
@@ -169,6 +182,7 @@ impl Encoder for ColumnsEncoder {
 
     fn take(&mut self) -> Vec<Block> {
         self.unsealed = Unsealed::default();
+        self.follow_live();
         let inserts = self.set.take(Compression::Lz4).into_iter();
         let block = |insert: millrace_columns::Insert| {
             let table = self.tables.of_kind(insert.table);
@@ -198,7 +212,8 @@ mod tests {
         let attributes = Attributes::Map;
         let name = "otel".parse().unwrap();
         let tables = Arc::new(Tables::new(&name, &name, attributes));
-        ColumnsEncoder::new(Signal::Traces, &Options { attributes, ..Options::default() }, tables)
+        let options = Options { attributes, ..Options::default() };
+        ColumnsEncoder::new(Signal::Traces, &options, tables, watch::channel(Vec::new()).1)
     }
 
     /// Spans of about 150 bytes.

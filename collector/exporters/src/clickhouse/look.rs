@@ -156,6 +156,12 @@ impl Delivery {
             }
             notes.extend(plans.iter().find_map(|plan| note(table, plan)));
         }
+        let typed = self.plans.typed(&self.tables);
+        self.typed.send_if_modified(|known| {
+            let is_new = *known != typed;
+            *known = typed;
+            is_new
+        });
         self.state.note((!notes.is_empty()).then(|| notes.join("; ")));
     }
 

@@ -38,6 +38,7 @@ use millrace_pipeline::sink::{Completion, Encoder, Insert, Returned, Sink, Table
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use client::HttpClient;
 use deliver::Delivery;
@@ -89,6 +90,7 @@ impl ClickHouseSink {
         let delivery = Arc::new(Delivery {
             client: HttpClient::new(settings)?,
             plans: Plans::new(&tables, endpoints),
+            typed: watch::Sender::default(),
             looks: (0..endpoints).map(|_| tokio::sync::Mutex::new(None)).collect(),
             changed: tokio::sync::Notify::new(),
             silent: (0..endpoints).map(|_| AtomicBool::new(false)).collect(),
@@ -111,7 +113,8 @@ impl ClickHouseSink {
 
 impl Sink for ClickHouseSink {
     fn encoder(&self, signal: Signal) -> Box<dyn Encoder> {
-        Box::new(ColumnsEncoder::new(signal, &self.columns, Arc::clone(&self.tables)))
+        let (tables, typed) = (Arc::clone(&self.tables), self.delivery.typed.subscribe());
+        Box::new(ColumnsEncoder::new(signal, &self.columns, tables, typed))
     }
 
     fn is_blocked(&self, table: TableIndex) -> bool {

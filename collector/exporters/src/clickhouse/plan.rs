@@ -1,11 +1,13 @@
 //! How inserts go into each table of each endpoint, depending on its live columns.
 //!
 //! Until a table was checked, inserts name every column. After that they name those that it has;
-//! the body stays the same, and the server skips what isn't named. So the bytes, the rows and the
-//! token of an insert don't depend on the check.
+//! the body stays the same, and the server skips what isn't named. JSON columns whose live type has
+//! paths of its own are written as that type, once all endpoints have it. So the rows, the blocks
+//! and the token of an insert don't depend on the check.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use millrace_columns::TypedColumn;
 use millrace_ddl::render::{insert_columns, insert_statement};
 use millrace_ddl::{Fit, fit};
 use millrace_ddl::{ObservedTable, Remembers, Undeduplicated};
@@ -38,6 +40,8 @@ pub(super) struct Plan {
     left_out: Vec<&'static str>,
     /// Missing columns that are named all the same: without them there is no row.
     lost: Vec<&'static str>,
+    /// Live JSON columns with a type of their own.
+    typed: Vec<TypedColumn>,
     /// What the last check found; none before.
     fit: Option<Fit>,
 }
@@ -47,7 +51,7 @@ impl Plan {
     fn whole(table: &TableEntry) -> Self {
         let statement = insert_statement(&table.full_name, &table.definition);
         let parameters = format!("&query={}", percent_encoded(statement.sql()));
-        Self { parameters, left_out: Vec::new(), lost: Vec::new(), fit: None }
+        Self { parameters, left_out: Vec::new(), lost: Vec::new(), typed: Vec::new(), fit: None }
     }
 
     /// The columns that a live table takes, on a server that may leave indexes to merges. `None`
@@ -68,7 +72,10 @@ impl Plan {
             plan.parameters.insert_str(0, KEEPER_RETRIES);
             plan.parameters.insert_str(0, INDEXES_LATER);
         }
-        Some(Self { left_out, lost, fit: Some(fit), ..plan })
+        let kind = table.definition.kind;
+        let typed = live.columns.iter();
+        let typed = typed.filter_map(|live| TypedColumn::of_live(kind, &live.name, &live.ty));
+        Some(Self { left_out, lost, typed: typed.collect(), fit: Some(fit), ..plan })
     }
 
     pub(super) fn parameters(&self) -> &str {
@@ -149,6 +156,20 @@ impl Plans {
             return None;
         }
         Some((std::mem::replace(place, Arc::clone(&now)), now))
+    }
+
+    /// Live JSON columns with a type of their own that all endpoints have alike: the bytes of an
+    /// insert are made before its endpoint is chosen.
+    pub(super) fn typed(&self, tables: &Tables) -> Vec<TypedColumn> {
+        let of_table = |table: &TableEntry| {
+            let mut plans = self.everywhere(table.index);
+            let first = plans.next().map(|plan| plan.typed.clone()).unwrap_or_default();
+            plans.fold(first, |mut alike, plan| {
+                alike.retain(|column| plan.typed.contains(column));
+                alike
+            })
+        };
+        tables.all().flat_map(of_table).collect()
     }
 
     /// The plans of one table at every endpoint.

@@ -144,19 +144,14 @@ fn split(data: &[u8], kind: Kind, count: usize) -> (&[u8], &[u8]) {
 
 /// Arrays of one scalar type: `Array(Nullable(T))`.
 #[derive(Default)]
-pub(super) struct Arrays {
+struct Arrays {
     ends: Offsets,
     nulls: Vec<u8>,
     elements: Elements,
 }
 
 impl Arrays {
-    pub(super) fn push(
-        &mut self,
-        kind: Kind,
-        array: Array<'_>,
-        scratch: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
+    fn push(&mut self, kind: Kind, array: Array<'_>, scratch: &mut Vec<u8>) -> Result<(), Fault> {
         let before = self.nulls.len();
         for element in array.values() {
             let value = AnyValue::parse(element?)?;
@@ -172,17 +167,17 @@ impl Arrays {
         Ok(())
     }
 
-    pub(super) fn rows(&self) -> usize {
+    fn rows(&self) -> usize {
         self.ends.rows()
     }
 
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.ends.clear();
         reuse::clear(&mut self.nulls);
         self.elements.clear();
     }
 
-    pub(super) fn truncate(&mut self, kind: Kind, rows: usize) {
+    fn truncate(&mut self, kind: Kind, rows: usize) {
         if rows < self.ends.rows() {
             self.ends.truncate(rows);
         }
@@ -191,15 +186,15 @@ impl Arrays {
         self.elements.truncate(kind, len);
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.ends.bytes() + self.nulls.len() + self.elements.bytes()
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         self.ends.memory_bytes() + self.nulls.capacity() + self.elements.memory_bytes()
     }
 
-    pub(super) fn write(&self, kind: Kind, shape: Shape<'_>, body: &mut BodyWriter) {
+    fn write(&self, kind: Kind, shape: Shape<'_>, body: &mut BodyWriter) {
         self.ends.write(shape, body);
         for row in 0..self.ends.rows() {
             body.repeat(&self.nulls[self.ends.range(row)], shape.count(row));
@@ -215,7 +210,7 @@ impl Arrays {
 
 /// Arrays of several types: `Array(Dynamic)`.
 #[derive(Default)]
-pub(super) struct MixedArrays {
+struct MixedArrays {
     ends: Offsets,
     /// The type of each element, or [`ABSENT`].
     kinds: Vec<u8>,
@@ -223,7 +218,7 @@ pub(super) struct MixedArrays {
 }
 
 impl MixedArrays {
-    pub(super) fn push(&mut self, array: Array<'_>, scratch: &mut Vec<u8>) -> Result<(), Fault> {
+    fn push(&mut self, array: Array<'_>, scratch: &mut Vec<u8>) -> Result<(), Fault> {
         let before = self.kinds.len();
         for element in array.values() {
             let value = AnyValue::parse(element?)?;
@@ -234,17 +229,17 @@ impl MixedArrays {
         Ok(())
     }
 
-    pub(super) fn rows(&self) -> usize {
+    fn rows(&self) -> usize {
         self.ends.rows()
     }
 
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.ends.clear();
         reuse::clear(&mut self.kinds);
         self.elements.clear();
     }
 
-    pub(super) fn truncate(&mut self, rows: usize) {
+    fn truncate(&mut self, rows: usize) {
         if rows < self.ends.rows() {
             self.ends.truncate(rows);
         }
@@ -254,11 +249,11 @@ impl MixedArrays {
         }
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.ends.bytes() + self.kinds.len() + self.elements.bytes()
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         self.ends.memory_bytes() + self.kinds.capacity() + self.elements.memory_bytes()
     }
 
@@ -266,13 +261,13 @@ impl MixedArrays {
         SCALARS.into_iter().filter(|&kind| !self.elements.data(kind).is_empty())
     }
 
-    pub(super) fn write_prefix(&self, body: &mut BodyWriter) {
+    fn write_prefix(&self, body: &mut BodyWriter) {
         body.word(FLATTENED);
         body.varint(self.used().count() as u64);
         self.used().for_each(|kind| body.string(kind.type_name().as_bytes()));
     }
 
-    pub(super) fn write(&self, shape: Shape<'_>, body: &mut BodyWriter) {
+    fn write(&self, shape: Shape<'_>, body: &mut BodyWriter) {
         self.ends.write(shape, body);
         let absent = self.used().count() as u8;
         let mut index = [absent; 256];
@@ -300,4 +295,79 @@ impl MixedArrays {
 
 fn count(kinds: &[u8], kind: Kind) -> usize {
     kinds.iter().filter(|&&other| other == kind as u8).count()
+}
+
+/// The arrays of a path, by what their elements are.
+#[derive(Default)]
+pub(super) struct ArrayValues {
+    /// One builder per scalar type, in the order of [`Kind`].
+    plain: [Arrays; 4],
+    mixed: MixedArrays,
+}
+
+impl ArrayValues {
+    pub(super) fn push(
+        &mut self,
+        kind: Kind,
+        array: Array<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        match self.plain.get_mut(plain_index(kind)) {
+            Some(arrays) => arrays.push(element(kind), array, scratch),
+            None => self.mixed.push(array, scratch),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.plain.iter_mut().for_each(Arrays::clear);
+        self.mixed.clear();
+    }
+
+    /// Writes what precedes arrays of several types.
+    pub(super) fn write_prefix(&self, body: &mut BodyWriter) {
+        self.mixed.write_prefix(body);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.plain.iter().map(Arrays::bytes).sum::<usize>() + self.mixed.bytes()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.plain.iter().map(Arrays::memory_bytes).sum::<usize>()
+            + self.mixed.memory_bytes()
+    }
+
+    pub(super) fn rows(&self, kind: Kind) -> usize {
+        self.plain.get(plain_index(kind)).map_or_else(|| self.mixed.rows(), Arrays::rows)
+    }
+
+    pub(super) fn truncate(&mut self, kind: Kind, rows: usize) {
+        match self.plain.get_mut(plain_index(kind)) {
+            Some(arrays) => arrays.truncate(element(kind), rows),
+            None => self.mixed.truncate(rows),
+        }
+    }
+
+    pub(super) fn write(&self, kind: Kind, shape: Shape<'_>, body: &mut BodyWriter) {
+        match self.plain.get(plain_index(kind)) {
+            Some(arrays) => arrays.write(element(kind), shape, body),
+            None => self.mixed.write(shape, body),
+        }
+    }
+}
+
+/// The place of an array type among those of one scalar type; out of range for mixed arrays.
+const fn plain_index(kind: Kind) -> usize {
+    (kind as usize).wrapping_sub(Kind::Strings as usize)
+}
+
+/// The scalar type of an array type's elements.
+const fn element(kind: Kind) -> Kind {
+    match kind {
+        Kind::Int64s => Kind::Int64,
+        Kind::Float64s => Kind::Float64,
+        Kind::Bools => Kind::Bool,
+        _ => Kind::String,
+    }
 }

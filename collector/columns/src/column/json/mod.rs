@@ -8,6 +8,7 @@
 mod arrays;
 mod kind;
 mod path;
+mod write;
 
 use std::hash::BuildHasher;
 
@@ -300,11 +301,12 @@ impl Json {
         index
     }
 
-    /// The paths of this block by name: their order must not depend on the blocks before it.
-    fn used_paths(&self) -> Vec<&Path> {
-        let mut paths: Vec<&Path> = self.paths.iter().filter(|path| !path.is_unused()).collect();
-        paths.sort_unstable_by_key(|path| path.name());
-        paths
+    /// The path `name`, if it has values in this block.
+    fn find(&self, name: &[u8]) -> Option<&Path> {
+        let Self { paths, table, hasher, .. } = self;
+        let hash = hasher.hash_one(name);
+        let index = table.find(hash, |&index| same(paths[index as usize].name(), name))?;
+        Some(&paths[*index as usize]).filter(|path| !path.is_unused())
     }
 
     fn names(&self) -> impl Iterator<Item = usize> {
@@ -376,16 +378,14 @@ impl Column for Json {
     }
 
     fn write_prefix(&self, body: &mut BodyWriter) {
-        body.word(FLATTENED);
-        let paths = self.used_paths();
-        body.varint(paths.len() as u64);
-        paths.iter().for_each(|path| body.string(path.name()));
-        paths.iter().for_each(|path| path.write_prefix(body));
+        self.write_prefix_as(&[], body);
     }
 
     fn write_values(&self, shape: Shape<'_>, body: &mut BodyWriter) {
-        for path in self.used_paths() {
-            path.write_values(self.row, shape, body);
-        }
+        self.write_values_as(&[], shape, body);
+    }
+
+    fn as_json(&self) -> Option<&Json> {
+        Some(self)
     }
 }

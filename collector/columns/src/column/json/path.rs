@@ -1,14 +1,15 @@
 //! One path of a JSON column: which rows have a value, of which type, and the values by type.
 
 use millrace_wire::otlp::Array;
-use millrace_wire::protobuf::Fault;
+use millrace_wire::protobuf::{Cursor, Fault};
 
 use crate::body::BodyWriter;
 use crate::column::fixed::write_fixed;
-use crate::column::json::arrays::{Arrays, MixedArrays, element_kind};
+use crate::column::json::arrays::{ArrayValues, element_kind};
 use crate::column::json::kind::Kind;
 use crate::column::json::{FLATTENED, NO_PATH};
 use crate::column::{Column, Strings};
+use crate::decimal;
 use crate::reuse;
 use crate::shape::Shape;
 
@@ -45,13 +46,6 @@ pub(super) struct Path {
     is_member: bool,
     /// The path that followed it last.
     next: u32,
-}
-
-#[derive(Default)]
-struct ArrayValues {
-    /// One builder per scalar type, in the order of [`Kind`].
-    plain: [Arrays; 4],
-    mixed: MixedArrays,
 }
 
 impl Path {
@@ -154,8 +148,7 @@ impl Path {
         reuse::clear(&mut self.float64s);
         reuse::clear(&mut self.bools);
         if let Some(arrays) = &mut self.arrays {
-            arrays.plain.iter_mut().for_each(Arrays::clear);
-            arrays.mixed.clear();
+            arrays.clear();
         }
     }
 
@@ -240,11 +233,7 @@ impl Path {
     ) -> Result<(), Fault> {
         let kind = element_kind(array)?;
         self.note(row, kind);
-        let arrays = self.arrays.get_or_insert_default();
-        match arrays.plain.get_mut(plain_index(kind)) {
-            Some(arrays) => arrays.push(element(kind), array, scratch),
-            None => arrays.mixed.push(array, scratch),
-        }
+        self.arrays.get_or_insert_default().push(kind, array, scratch)
     }
 
     /// Forgets the values of rows from `rows` on.
@@ -285,7 +274,7 @@ impl Path {
         if let Some(arrays) = &self.arrays
             && self.kinds & Kind::Mixed.bit() != 0
         {
-            arrays.mixed.write_prefix(body);
+            arrays.write_prefix(body);
         }
     }
 
@@ -303,6 +292,46 @@ impl Path {
         }
         body.repeat(&[absent], shape.start(rows) - shape.start(row));
         self.used_kinds().for_each(|kind| self.write_kind(kind, shape, body));
+    }
+
+    /// Whether a row has an array.
+    pub(super) fn has_arrays(&self) -> bool {
+        self.used_kinds().any(|kind| kind as u8 >= Kind::Strings as u8)
+    }
+
+    /// Hands over the text of each of `rows`, as a map has it: empty where there is no value. A row
+    /// with an array has none here.
+    pub(super) fn each_text(&self, rows: u32, mut take: impl FnMut(&[u8])) {
+        let mut strings = Cursor::new(self.strings.data());
+        let (mut int64s, _) = self.int64s.as_chunks();
+        let (mut float64s, _) = self.float64s.as_chunks();
+        let mut bools = self.bools.iter();
+        let mut row = 0;
+        for run in self.all_runs() {
+            (row..run.start).for_each(|_| take(b""));
+            for _ in run.start..run.end {
+                match run.kind {
+                    Kind::String => take(strings.bytes().unwrap_or_default()),
+                    Kind::Int64 => {
+                        let number = int64s.split_off_first().copied().unwrap_or_default();
+                        decimal::integer(i64::from_le_bytes(number), &mut take);
+                    }
+                    Kind::Float64 => {
+                        let number = float64s.split_off_first().copied().unwrap_or_default();
+                        decimal::double(f64::from_le_bytes(number), &mut take);
+                    }
+                    Kind::Bool => {
+                        let (text, len) = decimal::truth(bools.next() == Some(&1));
+                        take(&text[..len]);
+                    }
+                    Kind::Strings | Kind::Int64s | Kind::Float64s | Kind::Bools | Kind::Mixed => {
+                        take(b"");
+                    }
+                }
+            }
+            row = run.end;
+        }
+        (row..rows).for_each(|_| take(b""));
     }
 
     fn write_kind(&self, kind: Kind, shape: Shape<'_>, body: &mut BodyWriter) {
@@ -345,51 +374,6 @@ impl Path {
                 }
             }
         }
-    }
-}
-
-impl ArrayValues {
-    fn bytes(&self) -> usize {
-        self.plain.iter().map(Arrays::bytes).sum::<usize>() + self.mixed.bytes()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.plain.iter().map(Arrays::memory_bytes).sum::<usize>()
-            + self.mixed.memory_bytes()
-    }
-
-    fn rows(&self, kind: Kind) -> usize {
-        self.plain.get(plain_index(kind)).map_or_else(|| self.mixed.rows(), Arrays::rows)
-    }
-
-    fn truncate(&mut self, kind: Kind, rows: usize) {
-        match self.plain.get_mut(plain_index(kind)) {
-            Some(arrays) => arrays.truncate(element(kind), rows),
-            None => self.mixed.truncate(rows),
-        }
-    }
-
-    fn write(&self, kind: Kind, shape: Shape<'_>, body: &mut BodyWriter) {
-        match self.plain.get(plain_index(kind)) {
-            Some(arrays) => arrays.write(element(kind), shape, body),
-            None => self.mixed.write(shape, body),
-        }
-    }
-}
-
-/// The place of an array type among those of one scalar type; out of range for mixed arrays.
-const fn plain_index(kind: Kind) -> usize {
-    (kind as usize).wrapping_sub(Kind::Strings as usize)
-}
-
-/// The scalar type of an array type's elements.
-const fn element(kind: Kind) -> Kind {
-    match kind {
-        Kind::Int64s => Kind::Int64,
-        Kind::Float64s => Kind::Float64,
-        Kind::Bools => Kind::Bool,
-        _ => Kind::String,
     }
 }
 

@@ -73,3 +73,33 @@ fn indexes_are_left_to_merges_where_the_server_can() {
     assert_eq!(can.parameters().strip_prefix(told), Some(whole.parameters()));
     assert_eq!(cannot.parameters(), whole.parameters());
 }
+
+/// Scenario: two endpoints whose tables have the same JSON type of their own in one column, and
+/// different ones in another; before and after both were checked. Guarantee: encoders are given
+/// what all endpoints have alike, and nothing before all were checked.
+#[test]
+fn types_that_all_endpoints_have_alike_are_known() {
+    let name = |text| Identifier::new(text).unwrap();
+    let tables = Tables::new(&name("db"), &name("otel"), Attributes::Json);
+    let plans = Plans::new(&tables, 2);
+    let table = tables.of_kind(TableKind::Logs);
+    let with = |resource: &str, log: &str| {
+        let mut live = live(table, &[]);
+        for column in &mut live.columns {
+            match &*column.name {
+                "ResourceAttributes" => column.ty = resource.to_owned(),
+                "LogAttributes" => column.ty = log.to_owned(),
+                _ => {}
+            }
+        }
+        live
+    };
+    let host = "JSON(`host.name` LowCardinality(String))";
+    plans.learn(0, table, &with(host, "JSON(level String)"), false);
+    assert_eq!(plans.typed(&tables), []);
+    plans.learn(1, table, &with(host, "JSON"), false);
+    let expected = TypedColumn::of_live(TableKind::Logs, "ResourceAttributes", host).unwrap();
+    assert_eq!(plans.typed(&tables), [expected]);
+    plans.learn(1, table, &with("JSON", "JSON"), false);
+    assert_eq!(plans.typed(&tables), []);
+}
