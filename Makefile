@@ -78,7 +78,7 @@ bench-compare: prerequisites ## Two commits in turns, and whether a difference i
 bench-operator: prerequisites ## One operator with thousands of objects on the local API server: COUNT= RATE= SECONDS= QUIET_SECONDS= KEEP=1 API=standin
 	@$(XTASK) bench-operator
 
-bench-keeper: prerequisites ## Real ZooKeepers under load, as tables and plots: OUT=target/keeper-bench MATRIX= REPEATS= CLICKHOUSE=own (docs/keeper-bench.md)
+bench-keeper: prerequisites ## Real ZooKeepers under load, as tables and plots: OUT=target/keeper-bench MATRIX=inserts (real INSERTs) REPEATS= CLICKHOUSE=own (docs/keeper-bench.md)
 	@$(if $(CLICKHOUSE),cargo build --release --locked -p millrace-collector -p millrace-ddl)
 	@cargo run --quiet --release --locked -p millrace-keeper-bench -- suite \
 		--out $(or $(OUT),target/keeper-bench) $(if $(MATRIX),--matrix $(MATRIX)) \

@@ -12,7 +12,6 @@ pub mod faults;
 pub mod lanes;
 pub mod logs;
 pub mod proxy;
-pub mod random;
 pub mod report;
 pub mod run;
 pub mod say;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use millrace_e2e::loadgen::Verdict;
+use millrace_stack::random::Random;
 
 use crate::faults::{Fault, Notes, Scene};
 use crate::logs::judge::Judged;
-use crate::random::Random;
 use crate::report::Outcome;
 use crate::say;
 use crate::world::{Delivery, Flow, MEMORY_LIMIT_MIB, World};

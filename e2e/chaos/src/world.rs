@@ -11,11 +11,12 @@ use millrace_e2e::collector::{Collector, Launch, Ports};
 use millrace_e2e::lab::{GROUP, Lab, LabOptions, TOPIC};
 use millrace_e2e::loadgen::{Load, Running, Verdict};
 use millrace_e2e::{http, wait};
+use millrace_stack::disk::Disk;
 use millrace_stack::kafka::{BrokerOptions, Listener};
 use millrace_stack::service;
 use tokio::runtime::Runtime;
 
-use crate::disk::{Disk, Disks};
+use crate::disk::Disks;
 use crate::proxy::http::HttpProxy;
 use crate::proxy::{Mode, Proxy};
 use crate::watch::Watch;

@@ -2,6 +2,7 @@
 //! (docs/keeper-bench.md). It judges speed, never correctness, and links no part of Millrace.
 
 mod alarm;
+mod inserts;
 mod null;
 mod own;
 mod pace;
@@ -28,6 +29,7 @@ use clap::Parser;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
+use crate::inserts::Inserts;
 use crate::replay::{Log, LogError};
 use crate::run::{Figures, Load, RunError};
 use crate::settings::{Args, Command, NullServer, Replay, Run, SettingsError, Which};
@@ -51,6 +53,8 @@ enum Failure {
     Run(#[from] RunError),
     #[error(transparent)]
     Suite(#[from] suite::SuiteError),
+    #[error(transparent)]
+    Inserts(#[from] inserts::InsertsError),
     #[error("process {0}, which started this one, has ended")]
     Orphan(u32),
     #[error("cannot listen: {0}")]
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
     let ended = match Args::parse().command {
         Command::Run(run) => bench(run),
         Command::Replay(replay) => again(&replay),
+        Command::Inserts(inserts) => insert(&inserts),
         Command::NullServer(null) => serve(&null).map(|()| ExitCode::SUCCESS),
         Command::Suite(suite) => {
             suite::run(&suite).map(|()| ExitCode::SUCCESS).map_err(Failure::from)
@@ -74,9 +79,7 @@ fn main() -> ExitCode {
 }
 
 fn bench(run: Run) -> Result<ExitCode, Failure> {
-    if let Some(parent) = run.parent.filter(|parent| !own::end_with(*parent)) {
-        return Err(Failure::Orphan(parent));
-    }
+    end_with(run.parent)?;
     let mut workload = run.workload.read()?;
     run.overrides.apply(&mut workload);
     let plan = Plan::new(workload)?;
@@ -84,6 +87,21 @@ fn bench(run: Run) -> Result<ExitCode, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(RunError::Thread)?;
     let figures = runtime.block_on(run::run(access, Load::generated(plan), run.keep))?;
     Ok(tell(&figures))
+}
+
+fn insert(inserts: &Inserts) -> Result<ExitCode, Failure> {
+    end_with(inserts.parent)?;
+    let outcome = inserts::run(inserts)?;
+    outcome.lines.iter().for_each(|line| say::line(&line.to_string()));
+    Ok(exit_code(outcome.failures))
+}
+
+/// Where another process started this one, it ends with that.
+fn end_with(parent: Option<u32>) -> Result<(), Failure> {
+    match parent.filter(|parent| !own::end_with(*parent)) {
+        Some(parent) => Err(Failure::Orphan(parent)),
+        None => Ok(()),
+    }
 }
 
 fn again(replay: &Replay) -> Result<ExitCode, Failure> {
@@ -106,7 +124,11 @@ fn tell(figures: &Figures) -> ExitCode {
     for line in report::lines(figures) {
         say::line(&line.to_string());
     }
-    match report::failures(figures) {
+    exit_code(report::failures(figures))
+}
+
+fn exit_code(failures: u64) -> ExitCode {
+    match failures {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(EXIT_ERRORS),
     }

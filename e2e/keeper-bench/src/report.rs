@@ -92,7 +92,7 @@ fn of_run(all: &KindTally, figures: &Figures) -> Map<String, Value> {
 }
 
 /// In microseconds; null where there are none.
-fn latencies(of: &Latencies) -> Value {
+pub(crate) fn latencies(of: &Latencies) -> Value {
     let Some(histogram) = of.get() else { return Value::Null };
     let mut map = Map::new();
     map.insert("mean".to_owned(), rounded(histogram.mean() / 1e3, 10.0));

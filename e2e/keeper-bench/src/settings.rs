@@ -53,6 +53,9 @@ pub(crate) enum Command {
     Run(Run),
     /// Send a recorded log again.
     Replay(Replay),
+    /// Real INSERTs into replicated tables of ClickHouse engines, which are started for it. Exits
+    /// with 2 if some failed.
+    Inserts(crate::inserts::Inserts),
     /// Serve empty answers, to measure this program itself. Prints its address first.
     NullServer(NullServer),
     /// Measure a matrix of real ZooKeepers and loads, each several times; goes on where it was

@@ -131,6 +131,7 @@ fn ready_workloads_and_logs_run_without_errors() {
     let servers = ensemble.connect_string();
     for name in [
         "clickhouse-load",
+        "described-load",
         "published-load",
         "merge",
         "deduplication-log",

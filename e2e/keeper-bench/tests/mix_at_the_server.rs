@@ -104,11 +104,11 @@ fn the_published_load_has_its_mix_at_the_server() {
     assert_eq!(run.left, server.creates_in_multis + kept);
 }
 
-/// Scenario: the load that the suite's post describes in words, as `clickhouse-load` has it.
+/// Scenario: the load that the suite's post describes in words, as `described-load` has it.
 /// Guarantee: at the server a third are writes and removals, and 70 % of these are multis.
 #[test]
 fn the_described_load_has_its_mix_at_the_server() {
-    let run = run("clickhouse-load", 1 + 1 + 4 * (1 + 4 + 1 + 3 * 5), true);
+    let run = run("described-load", 1 + 1 + 4 * (1 + 4 + 1 + 3 * 5), true);
     let (writes, refused) = (run.server.writes(), run.server.refused);
     assert_eq!(writes + run.reads, OPERATIONS);
     near(writes, 33.0 / 99.0, OPERATIONS);

@@ -12,6 +12,7 @@ use millrace_keeper_histories::{
     Change, Key, Operation, Outcome, Refusal, Seen, Session, Task, Value, WatchId, WatchKind,
     Write, Zxid,
 };
+use millrace_stack::random::Random;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 use zookeeper_client::{
@@ -19,7 +20,6 @@ use zookeeper_client::{
     SessionState, Stat, WatchedEvent,
 };
 
-use crate::random::Random;
 use crate::recorder::Recorder;
 
 /// Sessions at a time.

@@ -5,10 +5,8 @@
 //! which it came. It links no product.
 
 pub mod clients;
-pub mod disk;
 pub mod network;
 pub mod own;
-pub mod random;
 pub mod recorder;
 pub mod round;
 pub mod say;

@@ -7,15 +7,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
-use millrace_keeper_faults::disk::Disk;
 use millrace_keeper_faults::network::Network;
 use millrace_keeper_faults::strikes::{Strike, Tools};
 use millrace_keeper_faults::{own, round, say};
+use millrace_stack::disk::Disk;
 use millrace_stack::zookeeper::{self, Ensemble, EnsembleOptions, Size, Version};
 use serde_json::json;
 
 /// The servers' tick. Sessions of 2 s are 8 of them; a follower may be 5 behind.
 const TICK: Duration = Duration::from_millis(250);
+/// Room on a server's disk for the logs of a run: 64 MiB for each that a leader begins, sparse.
+const DISK_BYTES: u64 = 1 << 30;
 
 /// Faults against a real ZooKeeper ensemble, judged by what its clients saw.
 #[derive(Debug, Parser)]
@@ -70,7 +72,8 @@ fn strikes(args: &Args) -> Result<bool> {
     let folder = tempfile::tempdir().context("no temporary folder")?;
     let mut tools = Tools::default();
     if on_disks {
-        tools.disks = (0..3).map(|_| Disk::mount()).collect::<Result<_>>()?;
+        let disk = |nth: u8| Disk::mount(folder.path().join(format!("disk-{nth}")), DISK_BYTES);
+        tools.disks = (0..3).map(disk).collect::<Result<_, _>>()?;
     }
     if on_disks || on_hosts {
         // The namespace has no other: not even loopback is up.
@@ -81,7 +84,7 @@ fn strikes(args: &Args) -> Result<bool> {
         version,
         tick: TICK,
         hosts: tools.network.as_ref().map(Network::hosts).unwrap_or_default(),
-        data_dirs: tools.disks.iter().map(Disk::path).collect(),
+        data_dirs: tools.disks.iter().map(|disk| disk.path().to_owned()).collect(),
         ..EnsembleOptions::default()
     };
     if chosen.contains(&Strike::ClockStep) {

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use millrace_keeper_histories::{History, Outcome, judge};
+use millrace_stack::random::Random;
 use millrace_stack::zookeeper::Ensemble;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::clients::{self, Round, SESSION_TIMEOUT, SESSIONS};
-use crate::random::Random;
 use crate::recorder::Recorder;
 use crate::strikes::{CLOCK_STEP_SECONDS, Strike, Tools};
 

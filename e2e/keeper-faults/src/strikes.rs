@@ -4,17 +4,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use millrace_stack::disk::Disk;
+use millrace_stack::random::Random;
 use millrace_stack::zookeeper::{Ensemble, Server};
 
-use crate::disk::Disk;
 use crate::network::Network;
-use crate::random::Random;
 
 /// Three JVMs that start together serve after some seconds; a busy machine needs many.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long it lasts, at least and at most. A leader without followers gives up after 5 ticks of
 /// 250 ms, and then two others elect one.
 const LASTS: [Duration; 2] = [Duration::from_millis(1500), Duration::from_millis(4000)];
+/// What is left free of a full disk: some pages, so that it is full within the strike.
+const NOTHING_BYTES: u64 = 16 << 10;
 /// How far clocks step.
 pub const CLOCK_STEP_SECONDS: i64 = 3600;
 
@@ -104,7 +106,7 @@ impl Strike {
             }
             Self::DiskFull => {
                 let disk = tools.disks.get(leader).context("the leader has no disk")?;
-                disk.fill()?;
+                disk.fill(NOTHING_BYTES)?;
                 std::thread::sleep(lasts);
                 let leads = ensemble.leader() == Some(leader);
                 disk.free()?;

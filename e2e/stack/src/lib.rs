@@ -1,8 +1,8 @@
 //! The local stack: Kubernetes, Kafka and the ClickHouse engine from package registries alone.
 //!
 //! [`stack::Stack`] is the whole of it on this machine; [`image`] makes container images without
-//! Docker; [`kafka`], [`clickhouse`] and [`zookeeper`] also give a test servers of its own. Every
-//! call blocks; there is no async here. It is for development and tests: nothing in it keeps data safe.
+//! Docker; [`kafka`], [`clickhouse`] and [`zookeeper`] also give a test servers of its own, and
+//! [`disk`] and [`random`] what strikes at them. Every call blocks; there is no async here. It is for development and tests: nothing in it keeps data safe.
 
 pub mod argocd;
 pub mod binaries;
@@ -10,6 +10,7 @@ pub mod clickhouse;
 pub mod component;
 pub mod cosign;
 mod debian;
+pub mod disk;
 pub mod error;
 pub mod flux;
 pub mod foreign;
@@ -30,6 +31,7 @@ pub mod paths;
 pub mod prerequisites;
 pub mod progress;
 pub mod prometheus;
+pub mod random;
 pub mod registry;
 pub mod rotel;
 pub mod service;

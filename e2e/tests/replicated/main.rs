@@ -14,6 +14,7 @@
 
 mod cost;
 mod gateway;
+mod health;
 mod tables;
 mod tokens;
 

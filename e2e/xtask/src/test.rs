@@ -20,8 +20,8 @@ use crate::{alerts, chaos, check, first_try, install, keeper_faults, say, shell}
 /// The stack's test of its own life cycle: it needs root and the stack down.
 const LIFECYCLE: &str = "lifecycle";
 
-/// Tests of the benchmarks and of `keeper-bench` that run release binaries.
-const WITH_BINARIES: [&str; 2] = ["quick", "suite_stored"];
+/// Tests of the benchmarks and of `keeper-bench` that run release binaries, or an engine.
+const WITH_BINARIES: [&str; 3] = ["quick", "suite_stored", "real_inserts"];
 
 /// The e2e files for a cluster.
 const CLUSTER: &str = "cluster";

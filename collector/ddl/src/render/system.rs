@@ -26,15 +26,13 @@ pub(crate) fn tables(database: &Identifier, names: &[&str]) -> Statement {
 }
 
 /// Engine and partition key of the named tables that exist: what decides whether an insert's token
-/// is remembered. Fields `name`, `engine`, `engine_full`, `partition_key`, and `leaves_indexes`: 1
-/// where the server knows `materialize_skip_indexes_on_insert`, as from 24.6 on.
+/// is remembered. Fields `name`, `engine`, `engine_full`, `partition_key`, and `server`: the server's
+/// version, which decides what it may be told.
 #[must_use]
 pub fn insert_targets(database: &Identifier, names: &[&str]) -> Statement {
     let (database, names) = (literal(database.as_str()), named(names));
     Statement::new(format!(
-        "SELECT name, engine, engine_full, partition_key, \
-         (toUInt32OrZero(splitByChar('.', version())[1]), \
-         toUInt32OrZero(splitByChar('.', version())[2])) >= (24, 6) AS leaves_indexes \
+        "SELECT name, engine, engine_full, partition_key, version() AS server \
          FROM system.tables \
          WHERE database = {database} AND name IN ({names}) ORDER BY name"
     ))

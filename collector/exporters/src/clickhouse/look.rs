@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use millrace_ddl::render::{columns, insert_targets};
-use millrace_ddl::{ObservedColumn, ObservedTable};
+use millrace_ddl::{ObservedColumn, ObservedTable, ServerVersion};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -32,15 +32,16 @@ struct TableRow {
     engine: String,
     engine_full: String,
     partition_key: String,
-    /// Whether this server can leave indexes to merges: 1 or 0.
+    /// The server's version.
     #[serde(default)]
-    leaves_indexes: u8,
+    server: String,
 }
 
 /// What a check saw of a table.
 struct Seen {
     table: ObservedTable,
-    leaves_indexes: bool,
+    /// Where it can be read.
+    server: Option<ServerVersion>,
 }
 
 /// One column, as in `system.columns`.
@@ -110,10 +111,10 @@ impl Delivery {
         };
         let answer = self.client.ask(endpoint, &insert_targets(database, &names)).await?;
         for row in rows::<TableRow>(&answer)? {
-            let TableRow { name, engine, engine_full, partition_key, leaves_indexes } = row;
+            let TableRow { name, engine, engine_full, partition_key, server } = row;
             let table =
                 ObservedTable { engine, engine_full, partition_key, ..ObservedTable::default() };
-            observed.insert(name, Seen { table, leaves_indexes: leaves_indexes == 1 });
+            observed.insert(name, Seen { table, server: server.parse().ok() });
         }
         let answer = self.client.ask(endpoint, &columns(database, &names)).await?;
         for row in rows::<ColumnRow>(&answer)? {
@@ -134,10 +135,8 @@ impl Delivery {
     fn learn(&self, endpoint: usize, observed: &BTreeMap<String, Seen>) {
         let mut notes = Vec::new();
         for table in self.tables.all() {
-            if let Some(Seen { table: live, leaves_indexes }) =
-                observed.get(table.full_name.table())
-                && let Some((before, now)) =
-                    self.plans.learn(endpoint, table, live, *leaves_indexes)
+            if let Some(Seen { table: live, server }) = observed.get(table.full_name.table())
+                && let Some((before, now)) = self.plans.learn(endpoint, table, live, *server)
             {
                 tell_change(self.client.endpoint_name(endpoint), table, &before, &now);
                 self.changed.notify_one();

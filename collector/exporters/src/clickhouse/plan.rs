@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use millrace_columns::TypedColumn;
 use millrace_ddl::render::{insert_columns, insert_statement};
 use millrace_ddl::{Fit, fit};
-use millrace_ddl::{ObservedTable, Remembers, Undeduplicated};
+use millrace_ddl::{ObservedTable, Remembers, ServerVersion, Undeduplicated};
 use millrace_pipeline::sink::TableIndex;
 
 use super::tables::{TableEntry, Tables, percent_encoded};
@@ -19,17 +19,28 @@ use super::tables::{TableEntry, Tables, percent_encoded};
 /// a user's profile may say otherwise.
 const SKIP_UNKNOWN: &str = "&input_format_skip_unknown_fields=1";
 
+/// A setting that older servers don't know: they would refuse the insert.
+struct Newer {
+    since: ServerVersion,
+    parameter: &'static str,
+}
+
 /// Leaves data-skipping indexes to the first merge: a third of what an insert costs the server, and
 /// a merge builds them anew anyway. Until then a search reads such a part without them, and finds
-/// the same. Servers before 24.6 don't know it and would refuse the insert.
-const INDEXES_LATER: &str = "&materialize_skip_indexes_on_insert=0";
+/// the same.
+const INDEXES_LATER: Newer = Newer {
+    since: ServerVersion { year: 24, minor: 6 },
+    parameter: "&materialize_skip_indexes_on_insert=0",
+};
 
 /// How often the server asks a lost Keeper again before it answers an insert into a replicated
 /// table: 100 ms, doubled each time, are 12.7 s after 7. Its default, 20, is 143 s: longer than the
 /// insert may take here, so the code that says why would never come, and each repetition would wait
-/// in the server beside the one before it. Servers before 23.2 don't wait; told are those from 24.6
-/// on, with [`INDEXES_LATER`].
-const KEEPER_RETRIES: &str = "&insert_keeper_max_retries=7";
+/// in the server beside the one before it. Older servers don't wait.
+const KEEPER_RETRIES: Newer = Newer {
+    since: ServerVersion { year: 23, minor: 2 },
+    parameter: "&insert_keeper_max_retries=7",
+};
 
 /// How inserts go into one table of one endpoint.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,9 +65,13 @@ impl Plan {
         Self { parameters, left_out: Vec::new(), lost: Vec::new(), typed: Vec::new(), fit: None }
     }
 
-    /// The columns that a live table takes, on a server that may leave indexes to merges. `None`
-    /// when nothing of the table was seen.
-    fn of_live(table: &TableEntry, live: &ObservedTable, leaves_indexes: bool) -> Option<Self> {
+    /// The columns that a live table takes, and what its server may be told: nothing where its
+    /// version isn't known. `None` when nothing of the table was seen.
+    fn of_live(
+        table: &TableEntry,
+        live: &ObservedTable,
+        server: Option<ServerVersion>,
+    ) -> Option<Self> {
         let fit = fit(&table.definition, live)?;
         let essential = table.definition.kind.essential_columns();
         let (lost, left_out): (Vec<_>, Vec<_>) =
@@ -68,9 +83,10 @@ impl Plan {
             let statement = insert_columns(&table.full_name, &names);
             plan.parameters = format!("{SKIP_UNKNOWN}&query={}", percent_encoded(statement.sql()));
         }
-        if leaves_indexes {
-            plan.parameters.insert_str(0, KEEPER_RETRIES);
-            plan.parameters.insert_str(0, INDEXES_LATER);
+        for Newer { since, parameter } in [KEEPER_RETRIES, INDEXES_LATER] {
+            if server.is_some_and(|server| server >= since) {
+                plan.parameters.insert_str(0, parameter);
+            }
         }
         let kind = table.definition.kind;
         let typed = live.columns.iter();
@@ -146,9 +162,9 @@ impl Plans {
         endpoint: usize,
         table: &TableEntry,
         live: &ObservedTable,
-        leaves_indexes: bool,
+        server: Option<ServerVersion>,
     ) -> Option<(Arc<Plan>, Arc<Plan>)> {
-        let now = Arc::new(Plan::of_live(table, live, leaves_indexes)?);
+        let now = Arc::new(Plan::of_live(table, live, server)?);
         let mut plans =
             self.endpoints.get(endpoint)?.write().unwrap_or_else(PoisonError::into_inner);
         let place = plans.get_mut(usize::from(table.index.0))?;

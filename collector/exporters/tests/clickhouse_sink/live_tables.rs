@@ -28,7 +28,7 @@ fn traces(engine: &str, changes: &[(&str, Option<&str>)]) -> Live {
     Live {
         tables: format!(
             "{{\"name\":\"otel_traces\",\"engine\":\"{engine}\",\"engine_full\":\"{engine}\",\
-             \"partition_key\":\"toDate(Timestamp)\",\"leaves_indexes\":1}}\n"
+             \"partition_key\":\"toDate(Timestamp)\",\"server\":\"26.9.2.1\"}}\n"
         ),
         columns: declared.insert_columns().filter_map(column).collect(),
     }

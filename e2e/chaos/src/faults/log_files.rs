@@ -10,11 +10,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use millrace_e2e::wait;
+use millrace_stack::disk::Disk;
+use millrace_stack::random::Random;
+use millrace_stack::service;
 
 use super::Scene;
-use crate::disk::Disk;
 use crate::logs::Logs;
-use crate::random::Random;
 
 /// How long a stored line takes to be on record: positions are written every second, on a machine
 /// that may have other work.
@@ -129,9 +130,10 @@ fn killed_without_kafka(scene: &mut Scene<'_>, logs: &mut Logs) -> Result<()> {
 /// when there is room.
 fn no_room(scene: &mut Scene<'_>, logs: &mut Logs) -> Result<()> {
     let from = on_record(scene, logs, ON_RECORD)?;
-    let disk = |scene: &Scene<'_>, does: fn(&Disk) -> Result<()>| {
+    let disk = |scene: &Scene<'_>, does: fn(&Disk) -> service::Result<()>| {
         let disks = scene.world.disks.as_ref();
-        does(&disks.context("this world was made without disks of its own")?.positions)
+        let disks = disks.context("this world was made without disks of its own")?;
+        anyhow::Ok(does(&disks.positions)?)
     };
     wait::until("positions to find no room", DISK_LIMIT, || {
         // Again, as the document before the last may have left room.

@@ -13,9 +13,9 @@ mod processes;
 mod servers;
 
 use anyhow::Result;
+use millrace_stack::random::Random;
 
 use crate::logs::judge::Judged;
-use crate::random::Random;
 use crate::world::{Delivery, Flow, World};
 
 pub use points::NAMES as POINTS;

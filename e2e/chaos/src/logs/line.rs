@@ -1,7 +1,7 @@
 //! Lines of log files: each is told by its round, its file and its number, and its whole text
 //! follows from these, so that a row can be held against what was written. Pure.
 
-use crate::random::Random;
+use millrace_stack::random::Random;
 
 /// Digits of a line's number.
 const DIGITS: usize = 10;

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::Timestamp;
+use millrace_stack::random::Random;
 
 use super::judge::Written;
 use super::line::{self, Form};
-use crate::random::Random;
 
 /// Between two turns, in which every file may get lines: some 2,000 lines a second in all.
 const TURN: Duration = Duration::from_millis(20);

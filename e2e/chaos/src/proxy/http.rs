@@ -10,11 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use millrace_stack::random::Random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-
-use crate::random::Random;
 
 /// What marks a request as an insert.
 const INSERT_MARK: &[u8] = b"insert_deduplication_token=";

@@ -3,7 +3,7 @@
 use millrace_stack::zookeeper::{Size, Version};
 use serde::Deserialize;
 
-use crate::workload;
+use crate::{inserts, workload};
 
 /// A matrix, as written.
 #[derive(Debug, Deserialize)]
@@ -15,6 +15,7 @@ pub(crate) struct Matrix {
     /// Requests under way at once in a session.
     pipeline: u32,
     servers: Vec<ServerKind>,
+    /// Ready workloads, or `inserts`.
     workloads: Vec<String>,
     sessions: Vec<u32>,
     operations: Vec<u64>,
@@ -90,8 +91,8 @@ impl Matrix {
                 return Err(MatrixError::Cpus(cpus));
             }
         }
-        let known = |name: &&String| workload::text(name).is_none();
-        match matrix.workloads.iter().find(known) {
+        let is_unknown = |name: &&String| *name != inserts::NAME && workload::text(name).is_none();
+        match matrix.workloads.iter().find(is_unknown) {
             Some(name) => Err(MatrixError::Workload(name.clone())),
             None => Ok(matrix),
         }
@@ -172,7 +173,7 @@ mod tests {
     /// asked, under names that differ; the wrong thing is named.
     #[test]
     fn a_matrix_has_every_cell_as_often_as_asked() {
-        let quick = Matrix::read(super::super::QUICK).unwrap();
+        let quick = Matrix::read(super::super::ready("quick").unwrap()).unwrap();
         let mut names: Vec<_> = quick
             .rounds()
             .iter()
@@ -183,19 +184,25 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), 4 * 2 * 3);
         let refused = |from: &str, to: &str| {
-            Matrix::read(&super::super::QUICK.replace(from, to)).unwrap_err().to_string()
+            Matrix::read(&super::super::ready("quick").unwrap().replace(from, to))
+                .unwrap_err()
+                .to_string()
         };
         assert_eq!(refused("[3, 10]", "[3, 0]"), "`sessions` is empty or nought");
         assert_eq!(refused("count: 3", "count: 2"), "count is 2: write 1 or 3");
-        assert!(refused("[clickhouse-load]", "[none]").contains("called none"));
+        assert!(refused("[described-load]", "[none]").contains("called none"));
         assert!(refused("repeats", "repeat").contains("repeat"));
     }
-    /// Scenario: the matrices beside the quick one. Guarantee: they are ones, with as many rounds
-    /// as their pages say.
+
+    /// Scenario: the matrices that come along. Guarantee: they can be measured, with as many rounds
+    /// as their pages say, and are found by the names that they have.
     #[test]
     fn every_matrix_that_comes_along_can_be_measured() {
-        let rounds = |text: &str| Matrix::read(text).unwrap().rounds().len();
-        assert_eq!(rounds(include_str!("long.yaml")), 9);
-        assert_eq!(rounds(include_str!("full.yaml")), 800);
+        let rounds = [("quick", 24), ("inserts", 18), ("clients", 30), ("long", 9), ("full", 800)];
+        for (name, rounds) in rounds {
+            let matrix = Matrix::read(super::super::ready(name).unwrap()).unwrap();
+            assert_eq!((matrix.name.as_str(), matrix.rounds().len()), (name, rounds));
+        }
+        assert_eq!(super::super::ready("none"), None);
     }
 }

@@ -24,7 +24,19 @@ use self::store::{Store, StoreArgs, StoreError};
 use crate::say;
 
 /// The matrix that a few minutes suffice for.
-const QUICK: &str = include_str!("quick.yaml");
+const QUICK: &str = "quick";
+
+/// The matrices that come with the program, by name.
+fn ready(name: &str) -> Option<&'static str> {
+    match name {
+        QUICK => Some(include_str!("quick.yaml")),
+        "inserts" => Some(include_str!("inserts.yaml")),
+        "clients" => Some(include_str!("clients.yaml")),
+        "long" => Some(include_str!("long.yaml")),
+        "full" => Some(include_str!("full.yaml")),
+        _ => None,
+    }
+}
 
 /// A suite ended before its end.
 #[derive(Debug, thiserror::Error)]
@@ -51,9 +63,9 @@ pub(crate) struct Suite {
     /// Where results, samples, report and plots go; what is there already isn't measured again.
     #[arg(long)]
     out: PathBuf,
-    /// The matrix, as YAML; without it one that takes less than ten minutes.
-    #[arg(long)]
-    matrix: Option<PathBuf>,
+    /// The matrix: quick (less than ten minutes), inserts, clients, long, full; or a file, as YAML.
+    #[arg(long, default_value = QUICK)]
+    matrix: PathBuf,
     /// How often each cell is measured, instead of what the matrix says.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     repeats: Option<u32>,
@@ -65,10 +77,10 @@ pub(crate) struct Suite {
 }
 
 pub(crate) fn run(suite: &Suite) -> Result<(), SuiteError> {
-    let text = match &suite.matrix {
-        None => QUICK.to_owned(),
-        Some(path) => std::fs::read_to_string(path)
-            .map_err(|cause| SuiteError::Read { path: path.clone(), cause })?,
+    let text = match suite.matrix.to_str().and_then(ready) {
+        Some(text) => text.to_owned(),
+        None => std::fs::read_to_string(&suite.matrix)
+            .map_err(|cause| SuiteError::Read { path: suite.matrix.clone(), cause })?,
     };
     let mut matrix = Matrix::read(&text)?;
     matrix.repeats = suite.repeats.unwrap_or(matrix.repeats);

@@ -14,12 +14,17 @@ use super::record::Records;
 use super::store::Told;
 
 /// The figures that are told: a heading, and how to find it in a round's result.
-pub(crate) const FIGURES: [(&str, Find); 5] = [
+pub(crate) const FIGURES: [(&str, Find); 6] = [
     ("seconds", |result| all(result)["window_seconds"].as_f64()),
     ("operations/s", |result| all(result)["per_second"].as_f64()),
     ("p99 ms", |result| Some(all(result)["latency_us"]["99"].as_f64()? / 1e3)),
     ("server CPU s", |result| result["server_cpu_seconds"].as_f64()),
     ("server MiB", |result| Some(result["server_memory_bytes_max"].as_f64()? / 1_048_576.0)),
+    // Of `inserts`: what one of them asks, as the servers counted it.
+    ("requests each", |result| {
+        let all = all(result);
+        Some(all["requests"]["at_servers"].as_f64()? / all["operations"].as_f64()?)
+    }),
 ];
 pub(crate) type Find = fn(&Value) -> Option<f64>;
 
@@ -114,14 +119,19 @@ pub(crate) fn spreads(cell: &Cell, records: &Records) -> (usize, Vec<Option<Spre
 }
 
 fn table(text: &mut String, load: &str, cells: &[&Cell], records: &Records) {
-    let heads: Vec<&str> = FIGURES.iter().map(|(head, _)| *head).collect();
+    let rows: Vec<_> = cells.iter().map(|cell| (cell, spreads(cell, records))).collect();
+    let measured = rows.iter().filter(|(_, (rounds, _))| *rounds > 0);
+    // A figure that no round of this load has is left out.
+    let told: Vec<usize> = (0..FIGURES.len())
+        .filter(|nth| measured.clone().all(|(_, (_, spreads))| spreads[*nth].is_some()))
+        .collect();
+    let heads: Vec<&str> = told.iter().map(|nth| FIGURES[*nth].0).collect();
     let _ = writeln!(text, "\n## {load}\n\n| servers | rounds | {} |", heads.join(" | "));
     let _ = writeln!(text, "| --- | --- |{}", " --- |".repeat(heads.len()));
-    for cell in cells {
-        let (rounds, spreads) = spreads(cell, records);
+    for (cell, (rounds, spreads)) in &rows {
         let _ = write!(text, "| {} | {rounds} |", cell.server.name());
-        for spread in spreads {
-            let _ = match spread {
+        for nth in &told {
+            let _ = match spreads[*nth] {
                 None => write!(text, " |"),
                 Some(Spread { least, median, most }) => {
                     write!(text, " {} ({} to {}) |", short(median), short(least), short(most))

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::SuiteError;
 use super::cgroup::{self, Group};
 use super::matrix::Cell;
+use crate::inserts;
 
 /// As the published suite samples.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
@@ -137,12 +138,20 @@ impl Stage {
 /// This program again, with the cell's load.
 fn load(cell: &Cell, repeat: u32, servers: &str) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
+    match cell.workload == inserts::NAME {
+        true => command.arg("inserts"),
+        false => command.args(["run", "--workload", &cell.workload]).args([
+            "--seed",
+            &repeat.to_string(),
+            "--warmup-seconds",
+            "0",
+        ]),
+    };
     command
-        .args(["run", "--workload", &cell.workload, "--servers", servers])
+        .args(["--servers", servers])
         .args(["--sessions", &cell.sessions.to_string()])
         .args(["--operations", &cell.operations.to_string()])
         .args(["--pipeline", &cell.pipeline.to_string()])
-        .args(["--seed", &repeat.to_string(), "--warmup-seconds", "0"])
         .args(["--parent", &std::process::id().to_string()]);
     Ok(command)
 }

@@ -53,6 +53,10 @@ impl Bench {
         Self::new("run", servers)
     }
 
+    pub(crate) fn inserts(servers: &str) -> Self {
+        Self::new("inserts", servers)
+    }
+
     pub(crate) fn replay(servers: &str, log: &Path) -> Self {
         Self::new("replay", servers).args(["--log", log.to_str().unwrap()])
     }

@@ -80,11 +80,11 @@ proptest! {
     }
 }
 
-/// Scenario: a hundred thousand operations of `clickhouse-load`. Guarantee: two thirds reads, a
+/// Scenario: a hundred thousand operations of `described-load`. Guarantee: two thirds reads, a
 /// third writes, 70 % of which are multis, each within one percent of all.
 #[test]
-fn the_load_of_clickhouse_has_its_mix() {
-    let (_, kinds) = requests(text("clickhouse-load").unwrap(), 7, 0, 100_000);
+fn the_load_that_was_described_has_its_mix() {
+    let (_, kinds) = requests(text("described-load").unwrap(), 7, 0, 100_000);
     let share = |of: &[Kind]| {
         kinds.iter().filter(|kind| of.contains(kind)).count() as f64 / kinds.len() as f64
     };

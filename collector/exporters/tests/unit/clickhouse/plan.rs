@@ -35,8 +35,8 @@ fn what_a_live_table_lacks_is_not_named() {
     let whole = plan();
     assert_eq!((whole.deduplicates(), whole.missing()), (None, 0));
 
-    assert!(plans.learn(0, table, &live(table, &["TraceState", "Links.SpanId"]), false).is_some());
-    assert!(plans.learn(0, table, &live(table, &["TraceState", "Links.SpanId"]), false).is_none());
+    assert!(plans.learn(0, table, &live(table, &["TraceState", "Links.SpanId"]), None).is_some());
+    assert!(plans.learn(0, table, &live(table, &["TraceState", "Links.SpanId"]), None).is_none());
     let narrow = plan();
     assert_eq!(narrow.left_out(), ["TraceState", "Links.SpanId"]);
     assert!(narrow.parameters().starts_with(SKIP_UNKNOWN));
@@ -44,34 +44,44 @@ fn what_a_live_table_lacks_is_not_named() {
     assert!(!names(&narrow, "TraceState") && names(&narrow, "SpanName"));
     assert_eq!((narrow.obstacle(), narrow.deduplicates()), (None, Some(true)));
 
-    assert!(plans.learn(0, table, &live(table, &["TraceId"]), false).is_some());
+    assert!(plans.learn(0, table, &live(table, &["TraceId"]), None).is_some());
     assert!(names(&plan(), "TraceId") && plan().left_out().is_empty());
     assert_eq!(plan().obstacle().as_deref(), Some("column TraceId is missing"));
 
-    assert!(plans.learn(0, table, &ObservedTable::default(), false).is_none(), "nothing was seen");
-    assert!(plans.learn(0, table, &live(table, &[]), false).is_some());
+    assert!(plans.learn(0, table, &ObservedTable::default(), None).is_none(), "nothing was seen");
+    assert!(plans.learn(0, table, &live(table, &[]), None).is_some());
     assert_eq!((plan().parameters(), plan().missing()), (whole.parameters(), 0));
     assert_eq!(plans.of(1, table.index).unwrap(), whole);
     assert_eq!(plans.everywhere(table.index).count(), 2);
     assert!(plans.of(2, table.index).is_none());
 }
 
-/// Scenario: a server that can leave indexes to merges, and one that can't. Guarantee: only the
-/// first is told so, and how often to ask a lost Keeper; what is inserted is the same.
+/// Scenario: servers of several versions, and one whose version isn't known. Guarantee: each is told
+/// just what it knows: from 23.2 on how often to ask a lost Keeper, from 24.6 on to leave indexes to
+/// merges; what is inserted is the same.
 #[test]
-fn indexes_are_left_to_merges_where_the_server_can() {
+fn a_server_is_told_what_its_version_knows() {
     let name = |text| Identifier::new(text).unwrap();
     let tables = Tables::new(&name("db"), &name("otel"), Attributes::Map);
-    let plans = Plans::new(&tables, 2);
+    let retries = "&insert_keeper_max_retries=7";
+    let both = format!("&materialize_skip_indexes_on_insert=0{retries}");
+    let told = [
+        ("26.9.2.1", both.as_str()),
+        ("24.6.1.1", &both),
+        ("24.5.9.9", retries),
+        ("23.2.1.1", retries),
+        ("23.1.9.9", ""),
+        ("unknown", ""),
+    ];
+    let plans = Plans::new(&tables, told.len());
     let table = tables.of_kind(TableKind::Logs);
     let whole = plans.of(0, table.index).unwrap();
-    assert!(!whole.parameters().contains("materialize_skip_indexes"));
-    plans.learn(0, table, &live(table, &[]), true);
-    plans.learn(1, table, &live(table, &[]), false);
-    let (can, cannot) = (plans.of(0, table.index).unwrap(), plans.of(1, table.index).unwrap());
-    let told = "&materialize_skip_indexes_on_insert=0&insert_keeper_max_retries=7";
-    assert_eq!(can.parameters().strip_prefix(told), Some(whole.parameters()));
-    assert_eq!(cannot.parameters(), whole.parameters());
+    assert!(!whole.parameters().contains(retries));
+    for (endpoint, (version, told)) in told.iter().enumerate() {
+        plans.learn(endpoint, table, &live(table, &[]), version.parse().ok());
+        let plan = plans.of(endpoint, table.index).unwrap();
+        assert_eq!(plan.parameters().strip_prefix(*told), Some(whole.parameters()), "{version}");
+    }
 }
 
 /// Scenario: two endpoints whose tables have the same JSON type of their own in one column, and

@@ -60,7 +60,12 @@ WITH
                 ('operations/s', JSONExtract(everything, 'per_second', 'Nullable(Float64)')),
                 ('p99 ms', JSONExtract(everything, 'latency_us', '99', 'Nullable(Float64)') / 1e3),
                 ('server CPU s', cpu_seconds),
-                ('server MiB', memory_bytes / 1048576)
+                ('server MiB', memory_bytes / 1048576),
+                (
+                    'requests each',
+                    JSONExtract(everything, 'requests', 'at_servers', 'Nullable(Float64)')
+                        / JSONExtract(everything, 'operations', 'Nullable(Float64)')
+                )
             ] AS figures
         FROM results
         LEFT JOIN sums USING (cell, repeat)
@@ -73,4 +78,5 @@ SELECT
 FROM rounds
 ARRAY JOIN figures AS figure
 GROUP BY cell, name
+HAVING rounds > 0
 FORMAT JSONEachRow

@@ -1,4 +1,4 @@
-//! Numbers from a seed, so that a run's choices can be made again: Steele's splitmix64.
+//! Numbers from a seed, so that choices of a run with faults can be made again: Steele's splitmix64.
 
 use std::time::Duration;
 
@@ -7,6 +7,12 @@ use std::time::Duration;
 pub struct Random(u64);
 
 impl Random {
+    /// The sequence of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// The sequence of a seed and a name: other names, other sequences.
     #[must_use]
     pub fn named(seed: u64, name: &str) -> Self {
@@ -26,6 +32,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// A number from 0 up to and without 1.
+    pub fn unit(&mut self) -> f64 {
+        // The upper 53 bits: what a double holds exactly.
+        (self.number() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// A number below `end`, which is at least 1.
     pub fn below(&mut self, end: u64) -> u64 {
         self.number() % end.max(1)
@@ -36,16 +48,21 @@ impl Random {
         self.below(100) < percent
     }
 
-    /// A time between two, to the millisecond.
+    /// A time between two.
     pub fn between(&mut self, least: Duration, most: Duration) -> Duration {
-        let span = most.saturating_sub(least).as_millis();
-        least + Duration::from_millis(self.below(u64::try_from(span).unwrap_or(u64::MAX)))
+        least + most.saturating_sub(least).mul_f64(self.unit())
+    }
+
+    /// One of several, or none of none.
+    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        let at = self.below(of.len() as u64);
+        of.get(usize::try_from(at).unwrap_or(0))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Random;
+    use super::*;
 
     /// Scenario: a seed used twice, and another name. Guarantee: the same numbers, and others.
     #[test]
@@ -56,5 +73,6 @@ mod tests {
         };
         assert_eq!(numbers("a"), numbers("a"));
         assert_ne!(numbers("a"), numbers("b"));
+        assert!((0..1000).all(|seed| Random::new(seed).unit() < 1.0));
     }
 }
