@@ -105,11 +105,11 @@ fn types_that_all_endpoints_have_alike_are_known() {
         live
     };
     let host = "JSON(`host.name` LowCardinality(String))";
-    plans.learn(0, table, &with(host, "JSON(level String)"), false);
+    plans.learn(0, table, &with(host, "JSON(level String)"), None);
     assert_eq!(plans.typed(&tables), []);
-    plans.learn(1, table, &with(host, "JSON"), false);
+    plans.learn(1, table, &with(host, "JSON"), None);
     let expected = TypedColumn::of_live(TableKind::Logs, "ResourceAttributes", host).unwrap();
     assert_eq!(plans.typed(&tables), [expected]);
-    plans.learn(1, table, &with("JSON", "JSON"), false);
+    plans.learn(1, table, &with("JSON", "JSON"), None);
     assert_eq!(plans.typed(&tables), []);
 }
