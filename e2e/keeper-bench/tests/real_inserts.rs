@@ -114,11 +114,11 @@ repeats: 1
 pipeline: 2
 servers: [{version: "3.9", count: 1, heap_mib: 128, cpus: 1.5, memory_mib: 512}]
 workloads: [inserts]
-sessions: [2]
+sessions: [1]
 operations: [40]
 "#;
 
-/// Scenario: a matrix with a line of INSERTs by two ClickHouse servers. Guarantee: the round has all
+/// Scenario: a matrix with a line of INSERTs by a ClickHouse server. Guarantee: the round has all
 /// of them, none failed, with what they asked as the ensemble and ClickHouse counted it; the report
 /// has a column for that.
 #[test]

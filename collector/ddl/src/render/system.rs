@@ -26,8 +26,8 @@ pub(crate) fn tables(database: &Identifier, names: &[&str]) -> Statement {
 }
 
 /// Engine and partition key of the named tables that exist: what decides whether an insert's token
-/// is remembered. Fields `name`, `engine`, `engine_full`, `partition_key`, and `server`: the server's
-/// version, which decides what it may be told.
+/// is remembered. Fields `name`, `engine`, `engine_full`, `partition_key`, and `server`: the
+/// server's version, which decides what it may be told.
 #[must_use]
 pub fn insert_targets(database: &Identifier, names: &[&str]) -> Statement {
     let (database, names) = (literal(database.as_str()), named(names));

@@ -198,7 +198,7 @@ mod tests {
     /// as their pages say, and are found by the names that they have.
     #[test]
     fn every_matrix_that_comes_along_can_be_measured() {
-        let rounds = [("quick", 24), ("inserts", 18), ("clients", 30), ("long", 9), ("full", 800)];
+        let rounds = [("quick", 24), ("inserts", 9), ("clients", 30), ("long", 9), ("full", 800)];
         for (name, rounds) in rounds {
             let matrix = Matrix::read(super::super::ready(name).unwrap()).unwrap();
             assert_eq!((matrix.name.as_str(), matrix.rounds().len()), (name, rounds));

@@ -183,24 +183,27 @@ fn pass(mut from: TcpStream, mut to: TcpStream) -> io::Result<()> {
 
 fn count(mut from: TcpStream, mut to: TcpStream, counts: &Mutex<Counts>) -> io::Result<()> {
     let mut greeted = false;
-    let mut message = Vec::new();
     loop {
-        message.resize(4, 0);
-        if let Err(ended) = from.read_exact(&mut message) {
+        let mut head = [0; 4];
+        if let Err(ended) = from.read_exact(&mut head) {
             to.shutdown(Shutdown::Both)?;
             return Err(ended);
         }
-        let length = u32::from_be_bytes(message[..4].try_into().unwrap());
+        let length = u32::from_be_bytes(head);
         if !greeted && length > REQUEST_BYTES_MAX {
             // A four-letter word.
-            return to.write_all(&message);
+            return to.write_all(&head);
         }
-        message.resize(4 + length as usize, 0);
-        from.read_exact(&mut message[4..])?;
+        let mut message = head.to_vec();
+        (&mut from).take(length.into()).read_to_end(&mut message)?;
         if greeted {
-            counts.lock().unwrap().add(&message[4..]);
+            note(counts, &message[head.len()..]);
         }
         greeted = true;
         to.write_all(&message)?;
     }
+}
+
+fn note(counts: &Mutex<Counts>, request: &[u8]) {
+    counts.lock().unwrap().add(request);
 }
