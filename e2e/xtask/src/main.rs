@@ -131,7 +131,7 @@ enum Task {
     /// What ours and the OpenTelemetry Collector's exporter write, row by row.
     Conformance,
     /// Argo CD syncs our charts and pipelines in the local cluster, which must be down before.
-    Argocd(stack::Alone),
+    Argocd(argocd::Options),
     /// From an earlier commit's charts and images to these and back under load, on the local stack,
     /// which must be down before.
     Upgrades(upgrades::Options),
@@ -174,7 +174,7 @@ fn main() -> ExitCode {
         Task::ClusterNightly => test::nightly_cluster(),
         Task::Nightly(options) => nightly::run(&options),
         Task::Conformance => conformance::run(),
-        Task::Argocd(options) => argocd::run(options),
+        Task::Argocd(options) => argocd::run(&options),
         Task::Upgrades(options) => upgrades::run(&options),
         Task::Relabel(options) => relabel::run(&relabel::RULES, &options),
         Task::Parse(options) => relabel::run(&relabel::BODIES, &options),
