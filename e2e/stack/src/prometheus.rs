@@ -1,6 +1,6 @@
-//! Prometheus and its checker of rules, for trying alerts and dashboards: those on the PATH, or
-//! Debian's package, unpacked once into the cache. No package is installed, so no service comes with
-//! it. It is no part of the stack.
+//! Prometheus, its checker of rules and Alertmanager, for trying alerts and dashboards: those on the
+//! PATH, or Debian's packages, unpacked once into the cache. No package is installed, so no service
+//! comes with it. They are no part of the stack.
 
 use std::env;
 use std::path::PathBuf;
@@ -9,20 +9,28 @@ use crate::debian::Set;
 use crate::error::Result;
 use crate::progress::Progress;
 
-const PACKAGE: Set<'_> = Set {
+const PROMETHEUS: Set<'_> = Set {
     folder: "debian-prometheus",
     architecture: None,
     packages: &["prometheus"],
     megabytes: 20,
 };
+const ALERTMANAGER: Set<'_> = Set {
+    folder: "debian-alertmanager",
+    architecture: None,
+    packages: &["prometheus-alertmanager"],
+    megabytes: 10,
+};
 
-/// A program of the package.
+/// A program of the packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// The server.
     Prometheus,
     /// The checker of rules.
     Promtool,
+    /// What sends alerts to people.
+    Alertmanager,
 }
 
 impl Program {
@@ -30,6 +38,14 @@ impl Program {
         match self {
             Self::Prometheus => "prometheus",
             Self::Promtool => "promtool",
+            Self::Alertmanager => "prometheus-alertmanager",
+        }
+    }
+
+    const fn package(self) -> &'static Set<'static> {
+        match self {
+            Self::Prometheus | Self::Promtool => &PROMETHEUS,
+            Self::Alertmanager => &ALERTMANAGER,
         }
     }
 }
@@ -45,5 +61,5 @@ pub fn find_or_fetch(program: Program, progress: &dyn Progress) -> Result<PathBu
     if let Some(found) = on_path {
         return Ok(found);
     }
-    Ok(PACKAGE.unpacked(progress)?.join("usr/bin").join(program.name()))
+    Ok(program.package().unpacked(progress)?.join("usr/bin").join(program.name()))
 }
