@@ -153,6 +153,9 @@ fn an_alert_reaches_a_person_with_its_runbook() {
     let args = [
         format!("--storage.tsdb.path={}", storage("series")),
         format!("--web.listen-address={server}"),
+        // What is sent before it has found the Alertmanager is lost, and sent again after a minute
+        // by itself.
+        "--rules.alert.resend-delay=2s".to_owned(),
     ];
     let _prometheus = start(folder.path(), Program::Prometheus, &settings, &args).unwrap();
 
