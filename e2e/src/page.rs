@@ -20,8 +20,9 @@ const PROGRAMS: [&str; 3] = ["clickhouse-ddl", "kubectl-millrace", "millrace-col
 const MARK: &str = "==> ";
 /// The beginning of a page's remark beside a command that must fail.
 const REFUSED: &str = "# refused";
-/// What goes on until its user ends it, and what it says once it works.
-const GOES_ON: (&str, &str) = (" port-forward ", "Forwarding from");
+/// What goes on until Ctrl-C, and what it says once it works.
+const GOES_ON: [(&str, &str); 2] =
+    [(" port-forward ", "Forwarding from"), ("make try", "from start to checked rows")];
 /// Lines of output that an error carries.
 const SHOWN_LINES: usize = 40;
 
@@ -107,8 +108,8 @@ impl Shell {
     }
 
     /// Types a page's commands; `told` gets each before it runs. A command fails the page by its exit
-    /// code, or by success where the page remarks that it is refused. One that goes on is ended once
-    /// it says that it works.
+    /// code, or by success where the page remarks that it is refused. One that goes on gets Ctrl-C
+    /// once it says that it works, and must leave no process.
     ///
     /// # Errors
     /// When one fails or they take longer than `limit`, with the end of what they printed.
@@ -150,26 +151,30 @@ impl Shell {
             let shown = statement.text.replace("\\\n", " ");
             let mark = format!("{MARK}{}: {}", statement.place, shown.trim());
             text.push_str(&format!("echo {}\n", quoted(&mark)));
-            text.push_str(&if statement.text.contains(REFUSED) {
-                format!("if {{\n{ours}\n}}; then echo 'it was not refused'; exit 1; fi\n")
-            } else if statement.text.contains(GOES_ON.0) {
-                self.going_on(&ours)
-            } else {
-                format!("{ours}\n")
+            let goes_on = GOES_ON.iter().find(|(what, _)| statement.text.contains(what));
+            text.push_str(&match goes_on {
+                _ if statement.text.contains(REFUSED) => {
+                    format!("if {{\n{ours}\n}}; then echo 'it was not refused'; exit 1; fi\n")
+                }
+                Some((_, said)) => self.going_on(&ours, said),
+                None => format!("{ours}\n"),
             });
         }
         text
     }
 
-    fn going_on(&self, command: &str) -> String {
+    /// A command in a group of processes of its own, which gets what a terminal sends at Ctrl-C, and
+    /// of which nothing may be left then.
+    fn going_on(&self, command: &str, said: &str) -> String {
         let log = self.folder.path().join("going-on.log");
         let log = log.display();
-        let said = GOES_ON.1;
         format!(
-            "rm -f {log}\n{{\nexec {command}\n}} >{log} 2>&1 &\npid=$!\n\
+            "rm -f {log}\nset -m\n{{\nexec {command}\n}} >{log} 2>&1 </dev/null &\npid=$!\nset +m\n\
              until grep -qs '{said}' {log}; do\n\
              kill -0 $pid || {{ cat {log}; exit 1; }}\nsleep 0.1\ndone\n\
-             kill $pid\nwait $pid || true\n"
+             kill -INT -- -$pid\nwait $pid || true\n\
+             for look in $(seq 100); do kill -0 -- -$pid 2>/dev/null || break; sleep 0.1; done\n\
+             if kill -0 -- -$pid 2>/dev/null; then echo 'some of it is left'; exit 1; fi\n"
         )
     }
 }

@@ -47,11 +47,7 @@ const ITSELF: &str = "the test that would type it is a part of it";
 
 /// By page (none: any) and a statement's beginning, on one line; the first that fits decides.
 const RULES: &[(&str, &str, Way)] = &[
-    (
-        "README.md",
-        "make try",
-        Way::None("goes on until Ctrl-C; `make test` runs its task to the end"),
-    ),
+    ("README.md", "make try", Way::Cluster),
     ("README.md", "make demo", Way::None("docs/quick-start.md has it too, where it is typed")),
     ("README.md", "docker", Way::None("no Docker engine where tests run")),
     ("README.md", "helm", Way::Cluster),

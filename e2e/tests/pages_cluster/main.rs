@@ -99,8 +99,8 @@ fn work(cluster: &Cluster, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Scenario: a reader goes from the quick start, which brings up the local stack, to installing with
-/// Helm after the demo's installation is gone, the console, monitors, the plugin, operations and the
+/// Scenario: a reader goes from the quick start, which brings up the local stack, to `make try` and
+/// installing with Helm after the demo's installation is gone, the console, monitors, the plugin, operations and the
 /// stack's own commands, with the demo's pipeline as theirs. Guarantee: each command works or is
 /// refused as its page says; deleted Deployments come back and two gateways run; the operator that
 /// the front page installs takes the pipeline over.
