@@ -4,33 +4,39 @@
 
 use std::env;
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::debian::Set;
 use crate::error::Result;
 use crate::progress::Progress;
 
-const PROMETHEUS: Set<'_> = Set {
+const PACKAGE: Set<'_> = Set {
     folder: "debian-prometheus",
     architecture: None,
     packages: &["prometheus"],
     megabytes: 20,
 };
+
 const ALERTMANAGER: Set<'_> = Set {
     folder: "debian-alertmanager",
     architecture: None,
     packages: &["prometheus-alertmanager"],
     megabytes: 10,
 };
+/// Debian's name of the program.
+const ALERTMANAGER_NAME: &str = "prometheus-alertmanager";
+/// Debian's program reads its templates below `/usr/share`, where they aren't: it gets a mount
+/// namespace in which its package's folder is there.
+const WITH_ITS_FILES: &str = "mount --bind \"$0/usr/share\" /usr/share\n\
+     exec \"$0/usr/bin/prometheus-alertmanager\" \"$@\"";
 
-/// A program of the packages.
+/// A program of Prometheus' package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// The server.
     Prometheus,
     /// The checker of rules.
     Promtool,
-    /// What sends alerts to people.
-    Alertmanager,
 }
 
 impl Program {
@@ -38,14 +44,6 @@ impl Program {
         match self {
             Self::Prometheus => "prometheus",
             Self::Promtool => "promtool",
-            Self::Alertmanager => "prometheus-alertmanager",
-        }
-    }
-
-    const fn package(self) -> &'static Set<'static> {
-        match self {
-            Self::Prometheus | Self::Promtool => &PROMETHEUS,
-            Self::Alertmanager => &ALERTMANAGER,
         }
     }
 }
@@ -55,11 +53,27 @@ impl Program {
 /// # Errors
 /// When the package can't be fetched or unpacked, with the end of what was said.
 pub fn find_or_fetch(program: Program, progress: &dyn Progress) -> Result<PathBuf> {
-    let on_path = env::var_os("PATH").and_then(|folders| {
-        env::split_paths(&folders).map(|it| it.join(program.name())).find(|it| it.is_file())
-    });
-    if let Some(found) = on_path {
+    if let Some(found) = on_path(program.name()) {
         return Ok(found);
     }
-    Ok(program.package().unpacked(progress)?.join("usr/bin").join(program.name()))
+    Ok(PACKAGE.unpacked(progress)?.join("usr/bin").join(program.name()))
+}
+
+/// A command that starts Alertmanager, to be given its arguments. It needs root where Alertmanager
+/// isn't installed.
+///
+/// # Errors
+/// When the package can't be fetched or unpacked, with the end of what was said.
+pub fn alertmanager(progress: &dyn Progress) -> Result<Command> {
+    if let Some(found) = on_path(ALERTMANAGER_NAME) {
+        return Ok(Command::new(found));
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-euc", WITH_ITS_FILES]).arg(ALERTMANAGER.unpacked(progress)?);
+    Ok(command)
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let folders = env::var_os("PATH")?;
+    env::split_paths(&folders).map(|it| it.join(name)).find(|it| it.is_file())
 }

@@ -14,8 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use millrace_e2e::binaries;
 use millrace_e2e::process::Process;
+use millrace_e2e::{binaries, http, wait};
 use millrace_stack::Stack;
 use millrace_stack::progress::Timed;
 use millrace_stack::prometheus::{self, Program};
@@ -99,15 +99,18 @@ fn rules(stack: &Stack) -> Result<String> {
     Ok(spec.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect())
 }
 
-/// Starts a program of Debian's, with settings and a log in `folder`. YAML holds JSON.
-fn start(folder: &Path, program: Program, settings: &Value, args: &[String]) -> Result<Process> {
-    let path = prometheus::find_or_fetch(program, &Timed::new(stderr()))?;
-    let name = format!("{program:?}").to_lowercase();
+/// Starts a program with settings and a log in `folder`. YAML holds JSON.
+fn start(
+    folder: &Path,
+    name: &str,
+    mut command: Command,
+    settings: &Value,
+    args: &[String],
+) -> Result<Process> {
     let file = folder.join(format!("{name}.yaml"));
     fs::write(&file, settings.to_string())?;
-    let mut command = Command::new(path);
     command.arg(format!("--config.file={}", file.display())).args(args);
-    Process::start(&name, &mut command, &folder.join(format!("{name}.log")))
+    Process::start(name, &mut command, &folder.join(format!("{name}.log")))
 }
 
 fn free() -> SocketAddr {
@@ -138,7 +141,16 @@ fn an_alert_reaches_a_person_with_its_runbook() {
         format!("--web.listen-address={alertmanager}"),
         "--cluster.listen-address=".to_owned(),
     ];
-    let _alertmanager = start(folder.path(), Program::Alertmanager, &settings, &args).unwrap();
+    let progress = Timed::new(stderr());
+    let command = prometheus::alertmanager(&progress).unwrap();
+    let mut process = start(folder.path(), "alertmanager", command, &settings, &args).unwrap();
+    wait::until("Alertmanager", LIMIT, || {
+        process.still_runs()?;
+        let answer = http::get(alertmanager, "/-/ready")?;
+        ensure!(answer.status == 200, "{}", answer.text());
+        Ok(())
+    })
+    .unwrap();
 
     // As the chart's PodMonitor labels a gateway.
     let labels = json!({"namespace": "obs", "pool": "prod", "role": "gateway", "pod": "prod-0"});
@@ -157,7 +169,8 @@ fn an_alert_reaches_a_person_with_its_runbook() {
         // by itself.
         "--rules.alert.resend-delay=2s".to_owned(),
     ];
-    let _prometheus = start(folder.path(), Program::Prometheus, &settings, &args).unwrap();
+    let command = Command::new(prometheus::find_or_fetch(Program::Prometheus, &progress).unwrap());
+    let _prometheus = start(folder.path(), "prometheus", command, &settings, &args).unwrap();
 
     let told = world.notified();
     assert_eq!((&told["status"], &told["receiver"]), (&"firing".into(), &"pager".into()), "{told}");
