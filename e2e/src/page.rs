@@ -14,8 +14,6 @@ use tempfile::TempDir;
 use crate::process::{Process, last_lines};
 use crate::{binaries, wait};
 
-/// Our programs, as pages name them.
-const PROGRAMS: [&str; 3] = ["clickhouse-ddl", "kubectl-millrace", "millrace-collector"];
 /// What the shell says before each command.
 const MARK: &str = "==> ";
 /// The beginning of a page's remark beside a command that must fail.
@@ -51,13 +49,13 @@ impl Shell {
         Ok(shell)
     }
 
-    /// The same, which finds our programs.
+    /// The same, which finds these of our programs.
     ///
     /// # Errors
     /// When one isn't built.
-    pub fn with_programs() -> Result<Self> {
+    pub fn with_programs(names: &[&str]) -> Result<Self> {
         let shell = Self::new()?;
-        for name in PROGRAMS {
+        for name in names {
             shell.program(name, &binaries::path(name)?)?;
         }
         Ok(shell)

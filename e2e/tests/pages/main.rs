@@ -32,7 +32,7 @@ fn commands_that_need_no_cluster_work_as_typed() {
     });
     let engine = engine.unwrap();
 
-    let mut shell = Shell::with_programs().unwrap();
+    let mut shell = Shell::with_programs(&["clickhouse-ddl", "kubectl-millrace"]).unwrap();
     shell.program("kubectl", &Stack::open().unwrap().tool("kubectl").unwrap()).unwrap();
     shell.set("CLICKHOUSE_PASSWORD", engine.password());
     shell.stands_for("http://db:8123", &engine.url());

@@ -46,7 +46,7 @@ struct Pages {
 
 impl Pages {
     fn new(stack: &Stack) -> Result<Self> {
-        let mut shell = Shell::with_programs()?;
+        let mut shell = Shell::with_programs(&["kubectl-millrace"])?;
         for name in ["kubectl", "helm"] {
             shell.program(name, &stack.tool(name).context("the stack lacks a tool")?)?;
         }

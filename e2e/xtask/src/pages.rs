@@ -5,17 +5,16 @@
 use anyhow::{Result, ensure};
 use millrace_stack::Stack;
 
-use crate::build::{self, Collectors};
-use crate::{say, shell};
+use crate::{build, say, shell};
 
-/// Builds the programs that pages name, types the pages, and removes the stack.
+/// Builds what `make demo` doesn't, types the pages, and removes the stack.
 pub(crate) fn run() -> Result<()> {
     let stack = Stack::open()?;
     ensure!(
         !stack.status().is_up(),
         "the local stack is up, and the first page brings it up: `make down` first"
     );
-    build::binaries(Collectors::Default)?;
+    build::plugin()?;
     stack.install(&say::progress())?;
     let test = ["test", "--locked", "--workspace", "--test", "pages_cluster", "--", "--nocapture"];
     let outcome = shell::run("cargo", &test);
