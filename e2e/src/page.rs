@@ -162,12 +162,14 @@ impl Shell {
     }
 
     /// A command in a group of processes of its own, which gets what a terminal sends at Ctrl-C, and
-    /// of which nothing may be left then.
+    /// of which nothing may be left then. Where tests run in the background the signal is ignored by
+    /// all that they start, unless it is asked for.
     fn going_on(&self, command: &str, said: &str) -> String {
         let log = self.folder.path().join("going-on.log");
         let log = log.display();
         format!(
-            "rm -f {log}\nset -m\n{{\nexec {command}\n}} >{log} 2>&1 </dev/null &\npid=$!\nset +m\n\
+            "rm -f {log}\nset -m\n{{\nexec env --default-signal=INT {command}\n}} >{log} 2>&1 </dev/null &\n\
+             pid=$!\nset +m\n\
              until grep -qs '{said}' {log}; do\n\
              kill -0 $pid || {{ cat {log}; exit 1; }}\nsleep 0.1\ndone\n\
              kill -INT -- -$pid\nwait $pid || true\n\

@@ -74,6 +74,11 @@ const RULES: &[(&str, &str, Way)] = &[
     ("docs/kubectl.md", "sudo", Way::Here),
     ("docs/kubectl.md", "kubectl millrace completion", Way::Here),
     ("docs/kubectl.md", "kubectl millrace man", Way::Here),
+    (
+        "docs/kubectl.md",
+        "kubectl millrace rollout undo",
+        Way::None("needs a rollout under way, which operator/plugin/tests has"),
+    ),
     ("docs/kubectl.md", "", Way::Cluster),
     ("docs/migrating.md", "", Way::Own("e2e/tests/tables/migrating.rs")),
     ("docs/monitors.md", "", Way::Cluster),

@@ -134,10 +134,6 @@ fn commands_that_need_a_cluster_work_as_typed() {
     cluster.kubectl(&chosen).unwrap();
     pages.shell.set("KUBECONFIG", &own);
     pages.run("docs/kubectl.md", folder.path()).unwrap();
-    // The page leaves changes held, as it says.
-    let go_on = ["-n", NAMESPACE, "annotate", "gatewaypool", PIPELINE, "millrace.dev/rollout-"];
-    cluster.kubectl(&go_on).unwrap();
-    ready(&cluster, 2).unwrap();
     pages.run("docs/operations.md", &root).unwrap();
 
     pages.run("e2e/stack/README.md", &root).unwrap();
