@@ -51,8 +51,8 @@ conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows co
 upgrades: prerequisites ## From an earlier commit's charts and images to these and back under load, in the local cluster: EARLIER=HEAD~100
 	@$(XTASK) upgrades
 
-argocd: prerequisites ## Argo CD and Flux sync our charts and pipelines in the local cluster (builds both: 13 min the first time)
-	@$(XTASK) argocd
+argocd: prerequisites ## Argo CD and Flux sync our charts and pipelines in the local cluster (builds both: 13 min the first time); TESTS=flux: some
+	@$(XTASK) argocd $(if $(TESTS),--only '$(TESTS)')
 
 alerts: prerequisites ## The chart's alerts, tried with Prometheus' own evaluator (Debian's, where there is none)
 	@$(XTASK) alerts

@@ -9,6 +9,7 @@ pub mod http;
 pub mod lab;
 pub mod loadgen;
 pub mod memory;
+pub mod page;
 pub mod pipeline;
 pub mod process;
 pub mod segment;

@@ -30,6 +30,24 @@ pub struct Block {
     pub text: String,
 }
 
+impl Block {
+    /// What a reader types of it: all that is marked as a shell's, else what stands behind prompts.
+    #[must_use]
+    pub fn typed(&self) -> String {
+        if matches!(&*self.language, "sh" | "console" | "bash") {
+            return self.text.clone();
+        }
+        let mut typed = String::new();
+        let mut goes_on = false;
+        for line in self.text.lines() {
+            let command = line.strip_prefix("$ ").or(goes_on.then_some(line));
+            goes_on = command.is_some_and(|it| it.ends_with('\\'));
+            typed.extend(command.into_iter().flat_map(|it| [it, "\n"]));
+        }
+        typed
+    }
+}
+
 /// Code between backticks in a page's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {

@@ -55,6 +55,24 @@ pub fn commands(text: &str) -> Vec<Command> {
     commands
 }
 
+/// The lines of a text as a shell takes them: one that ends in a backslash goes on in the next. Those
+/// that are empty, or a remark alone, are left out.
+#[must_use]
+pub fn lines(text: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut open = String::new();
+    for line in text.lines() {
+        open.push_str(line);
+        if line.ends_with('\\') {
+            open.push('\n');
+            continue;
+        }
+        let whole = std::mem::take(&mut open);
+        lines.extend(Some(whole.trim().to_owned()).filter(|it| !commands(it).is_empty()));
+    }
+    lines
+}
+
 /// The next word, and whether its beginning is quoted.
 fn word(chars: &mut Peekable<Chars<'_>>) -> (Option<String>, bool) {
     let quoted = chars.peek().is_some_and(|it| matches!(it, '\'' | '"'));
@@ -107,7 +125,7 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use super::commands;
+    use super::{commands, lines};
 
     /// Scenario: variables, quotes, a continued line, comments, a pipe, redirections, two commands
     /// on a line. Guarantee: the words that a shell would make.
@@ -129,5 +147,12 @@ mod tests {
         let wanted =
             ["[A=1] make|b|C=d e", "[] run|--x|it's|a\"b", "[] one|a#b", "[] two", "[] three"];
         assert_eq!(read, wanted);
+    }
+    /// Scenario: a line that goes on, remarks, an empty line. Guarantee: what a shell would take at
+    /// once, with its own remark.
+    #[test]
+    fn lines_that_go_on_are_one() {
+        let text = "# all of it\none \\\n  --two   # why\n\n  three | four\n";
+        assert_eq!(lines(text), ["one \\\n  --two   # why", "three | four"]);
     }
 }

@@ -42,6 +42,7 @@ impl Flow {
         let verdict = self.running.verdict(LIMIT)?;
         let faults = verdict.missing + verdict.altered + verdict.duplicated + verdict.invented;
         ensure!(faults == 0 && verdict.sent >= FLOWING, "{}", verdict.line);
+        println!("under changes: {}", verdict.line);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 //! Flux, and no operator.
 //!
 //! The tests share one cluster and its one operator, so they run one after the other.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod application;
 mod changes;

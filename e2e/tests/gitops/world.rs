@@ -4,9 +4,12 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use millrace_docs::runs::{self, Way};
 use millrace_e2e::cluster::Cluster;
+use millrace_e2e::page::Shell;
 use millrace_e2e::{binaries, http};
 use millrace_stack::Stack;
 use millrace_stack::argocd::{ArgoCd, NAMESPACE};
@@ -18,6 +21,8 @@ use crate::repository::Repository;
 pub(super) const ROOT: &str = "platform";
 /// Those that it syncs, in the order of their waves.
 pub(super) const CHARTS: [&str; 2] = ["millrace-crds", "millrace"];
+/// For a command of the page.
+const TYPED: Duration = Duration::from_secs(60);
 
 /// A cluster with Argo CD, our charts and an operator.
 pub(super) struct World {
@@ -52,11 +57,7 @@ impl World {
             self.repository.write("platform/application.yaml", &ours)?;
             self.repository.commit("charts and applications")?;
         }
-        // A manager of its own: what others have in the ConfigMap stays.
-        let args =
-            ["-n", NAMESPACE, "apply", "--server-side", "--field-manager=millrace", "-f", "-"];
-        let spoken = self.cluster.call(&args, &read("health-configmap.yaml")?)?;
-        ensure!(spoken.ok, "{}", spoken.err);
+        self.health()?;
         let root = Application::of(self, ROOT);
         if !root.exists()? {
             self.cluster.apply(NAMESPACE, &self.root())?;
@@ -69,6 +70,16 @@ impl World {
             chart.until("synced, healthy", |it| it.sync == "Synced" && it.health == "Healthy")?;
         }
         Ok(())
+    }
+
+    /// Has Argo CD know our kinds' health, by the command that docs/gitops.md has.
+    fn health(&self) -> Result<()> {
+        let mut shell = Shell::new()?;
+        shell.program("kubectl", &self.stack.tool("kubectl").context("there is no kubectl")?)?;
+        shell.set("KUBECONFIG", &self.stack.kubeconfig().to_string_lossy());
+        let scripts = runs::scripts(&binaries::root(), Way::Own("e2e/tests/gitops/world.rs"))?;
+        ensure!(!scripts.is_empty(), "the page has no command");
+        scripts.iter().try_for_each(|script| shell.run(script, TYPED, |_| {}))
     }
 
     /// What the engine answers to a query.

@@ -12,14 +12,27 @@ use millrace_stack::flux::Flux;
 use crate::stack::Alone;
 use crate::{say, shell};
 
-/// Brings up what the tests need, runs them, and removes it.
-pub(crate) fn run(options: Alone) -> Result<()> {
-    options.run(|| Ok(()), |stack, ()| sync(stack))
+/// Which tests run, and on what.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Only tests whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+    #[command(flatten)]
+    alone: Alone,
 }
 
-fn sync(stack: &Stack) -> Result<()> {
+/// Brings up what the tests need, runs them, and removes it.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let only = options.only.as_deref();
+    options.alone.run(|| Ok(()), |stack, ()| sync(stack, only))
+}
+
+fn sync(stack: &Stack, only: Option<&str>) -> Result<()> {
     ArgoCd::of(stack).start(&say::progress())?;
     Flux::of(stack).start(&say::progress())?;
-    let test = ["test", "--locked", "--workspace", "--test", "gitops", "--"];
-    shell::run("cargo", &[&test[..], &["--test-threads=1", "--nocapture"]].concat())
+    let mut test = vec!["test", "--locked", "--workspace", "--test", "gitops", "--"];
+    test.extend(["--test-threads=1", "--nocapture"]);
+    test.extend(only);
+    shell::run("cargo", &test)
 }

@@ -93,6 +93,11 @@ pub(crate) fn benchmarks() -> Result<()> {
     collectors(Collectors::All)
 }
 
+/// `kubectl millrace` alone.
+pub(crate) fn plugin() -> Result<()> {
+    cargo_build(&["-p", "millrace-plugin"])
+}
+
 /// What the operator's benchmark runs: the harness and the operator.
 pub(crate) fn operator_bench() -> Result<()> {
     cargo_build(&["-p", "millrace-operator", "-p", "millrace-operator-bench"])

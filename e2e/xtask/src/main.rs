@@ -23,6 +23,7 @@ mod keeper_faults;
 mod links;
 mod metrics_page;
 mod nightly;
+mod pages;
 mod relabel;
 mod release;
 mod say;
@@ -128,10 +129,13 @@ enum Task {
     ClusterNightly,
     /// What takes longer than a change should wait for: every simulation seed, fuzz target, fault.
     Nightly(nightly::Options),
+    /// Commands of pages that need a cluster, typed as the pages have them, on the local stack, which
+    /// must be down before.
+    Pages,
     /// What ours and the OpenTelemetry Collector's exporter write, row by row.
     Conformance,
     /// Argo CD syncs our charts and pipelines in the local cluster, which must be down before.
-    Argocd(stack::Alone),
+    Argocd(argocd::Options),
     /// From an earlier commit's charts and images to these and back under load, on the local stack,
     /// which must be down before.
     Upgrades(upgrades::Options),
@@ -173,8 +177,9 @@ fn main() -> ExitCode {
         Task::Test { from } => test::run(from),
         Task::ClusterNightly => test::nightly_cluster(),
         Task::Nightly(options) => nightly::run(&options),
+        Task::Pages => pages::run(),
         Task::Conformance => conformance::run(),
-        Task::Argocd(options) => argocd::run(options),
+        Task::Argocd(options) => argocd::run(&options),
         Task::Upgrades(options) => upgrades::run(&options),
         Task::Relabel(options) => relabel::run(&relabel::RULES, &options),
         Task::Parse(options) => relabel::run(&relabel::BODIES, &options),

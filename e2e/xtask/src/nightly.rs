@@ -26,7 +26,7 @@ struct Step {
 }
 
 /// The steps, those that need no stack first.
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { name: "gateway simulation", program: "make", arguments: &["seeds", "SEEDS=20000"] },
     Step {
         name: "operator simulation",
@@ -49,6 +49,7 @@ const STEPS: [Step; 13] = [
         program: "make",
         arguments: &["keeper-faults", "RUNS=10"],
     },
+    Step { name: "commands of pages", program: "cargo", arguments: &["xtask", "pages"] },
     Step { name: "Argo CD", program: "make", arguments: &["argocd"] },
     Step { name: "upgrades", program: "make", arguments: &["upgrades"] },
     Step { name: "faults", program: "make", arguments: &["chaos", "BUDGET=nightly"] },

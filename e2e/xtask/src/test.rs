@@ -31,6 +31,8 @@ const CLUSTER_NIGHTLY: &str = "cluster_nightly";
 const GITOPS: &str = "gitops";
 /// What `xtask upgrades` runs.
 const UPGRADES: &str = "upgrades";
+/// What `xtask pages` runs.
+const PAGES_CLUSTER: &str = "pages_cluster";
 
 /// The slowest files wait for mock brokers and scripted servers: `kafka_source` has 14 s of CPU time
 /// and took 150 s on two threads, 67 s on six.
@@ -247,7 +249,7 @@ fn integration(suites: &[Suite]) -> Vec<String> {
             && !suite.name.starts_with("conformance_")
             && !matches!(
                 &*suite.name,
-                CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY | GITOPS | UPGRADES
+                CLUSTER | CLUSTER_ALONE | CLUSTER_NIGHTLY | GITOPS | UPGRADES | PAGES_CLUSTER
             );
         is_e2e || suite.takes_binaries()
     });

@@ -1,6 +1,6 @@
 //! Every command that pages tell people to type, put to what would take it: the programs' own
 //! definitions of their arguments, the Makefile, crates and tests, the chart's schema, the kinds'
-//! schemas. Nothing is run.
+//! schemas. Nothing is run here: `millrace_docs::runs` says what is, and where.
 //!
 //! Commands stand in blocks marked `sh` or `console`, behind `$ ` in other blocks, and between
 //! backticks. Between backticks a command may be cut short: what is missing isn't judged there.
@@ -81,11 +81,7 @@ fn without_gaps(words: &[String], extent: Extent) -> (Vec<String>, Extent) {
 fn commands(page: &Page) -> Vec<(String, Command, Extent)> {
     let mut found = Vec::new();
     for block in page.blocks() {
-        let text = match block.language.as_str() {
-            "sh" | "console" | "bash" => block.text.clone(),
-            _ => shown(&block.text),
-        };
-        let all = shell::commands(&text).into_iter();
+        let all = shell::commands(&block.typed()).into_iter();
         found.extend(all.map(|command| (block.place.clone(), command, Extent::Whole)));
     }
     for span in page.spans() {
@@ -93,18 +89,6 @@ fn commands(page: &Page) -> Vec<(String, Command, Extent)> {
         found.extend(all.map(|command| (span.place.clone(), command, Extent::Part)));
     }
     found
-}
-
-/// What stands behind a prompt, with the lines that go on.
-fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    let mut goes_on = false;
-    for line in text.lines() {
-        let command = line.strip_prefix("$ ").or(goes_on.then_some(line));
-        goes_on = command.is_some_and(|it| it.ends_with('\\'));
-        shown.extend(command.into_iter().flat_map(|it| [it, "\n"]));
-    }
-    shown
 }
 
 /// What is wrong with a page's commands, and how many were judged.
