@@ -6,12 +6,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::fs;
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use millrace_certificates::Authority;
 use millrace_coordination::judge::{Limits, Reason, State, Verdict, figures, judge};
 use millrace_coordination::observation::{Observation, Report, Role, Silence};
+use millrace_e2e::wait;
 use millrace_operator::coordination::{Ask, Coordinators, Prober};
 use millrace_stack::service::free_port;
 use millrace_stack::zookeeper::{Ensemble, EnsembleOptions, Size};
@@ -117,7 +119,12 @@ fn secure(name: &str, authority: &Authority, dir: &Path) -> (Ensemble, u16) {
     ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value)).into();
     let options = EnsembleOptions { settings, ..EnsembleOptions::default() };
-    (Ensemble::start(&options).unwrap(), port)
+    let ensemble = Ensemble::start(&options).unwrap();
+    // It serves its plain port, which a start waits for, before it listens on this one.
+    let address = ("127.0.0.1", port);
+    let listens = || Ok(TcpStream::connect(address).map(drop)?);
+    wait::until("the secure port to listen", PATIENCE, listens).unwrap();
+    (ensemble, port)
 }
 
 async fn said(port: u16, encrypted: bool, authority: &Authority) -> Result<Report, Silence> {

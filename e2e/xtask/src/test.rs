@@ -37,7 +37,8 @@ const PAGES_CLUSTER: &str = "pages_cluster";
 /// The slowest files wait for mock brokers and scripted servers: `kafka_source` has 14 s of CPU time
 /// and took 150 s on two threads, 67 s on six.
 const UNIT_THREADS: &str = "--test-threads=6";
-/// The crate whose files wait longest: about half of the time that unit tests take one by one.
+/// The crate whose files wait longest. With what isn't in files, they are about half of the time that
+/// unit tests take one by one.
 const WAITING: &str = "millrace-receivers";
 /// Cluster tests wait for pods, and left the processors half idle on two threads.
 const CLUSTER_THREADS: &str = "--test-threads=3";
@@ -147,9 +148,9 @@ fn unit(suites: &[Suite], tally: &mut Tally) -> Result<()> {
     let (waits, others): (Vec<&Suite>, Vec<&Suite>) =
         product().partition(|suite| waiting.contains(&&*suite.name));
     let arguments = |suites: Vec<&Suite>| suites.into_iter().flat_map(Suite::arguments).collect();
-    let waits: Vec<String> = arguments(waits);
-    let mut others: Vec<String> = arguments(others);
-    others.extend(strings(&["--lib", "--bins"]));
+    let mut waits: Vec<String> = arguments(waits);
+    waits.extend(strings(&["--lib", "--bins"]));
+    let others: Vec<String> = arguments(others);
     let all = [&["--no-run".to_owned()], &*waits, &*others].concat();
     cargo_test(&all, &[], tally)?;
     side_by_side([&waits, &others], &[UNIT_THREADS], tally)
