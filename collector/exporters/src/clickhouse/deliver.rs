@@ -263,6 +263,9 @@ impl Delivery {
         }
         self.look(endpoint, started).await;
         let seen = self.plans.of(endpoint, table.index).unwrap_or_else(|| Arc::clone(plan));
+        if seen != *plan {
+            self.changed.notify_one();
+        }
         if converts && seen.has_other_types() {
             verdict.class = Class::RefreshSchema;
         }

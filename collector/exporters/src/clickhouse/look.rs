@@ -139,7 +139,6 @@ impl Delivery {
                 && let Some((before, now)) = self.plans.learn(endpoint, table, live, *server)
             {
                 tell_change(self.client.endpoint_name(endpoint), table, &before, &now);
-                self.changed.notify_one();
             }
             let plans: Vec<_> = self.plans.everywhere(table.index).collect();
             if plans.iter().all(|plan| plan.deduplicates().is_none()) {
