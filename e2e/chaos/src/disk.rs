@@ -3,19 +3,13 @@
 //! Mounting them needs root. [`in_own_namespace`] starts the program again where only it sees its
 //! mounts, so that none is left behind however it ends.
 
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-
 use anyhow::{Context, Result, bail};
 use millrace_stack::disk::Disk;
-use rustix::process::geteuid;
+use millrace_stack::namespaces::{self, Own};
 use tempfile::TempDir;
 
 use crate::faults::ON_DISKS;
 
-/// Set in a program that was started again.
-const STARTED_AGAIN: &str = "MILLRACE_CHAOS_OWN_MOUNTS";
 /// What a disk has room for; memory is taken for what is on it alone.
 const ROOM_BYTES: u64 = 4 << 30;
 /// What is left free of a full one: some pages, so that it is full within a write or two.
@@ -55,19 +49,12 @@ impl Disks {
 /// # Errors
 /// When it is not root, or `unshare` (util-linux) can't be started.
 pub fn in_own_namespace() -> Result<()> {
-    if std::env::var_os(STARTED_AGAIN).is_some() {
-        return Ok(());
-    }
-    if !geteuid().is_root() {
+    if !namespaces::is_root() {
         bail!(
             "{} mount small file systems, which needs root: run as root, or name the other faults \
              with FAULT= (`--list` prints them)",
             ON_DISKS.join(" and ")
         );
     }
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private", "--"]).arg(std::env::current_exe()?);
-    let error = command.args(arguments).env(STARTED_AGAIN, "1").exec();
-    Err(error).context("unshare (util-linux) can't be started")
+    namespaces::enter(Own::Mounts).context("unshare (util-linux) can't be started")
 }

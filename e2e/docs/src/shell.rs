@@ -148,6 +148,7 @@ mod tests {
             ["[A=1] make|b|C=d e", "[] run|--x|it's|a\"b", "[] one|a#b", "[] two", "[] three"];
         assert_eq!(read, wanted);
     }
+
     /// Scenario: a line that goes on, remarks, an empty line. Guarantee: what a shell would take at
     /// once, with its own remark.
     #[test]

@@ -6,7 +6,6 @@
 
 pub mod clients;
 pub mod network;
-pub mod own;
 pub mod recorder;
 pub mod round;
 pub mod say;

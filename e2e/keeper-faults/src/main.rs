@@ -9,8 +9,9 @@ use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use millrace_keeper_faults::network::Network;
 use millrace_keeper_faults::strikes::{Strike, Tools};
-use millrace_keeper_faults::{own, round, say};
+use millrace_keeper_faults::{round, say};
 use millrace_stack::disk::Disk;
+use millrace_stack::namespaces::{self, Own};
 use millrace_stack::zookeeper::{self, Ensemble, EnsembleOptions, Size, Version};
 use serde_json::json;
 
@@ -62,10 +63,11 @@ fn strikes(args: &Args) -> Result<bool> {
         if args.strike.is_empty() { Strike::value_variants() } else { args.strike.as_slice() };
     let version = if args.old { Version::V3_8 } else { Version::V3_9 };
     zookeeper::install(version)?;
-    let needs = |strike| own::is_root() && chosen.contains(&strike);
+    let needs = |strike| namespaces::is_root() && chosen.contains(&strike);
     let (on_disks, on_hosts) = (needs(Strike::DiskFull), needs(Strike::Partition));
     if on_disks || on_hosts {
-        own::enter()?;
+        namespaces::enter(Own::MountsAndNetwork)
+            .context("unshare (util-linux) can't be started")?;
     }
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let seed = args.seed.unwrap_or_else(now);

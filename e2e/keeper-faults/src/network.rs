@@ -1,5 +1,5 @@
 //! A network of the servers' own: each in a namespace, joined by a bridge in the namespace that this
-//! program was started in again ([`crate::own`]). It goes with the last process in it.
+//! program was started in again ([`namespaces`](millrace_stack::namespaces)). It goes with the last process in it.
 //!
 //! Servers are parted by wrong entries in their tables of neighbours: what they send each other
 //! reaches nobody, without an error, and clients still reach both.
@@ -7,10 +7,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use millrace_stack::zookeeper::Host;
-
-use crate::own::run;
 
 const BRIDGE: &str = "keepers";
 /// Nobody has it: the second bit says that it is given out locally.
@@ -100,4 +98,14 @@ impl Network {
 
 fn ip(words: &[&str]) -> Result<()> {
     run(Command::new("ip").args(words))
+}
+
+/// Runs a command to its end.
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.output();
+    let output = output.with_context(|| format!("{command:?} can't be started"))?;
+    if !output.status.success() {
+        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
 }

@@ -2,7 +2,8 @@
 //!
 //! [`stack::Stack`] is the whole of it on this machine; [`image`] makes container images without
 //! Docker; [`kafka`], [`clickhouse`] and [`zookeeper`] also give a test servers of its own, and
-//! [`disk`] and [`random`] what strikes at them. Every call blocks; there is no async here. It is for development and tests: nothing in it keeps data safe.
+//! [`disk`], [`namespaces`] and [`random`] what strikes at them. Every call blocks; there is no async
+//! here. It is for development and tests: nothing in it keeps data safe.
 
 pub mod argocd;
 pub mod binaries;
@@ -23,6 +24,7 @@ pub mod krew;
 pub mod kstatus;
 mod kubernetes;
 mod module;
+pub mod namespaces;
 pub mod node;
 pub mod numbered;
 pub mod olm;

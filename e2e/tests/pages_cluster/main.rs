@@ -100,10 +100,10 @@ fn work(cluster: &Cluster, folder: &Path) -> Result<()> {
 }
 
 /// Scenario: a reader goes from the quick start, which brings up the local stack, to `make try` and
-/// installing with Helm after the demo's installation is gone, the console, monitors, the plugin, operations and the
-/// stack's own commands, with the demo's pipeline as theirs. Guarantee: each command works or is
-/// refused as its page says; deleted Deployments come back and two gateways run; the operator that
-/// the front page installs takes the pipeline over.
+/// installing with Helm after the demo's installation is gone, the console, monitors, the plugin,
+/// operations and the stack's own commands, with the demo's pipeline as theirs. Guarantee: each
+/// command works or is refused as its page says; deleted Deployments come back and two gateways run;
+/// the operator that the front page installs takes the pipeline over.
 #[test]
 fn commands_that_need_a_cluster_work_as_typed() {
     let stack = Stack::open().unwrap();

@@ -4,10 +4,6 @@
 //! Disks of servers are mounted, so as root the test runs in a mount namespace of its own; without
 //! root the full disk is left out, and that is said.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::process::Command;
-
 use anyhow::bail;
 use millrace_coordination::judge::{Limits, Reason, State, Verdict, judge};
 use millrace_coordination::observation::{self, Observation};
@@ -16,6 +12,7 @@ use millrace_e2e::wait;
 use millrace_operator::coordination::{Ask, Coordinators, Prober};
 use millrace_stack::clickhouse::{Engine, EngineOptions};
 use millrace_stack::disk::Disk;
+use millrace_stack::namespaces::{self, Own};
 use millrace_stack::zookeeper::{Ensemble, EnsembleOptions, Size};
 
 use crate::ddl_client::{block_on, client};
@@ -28,8 +25,6 @@ const OWN: usize = 0;
 const DISK_BYTES: u64 = 1 << 30;
 /// What is left free of a full one: some pages, which a dozen inserts fill.
 const NOTHING_BYTES: u64 = 16 << 10;
-/// Set in a test that was started again.
-const STARTED_AGAIN: &str = "MILLRACE_HEALTH_OWN_MOUNTS";
 
 /// What is looked at, by both ways.
 struct Scene {
@@ -97,19 +92,10 @@ impl Scene {
 /// Whether this is the process in which mounts are this test's own. As root another one is started,
 /// and has to succeed.
 fn has_own_mounts(test: &str) -> bool {
-    if std::env::var_os(STARTED_AGAIN).is_some() {
-        return true;
-    }
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private", "--"]);
-    command.arg(std::env::current_exe().unwrap()).args([test, "--exact", "--nocapture"]);
-    let status = command.env(STARTED_AGAIN, "1").status().unwrap();
+    let Some(mut again) = namespaces::again(Own::Mounts).unwrap() else { return true };
+    let status = again.args([test, "--exact", "--nocapture"]).status().unwrap();
     assert!(status.success(), "{test} in its own mount namespace: {status}");
     false
-}
-
-fn is_root() -> bool {
-    Path::new("/proc/self").metadata().unwrap().uid() == 0
 }
 
 /// Scenario: a follower is killed; two servers are killed, and the last one serves reads alone; the
@@ -118,7 +104,7 @@ fn is_root() -> bool {
 /// what is struck, and is healthy in between, also where only one of the two ways shows the fault.
 #[test]
 fn the_condition_goes_through_every_state_on_a_real_ensemble() {
-    let root = is_root();
+    let root = namespaces::is_root();
     if root && !has_own_mounts("health::the_condition_goes_through_every_state_on_a_real_ensemble")
     {
         return;

@@ -291,22 +291,25 @@ impl Json {
 
     fn find_or_add(&mut self, name: &[u8]) -> u32 {
         let hash = self.hasher.hash_one(name);
-        let Self { paths, table, hasher, .. } = self;
-        if let Some(&index) = table.find(hash, |&index| same(paths[index as usize].name(), name)) {
+        if let Some(index) = self.index_of(name, hash) {
             return index;
         }
+        let Self { paths, table, hasher, .. } = self;
         let index = paths.len() as u32;
         paths.push(Path::new(name));
         table.insert_unique(hash, index, |&index| hasher.hash_one(paths[index as usize].name()));
         index
     }
 
+    #[inline]
+    fn index_of(&self, name: &[u8], hash: u64) -> Option<u32> {
+        self.table.find(hash, |&index| same(self.paths[index as usize].name(), name)).copied()
+    }
+
     /// The path `name`, if it has values in this block.
     fn find(&self, name: &[u8]) -> Option<&Path> {
-        let Self { paths, table, hasher, .. } = self;
-        let hash = hasher.hash_one(name);
-        let index = table.find(hash, |&index| same(paths[index as usize].name(), name))?;
-        Some(&paths[*index as usize]).filter(|path| !path.is_unused())
+        let index = self.index_of(name, self.hasher.hash_one(name))?;
+        Some(&self.paths[index as usize]).filter(|path| !path.is_unused())
     }
 
     fn names(&self) -> impl Iterator<Item = usize> {

@@ -294,9 +294,9 @@ impl Path {
         self.used_kinds().for_each(|kind| self.write_kind(kind, shape, body));
     }
 
-    /// Whether a row has an array.
+    /// Whether a row has an array: those kinds come last.
     pub(super) fn has_arrays(&self) -> bool {
-        self.used_kinds().any(|kind| kind as u8 >= Kind::Strings as u8)
+        self.kinds >= Kind::Strings.bit()
     }
 
     /// Hands over the text of each of `rows`, as a map has it: empty where there is no value. A row
