@@ -91,7 +91,7 @@ const RULES: &[(&str, &str, Way)] = &[
     (
         "docs/quick-start.md",
         "kubectl -n telemetry patch telemetrypipeline demo --type=merge -p '{\"spec\":{\"collector\"",
-        Way::None("needs a third collector; e2e/tests/cluster_alone rolls one out"),
+        Way::None("needs a third collector; e2e/tests/cluster rolls one out"),
     ),
     ("docs/quick-start.md", "", Way::Cluster),
     ("docs/schema.md", "", Way::Here),

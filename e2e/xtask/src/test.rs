@@ -37,8 +37,11 @@ const PAGES_CLUSTER: &str = "pages_cluster";
 /// The slowest files wait for mock brokers and scripted servers: `kafka_source` has 14 s of CPU time
 /// and took 150 s on two threads, 67 s on six.
 const UNIT_THREADS: &str = "--test-threads=6";
-/// Cluster tests wait for pods, and left the processors half idle on two threads.
-const CLUSTER_THREADS: &str = "--test-threads=3";
+/// Cluster tests wait for pods, and left the processors half idle on three threads.
+const CLUSTER_THREADS: &str = "--test-threads=4";
+/// Most of an integration test is waiting for a broker or an engine of its own: two threads left a
+/// third of the processors idle.
+const INTEGRATION_THREADS: &str = "--test-threads=3";
 
 /// A file of tests.
 #[derive(Debug)]
@@ -108,8 +111,7 @@ impl Phase {
                 alerts::run()?;
                 first_try::run(&first_try::Options::of_a_test())
             }
-            // Most of a test is waiting for a broker or an engine of its own.
-            Self::Integration => cargo_test(&integration(suites), &["--test-threads=2"], tally),
+            Self::Integration => cargo_test(&integration(suites), &[INTEGRATION_THREADS], tally),
             Self::Faults => {
                 keeper_faults::test()?;
                 chaos::test()
