@@ -1,5 +1,5 @@
 //! Tests of what `text.rs` keeps to itself. A real Prometheus reads the same text in
-//! `e2e/tests/exemplars.rs`.
+//! `e2e/tests/ingest/own.rs`.
 
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
 
@@ -36,6 +36,11 @@ fn open_metrics_have_exemplars() {
     exemplars.note("c_seconds", &["Q"], &BOUNDS, 0.1, TraceId::new(1));
     let text = Format::OpenMetrics.render(&registry().gather(), &exemplars).unwrap();
     let lines: Vec<&str> = text.lines().collect();
+    let zeros = "0".repeat(30);
+    let exemplar = |id: &str, value: &str| format!(" # {{trace_id=\"{zeros}{id}\"}} {value} ");
+    let (second, last) = (exemplar("ab", "0.7"), exemplar("cd", "99"));
+    let second = format!("c_seconds_bucket{{kind=\"P\",le=\"1.0\"}} 2{second}");
+    let last = format!("c_seconds_bucket{{kind=\"P\",le=\"+Inf\"}} 3{last}");
     let starts = [
         "# HELP a Says \\\"how\\\\many\\\".",
         "# TYPE a counter",
@@ -46,9 +51,9 @@ fn open_metrics_have_exemplars() {
         "# HELP c_seconds How long.",
         "# TYPE c_seconds histogram",
         "c_seconds_bucket{kind=\"P\",le=\"0.5\"} 1",
-        "c_seconds_bucket{kind=\"P\",le=\"1.0\"} 2 # {trace_id=\"000000000000000000000000000000ab\"} 0.7 ",
+        &second,
         "c_seconds_bucket{kind=\"P\",le=\"10.0\"} 2",
-        "c_seconds_bucket{kind=\"P\",le=\"+Inf\"} 3 # {trace_id=\"000000000000000000000000000000cd\"} 99 ",
+        &last,
         "c_seconds_sum{kind=\"P\"} 99.9",
         "c_seconds_count{kind=\"P\"} 3",
         "# EOF",

@@ -31,11 +31,13 @@ fn marked() -> Vec<KeyValue> {
     ]
 }
 
-const PLACE: fn() -> Place = || Place { trace: TraceId::new(0xab), span: 7 };
+fn place() -> Place {
+    Place { trace: TraceId::new(0xab), span: 7 }
+}
 
 fn done() -> Done {
     Done {
-        place: PLACE(),
+        place: place(),
         parent: Some(9),
         name: "insert".to_owned(),
         kind: Kind::Client,
@@ -85,7 +87,7 @@ fn a_line_reads_back() {
         severity: Level::WARN,
         text: "not stored yet".to_owned(),
         attributes: vec![Attribute { name: "tries", value: Value::Int(2) }],
-        place: Some(PLACE()),
+        place: Some(place()),
     };
     let read = ExportLogsServiceRequest::decode(&*logs(&resource(), &[line])).unwrap();
     let record = &read.resource_logs[0].scope_logs[0].log_records[0];
