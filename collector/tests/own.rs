@@ -176,7 +176,8 @@ fn an_edge_that_sends_its_telemetry_to_itself_does_not_feed_on_it() {
     assert!(text.contains("version=1.0.0") && text.trim_end().ends_with("# EOF"));
     let text = world.metrics("text/plain");
     assert!(!text.contains("trace_id") && !text.contains("queue_full"), "{text}");
-    let sent = format!("millrace_own_telemetry_total{{result=\"sent\",what=\"span\"}} {REQUESTS}\n");
+    let sent =
+        format!("millrace_own_telemetry_total{{result=\"sent\",what=\"span\"}} {REQUESTS}\n");
     // It is counted once the answer is there, which comes after the records.
     world.until("counted", |world| world.metrics("text/plain").contains(&sent));
 }

@@ -25,11 +25,8 @@ pub fn start(filter: &str, own: Option<Collected>) -> Result<(), ParseError> {
         let _ = lines.with_env_filter(log).try_init();
         return Ok(());
     };
-    let lines = fmt::layer()
-        .json()
-        .flatten_event(true)
-        .with_writer(std::io::stderr)
-        .with_filter(log);
+    let lines =
+        fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).with_filter(log);
     let sift = Sift::new(EnvFilter::try_new(filter)?);
     let _ = registry().with(lines).with(own.with_filter(sift)).try_init();
     Ok(())

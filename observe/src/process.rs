@@ -223,8 +223,7 @@ mod tests {
             metric.get_gauge().get_value() + metric.get_counter().get_value()
         };
         let before = of("process_open_fds");
-        let files: Vec<_> =
-            (0..5).map(|_| fs::File::open("/proc/self/stat").unwrap()).collect();
+        let files: Vec<_> = (0..5).map(|_| fs::File::open("/proc/self/stat").unwrap()).collect();
         // Other tests of this program open and close files meanwhile.
         assert!(before >= 3.0 && of("process_open_fds") > 3.0);
         assert!(of("process_max_fds") >= files.len() as f64);

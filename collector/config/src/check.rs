@@ -21,9 +21,9 @@ use crate::problem::{ConfigError, Problem};
 use crate::{
     Acknowledge, AcknowledgeInsert, Admin, ByteSize, ClickHouseExporter, ClientTls, Config,
     ContainersReceiver, DiskBuffer, Exporters, FilesReceiver, KafkaConnection, KafkaExporter,
-    KafkaReceiver, KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, OwnOtlp, OwnTelemetry, Parse, ParseFormat,
-    Positions, PrometheusReceiver, Receivers, SaslMechanism, Shutdown, TimeFormat, Timestamp,
-    TopicName, Topics,
+    KafkaReceiver, KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, OwnOtlp,
+    OwnTelemetry, Parse, ParseFormat, Positions, PrometheusReceiver, Receivers, SaslMechanism,
+    Shutdown, TimeFormat, Timestamp, TopicName, Topics,
 };
 
 /// What the longest record of a file may be set to: a batch of them is a message of a mebibyte.

@@ -46,8 +46,8 @@ pub use kafka::{
 };
 pub use names::{EnvName, GroupId, Identifier, NameError, TopicName};
 pub use network::{BootstrapServer, EndpointError, HttpEndpoint, TargetAddress};
-pub use own::{OwnOtlp, OwnTelemetry};
 pub use otlp::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
+pub use own::{OwnOtlp, OwnTelemetry};
 pub use problem::{ConfigError, Problem};
 pub use process::{Admin, Memory, Shutdown};
 pub use prometheus::{

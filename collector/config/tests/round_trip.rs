@@ -8,10 +8,10 @@ use millrace_config::{
     FilesReceiver, GroupId, GroupProtocol, GrpcListener, HttpAccess, HttpEndpoint, HttpListener,
     HttpTargets, HttpTls, HttpUrl, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver,
     KernelReceiver, LabelOperator, LabelRequirement, LabelSelector, Memory, Multiline,
-    NamespaceWeight, NoProxy, OAuth2, OtlpLimits, OtlpReceiver, OwnOtlp, OwnTelemetry, Parse, ParseFormat, PartitionBy,
-    Positions, PrometheusReceiver, Proxy, Receivers, RelabelAction, RelabelRule, Sasl,
-    SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt,
-    TargetAddress, TimeFormat, Timestamp, TopicName, Topics, Traces,
+    NamespaceWeight, NoProxy, OAuth2, OtlpLimits, OtlpReceiver, OwnOtlp, OwnTelemetry, Parse,
+    ParseFormat, PartitionBy, Positions, PrometheusReceiver, Proxy, Receivers, RelabelAction,
+    RelabelRule, Sasl, SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile, ServerTls,
+    Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName, Topics, Traces,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -446,19 +446,14 @@ fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
 }
 
 fn own() -> impl Strategy<Value = OwnOtlp> {
-    let endpoint = checked::<HttpUrl>("https?://[a-z][a-z0-9.-]{0,10}(:[1-9][0-9]{0,3})?(/[a-z]{1,9})?");
+    let endpoint =
+        checked::<HttpUrl>("https?://[a-z][a-z0-9.-]{0,10}(:[1-9][0-9]{0,3})?(/[a-z]{1,9})?");
     let headers = proptest::collection::btree_map("[ -~]{0,6}", file(), 0..3);
     let attributes = proptest::collection::btree_map("[ -~]{0,6}", "[ -~é]{0,6}", 0..3);
     let rest = (option::of(client_tls()), any::<(u32, u8, bool)>());
     (endpoint, headers, attributes, rest).prop_map(
-        |(endpoint, headers, attributes, (tls, (traces_per_second, traces_percent, logs)))| OwnOtlp {
-            endpoint,
-            headers,
-            tls,
-            traces_per_second,
-            traces_percent,
-            logs,
-            attributes,
+        |(endpoint, headers, attributes, (tls, (traces_per_second, traces_percent, logs)))| {
+            OwnOtlp { endpoint, headers, tls, traces_per_second, traces_percent, logs, attributes }
         },
     )
 }

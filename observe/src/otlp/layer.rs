@@ -12,10 +12,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Filter, Layer};
 use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::EnvFilter;
 
 use super::ids::{Ids, TraceId};
 use super::item::{ATTRIBUTES_MAX, Attribute, Done, Item, Kind, Line, Place, Value, bounded};
@@ -56,9 +56,9 @@ impl Collected {
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collected {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id).filter(|_| !SENDS.get()) else { return };
-        let above = span.parent().and_then(|parent| {
-            parent.extensions().get::<Open>().map(|open| open.place)
-        });
+        let above = span
+            .parent()
+            .and_then(|parent| parent.extensions().get::<Open>().map(|open| open.place));
         let mut said = Said::default();
         attributes.record(&mut said);
         let (trace, parent) = match (said.trace, above) {

@@ -31,8 +31,8 @@ use tokio::sync::{mpsc as queue, watch};
 use tracing::Span;
 
 pub use ids::TraceId;
-pub use mark::{OWN, is_own};
 pub use layer::{Collected, Sift};
+pub use mark::{OWN, is_own};
 pub use sampler::{Trace, Tracer};
 
 use item::Item;

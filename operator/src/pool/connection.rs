@@ -164,9 +164,11 @@ pub fn own_telemetry(
         Ok((name.clone(), file(uses, at.name.as_str(), at.key.as_str())?))
     });
     let headers = headers.collect::<Result<_, Invalid>>()?;
-    let tls = tls.as_ref().map(|crds::OwnTls { ca_secret_ref: ca, client_certificate_secret_ref: pair }| {
-        client_tls(ca.as_ref(), pair.as_ref(), uses)
-    });
+    let tls = tls.as_ref().map(
+        |crds::OwnTls { ca_secret_ref: ca, client_certificate_secret_ref: pair }| {
+            client_tls(ca.as_ref(), pair.as_ref(), uses)
+        },
+    );
     let given = [("service.namespace", &names.namespace), ("millrace.pool", &names.pool)];
     let mut all: BTreeMap<_, _> =
         given.map(|(name, value)| (name.to_owned(), value.clone())).into();

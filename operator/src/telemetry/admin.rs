@@ -87,7 +87,9 @@ fn answer<B>(request: &Request<B>, health: &Health, metrics: &Metrics) -> Respon
         "/livez" => state(health.live()),
         "/readyz" => state(health.ready()),
         "/metrics" => match metrics.render(format_for(request)) {
-            Ok(figures) => response(StatusCode::OK, format_for(request).content_type(), figures.into()),
+            Ok(figures) => {
+                response(StatusCode::OK, format_for(request).content_type(), figures.into())
+            }
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
         },
         _ => text(StatusCode::NOT_FOUND, "write /livez, /readyz or /metrics\n"),

@@ -150,10 +150,9 @@ fn tls(directory: Option<&Path>) -> Result<Tls, ExportError> {
         }
     };
     let identity = match (read("tls.crt")?, read("tls.key")?) {
-        (Some(certificate_pem), Some(key)) => Some(Identity {
-            certificate_pem,
-            key_pem: Secret::new(String::from_utf8_lossy(&key)),
-        }),
+        (Some(certificate_pem), Some(key)) => {
+            Some(Identity { certificate_pem, key_pem: Secret::new(String::from_utf8_lossy(&key)) })
+        }
         _ => None,
     };
     Ok(Tls { ca_pem: read("ca.crt")?, identity })

@@ -77,7 +77,8 @@ const UNCOORDINATED_SCHEMAS_MAX: usize = 1_000;
 const SCRAPING_POOLS_MAX: usize = 10_000;
 const CONDITION_HELP: &str = "1 for each condition of an object, with its status (True, False, \
      Unknown) and reason, as last worked out by the replica that leads.";
-const LEFT_OUT_HELP: &str = "Objects whose conditions have no series, as there are too many objects.";
+const LEFT_OUT_HELP: &str =
+    "Objects whose conditions have no series, as there are too many objects.";
 /// Objects whose conditions are series. With ten conditions each, of 200 bytes as text, a scrape has
 /// 2 MB, and memory holds as much.
 const OBJECTS_MAX: usize = 1_000;
@@ -551,7 +552,12 @@ mod tests {
     #[test]
     fn a_conflict_is_counted_as_result_and_as_conflict() {
         let metrics = Metrics::new().unwrap();
-        metrics.reconcile_finished("EdgePool", Duration::from_millis(3), Some(Category::Conflict), None);
+        metrics.reconcile_finished(
+            "EdgePool",
+            Duration::from_millis(3),
+            Some(Category::Conflict),
+            None,
+        );
         let text = metrics.render(Format::Prometheus).unwrap();
         assert!(text.contains(
             r#"millrace_operator_reconciles_total{kind="EdgePool",result="conflict"} 1"#
@@ -569,7 +575,8 @@ mod tests {
     }
 
     fn condition(type_: ConditionType, status: ConditionStatus, reason: Reason) -> Condition {
-        let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+        let time =
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
         Condition::new(type_, status, reason, "", 1, time)
     }
 
@@ -581,7 +588,8 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         let series = || {
             let text = metrics.render(Format::Prometheus).unwrap();
-            let lines = text.lines().filter(|line| line.starts_with("millrace_operator_condition{"));
+            let lines =
+                text.lines().filter(|line| line.starts_with("millrace_operator_condition{"));
             lines.map(str::to_owned).collect::<Vec<_>>()
         };
         let waits = condition(ConditionType::Ready, False, Reason::PodsNotReady);

@@ -92,9 +92,9 @@ async fn a_reconcile_is_a_trace_with_the_requests_below_it() {
     let subscriber = registry().with(collected.with_filter(sift));
     let scope = tracing::subscriber::set_default(subscriber);
     world.reconcile::<EdgePools>(POOL).await.unwrap();
-    let trace = export.tracer().begin(|trace_id| {
-        tracing::debug_span!(target: SPANS, parent: None, "other", trace_id)
-    });
+    let trace = export
+        .tracer()
+        .begin(|trace_id| tracing::debug_span!(target: SPANS, parent: None, "other", trace_id));
     let client = Client::try_from(Config::new(format!("http://{address}").parse().unwrap()));
     let api: Api<ConfigMap> = Api::namespaced(client.unwrap(), "telemetry");
     let found = api.get_opt("none").instrument(trace.span()).await.unwrap();

@@ -8,8 +8,8 @@ use opentelemetry_proto::tonic::trace::v1::Status;
 use prost::Message;
 
 use super::super::ids::TraceId;
-use super::super::item::{Kind, Place};
 use super::super::is_own;
+use super::super::item::{Kind, Place};
 use super::*;
 
 fn resource() -> Vec<(String, String)> {
