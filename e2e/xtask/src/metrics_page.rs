@@ -32,12 +32,13 @@ const PAGE: &str = "docs/reference/metrics.md";
 /// What makes histograms in these sources: those have `_bucket`, `_sum` and `_count`.
 const HISTOGRAMS: [&str; 2] = ["histogram", "seconds"];
 /// Labels that stand in what makes several metrics, or behind a name of its own.
-const ELSEWHERE: [(&str, &[&str]); 7] = [
+const ELSEWHERE: [(&str, &[&str]); 8] = [
     ("millrace_build_info", &["version", "commit", "allocator"]),
     ("millrace_operator_build_info", &["version", "commit", "allocator"]),
     ("millrace_consumer_lag_seconds", &["topic", "partition"]),
     ("millrace_files_namespace_behind_bytes", &["writer_namespace"]),
     ("millrace_files_namespace_behind_seconds", &["writer_namespace"]),
+    ("millrace_own_telemetry_total", &["what", "result"]),
     ("millrace_operator_queue_seconds", &["kind"]),
     ("millrace_operator_reconcile_seconds", &["kind"]),
 ];
