@@ -14,14 +14,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use millrace_observe::text::Format;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
@@ -134,7 +135,7 @@ impl Admin {
         match request.uri().path() {
             "/livez" => text(StatusCode::OK, "ok\n".to_owned()),
             "/readyz" => self.ready(),
-            "/metrics" => self.metrics(),
+            "/metrics" => self.metrics(request.headers()),
             "/" => self.page(),
             "/targets" => self.targets(request.uri().query().unwrap_or_default()),
             "/targets.json" => self.targets_json(request.uri().query().unwrap_or_default()),
@@ -188,11 +189,13 @@ impl Admin {
         html(self.page.render(&figures, &self.readiness, &self.drain))
     }
 
-    fn metrics(&self) -> Response<Full<Bytes>> {
-        match self.telemetry.render() {
+    fn metrics(&self, headers: &HeaderMap) -> Response<Full<Bytes>> {
+        let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+        let format = Format::of(accept.unwrap_or_default());
+        match self.telemetry.render_as(format) {
             Ok(metrics) => {
                 let mut response = text(StatusCode::OK, metrics);
-                let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+                let format = HeaderValue::from_static(format.content_type());
                 response.headers_mut().insert(CONTENT_TYPE, format);
                 response
             }

@@ -10,6 +10,7 @@ mod common;
 mod dead_letters;
 mod direct;
 mod edge;
+mod export;
 mod gateway;
 mod output;
 mod page;

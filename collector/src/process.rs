@@ -6,24 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use millrace_observe::log;
+use millrace_observe::otlp::Collected;
 use millrace_pipeline::drain::Drain;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 /// How long a part may hang after a drain's deadline: pods are given at least this much more.
 const PAST_DEADLINE: Duration = Duration::from_secs(3);
 
-/// Sends the log to standard error as JSON lines. `RUST_LOG` filters; the default is `info`.
-pub(crate) fn start_log() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt()
-        .json()
-        .flatten_event(true)
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .try_init();
-    // It fails only if there is a log already, which will do.
-    let _ = log;
+/// What the log is filtered by unless `RUST_LOG` says otherwise.
+const LOG: &str = "info";
+
+/// Sends the log to standard error as JSON lines, and to an export if there is one. `RUST_LOG`
+/// filters; what isn't a filter counts as none.
+pub(crate) fn start_log(own: Option<Collected>) {
+    let asked = std::env::var("RUST_LOG").ok().filter(|text| log::is_filter(text));
+    // The default is a filter.
+    let _ = log::start(asked.as_deref().unwrap_or(LOG), own);
 }
 
 /// Makes a panic on any thread the end of the process.

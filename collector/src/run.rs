@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use millrace_config::{Admin as AdminSettings, Checked, Config, MAX_DOCUMENT_BYTES, Memory, Mode};
+use millrace_observe::otlp::Export;
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::failpoint;
@@ -26,7 +27,7 @@ use crate::admin::Admin;
 use crate::common::{Common, RunError, VERSION};
 use crate::page::{Page, RecordPath};
 use crate::process::Signals;
-use crate::{admin, allocator, direct, edge, gateway, output, process, sources};
+use crate::{admin, allocator, direct, edge, export, gateway, output, process, sources};
 
 /// Settings that cannot be used, as sysexits.h numbers a wrong usage.
 pub(crate) const EXIT_SETTINGS: u8 = 64;
@@ -36,6 +37,9 @@ pub(crate) const EXIT_FAILED: u8 = 1;
 
 /// The most threads for sockets: they only move bytes.
 const MAX_IO_THREADS: usize = 2;
+
+/// What waits of own traces and logs gets this long to be sent at the end.
+const EXPORT_END_MAX: Duration = Duration::from_secs(2);
 
 /// How often the memory limit is read: two small files, and a resize is rare.
 const MEMORY_INTERVAL: Duration = Duration::from_secs(5);
@@ -79,9 +83,24 @@ pub(crate) fn run(path: &Path) -> ExitCode {
         Ok(checked) => checked,
         Err(code) => return code,
     };
-    process::start_log();
+    let (export, own) = match checked.own.as_ref().map(export::start).transpose() {
+        Ok(started) => started.unzip(),
+        Err(error) => {
+            output::complaint(format_args!("{}: telemetry.otlp: {error}", path.display()));
+            return ExitCode::from(EXIT_SETTINGS);
+        }
+    };
+    process::start_log(own);
     process::abort_on_panic();
-    match start(checked) {
+    let ended = start(checked, export.as_ref());
+    if let (Some(_), Err(error)) = (&export, &ended) {
+        // Once more below, for standard error alone.
+        tracing::error!(%error, "ends");
+    }
+    if let Some(export) = export {
+        export.end(EXPORT_END_MAX);
+    }
+    match ended {
         Ok(()) => {
             tracing::info!("ended; everything taken is safe");
             ExitCode::SUCCESS
@@ -130,7 +149,7 @@ pub(crate) fn load(path: &Path) -> Result<Checked, ExitCode> {
 }
 
 /// Builds the runtime and what all modes share, and runs the mode.
-fn start(checked: Checked) -> Result<(), RunError> {
+fn start(checked: Checked, export: Option<&Export>) -> Result<(), RunError> {
     let Checked { admin, memory, shutdown, mode, .. } = checked;
     let limit = memory_limit(&memory);
     let scrapes = match &mode {
@@ -139,7 +158,11 @@ fn start(checked: Checked) -> Result<(), RunError> {
     };
     allocator::fit(limit.limit_bytes, scrapes);
     let budget = Budget::new(limit.share_bytes(memory.budget_percent));
-    let telemetry = Arc::new(Telemetry::new(budget.clone(), VERSION, allocator::NAME)?);
+    let mut telemetry = Telemetry::new(budget.clone(), VERSION, allocator::NAME)?;
+    if let Some(export) = export {
+        telemetry = telemetry.exporting(export)?;
+    }
+    let telemetry = Arc::new(telemetry);
     let drain = Drain::new(Duration::from_secs(u64::from(shutdown.deadline_seconds)));
     let readiness = Readiness::default();
     let starting = readiness.part("process");

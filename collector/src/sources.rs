@@ -25,8 +25,8 @@ use crate::{pods, share};
 /// A mebibyte.
 const MIB: u64 = 1 << 20;
 
-/// The name that a machine calls itself.
-const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+/// The name that a machine calls itself; in a pod the pod's.
+pub(crate) const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// What sources work with.
 pub(crate) struct Parts {

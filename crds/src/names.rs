@@ -165,6 +165,16 @@ checked_text!(
 );
 
 checked_text!(
+    /// A server that takes OTLP over HTTP: `http://host:4318` or `https://host:4318`.
+    OtlpEndpoint,
+    "OTLP endpoint",
+    269,
+    concat!("^https?://", host!(), "(:", port!(), ")?$"),
+    "write http://host:4318 or https://host:4318, without a path: /v1/traces and /v1/logs are \
+     appended"
+);
+
+checked_text!(
     /// Where a Keeper or ZooKeeper server is asked how it is: `host:port` for four-letter words,
     /// `http://host:port` or `https://host:port` for Keeper's HTTP API.
     CoordinationServer,

@@ -12,6 +12,7 @@ use crate::console::{Access, AccessError};
 use crate::context::TagDigest;
 use crate::lease::Terms;
 use crate::outbound::Pattern;
+use crate::telemetry::export::ExportArgs;
 
 /// Runs the Millrace operator.
 #[derive(Clone, Debug, Parser)]
@@ -136,6 +137,10 @@ pub struct Args {
     /// Name of this replica, unlike that of any other; the pod's name in a cluster.
     #[arg(long, env = "POD_NAME")]
     pub pod_name: Option<String>,
+
+    /// Own traces and logs.
+    #[command(flatten)]
+    pub export: ExportArgs,
 }
 
 /// The longest name of a cluster: a label's; a uid is shorter.

@@ -43,6 +43,7 @@ use crate::reconcile::controller;
 use crate::report::events::Events;
 use crate::sharing;
 use crate::telemetry::admin::{self, Health};
+use crate::telemetry::export::ExportError;
 use crate::telemetry::listener;
 use crate::telemetry::logs;
 use crate::telemetry::metrics::Metrics;
@@ -55,6 +56,9 @@ pub(crate) const CRD_POLL: Duration = Duration::from_secs(2);
 /// Running reconciles get this long to finish after SIGTERM. The chart grants 20 s in all, of which
 /// giving the lease back may take 4.
 const DRAIN_SECONDS_MAX: u64 = 12;
+
+/// What waits of own traces and logs gets this long to be sent at the end.
+const EXPORT_END_MAX: Duration = Duration::from_secs(2);
 
 /// Why the operator could not start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +97,9 @@ pub enum RunError {
         /// The system's error.
         source: std::io::Error,
     },
+    /// Own traces and logs can't be sent.
+    #[error(transparent)]
+    Export(#[from] ExportError),
     /// A signal handler could not be set.
     #[error("failed to listen for signals: {0}")]
     Signals(#[source] std::io::Error),
@@ -143,9 +150,26 @@ fn lease(args: &Args, client: &Client) -> check::Place {
 }
 
 async fn run(args: Args) -> Result<(), RunError> {
-    logs::start(&args.log)?;
+    let (export, own) = args.export.start(&args.identity())?.unzip();
+    logs::start(&args.log, own)?;
+    let mut metrics = Metrics::new()?;
+    if let Some(export) = &export {
+        metrics = metrics.exporting(export)?;
+    }
+    let outcome = serve(args, metrics).await;
+    if let Some(export) = export {
+        if let Err(error) = &outcome {
+            tracing::error!(error = chain(error), "the operator ends");
+        }
+        // On a thread that may wait.
+        let _ = tokio::task::spawn_blocking(move || export.end(EXPORT_END_MAX)).await;
+    }
+    outcome
+}
+
+/// Serves the admin port and leads, until it is asked to stop.
+async fn serve(args: Args, metrics: Metrics) -> Result<(), RunError> {
     let client = Client::try_default().await.map_err(RunError::Client)?;
-    let metrics = Metrics::new()?;
     let health = Health::default();
     let (stop_sender, stop) = stop_channel()?;
     let address = args.admin_address;

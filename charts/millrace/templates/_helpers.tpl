@@ -153,6 +153,21 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if and .Values.console.enabled (ne .Values.console.access "portForward") }}true{{ end }}
 {{- end }}
 
+{{/* Whether requests with the operator's own traces and logs have headers of a Secret. */}}
+{{- define "millrace.otlpHeaders" -}}
+{{- with .Values.telemetry.otlp }}{{ if and .endpoint .headersSecretName }}true{{ end }}{{ end }}
+{{- end }}
+
+{{/* Whether certificates of a Secret are used for them. */}}
+{{- define "millrace.otlpTls" -}}
+{{- with .Values.telemetry.otlp }}{{ if and .endpoint .tlsSecretName }}true{{ end }}{{ end }}
+{{- end }}
+
+{{/* Whether the operator's pods mount anything. */}}
+{{- define "millrace.volumes" -}}
+{{- include "millrace.consoleToken" . }}{{ include "millrace.otlpHeaders" . }}{{ include "millrace.otlpTls" . }}
+{{- end }}
+
 {{/* Whether the console asks for a token. */}}
 {{- define "millrace.consoleToken" -}}
 {{- if and .Values.console.enabled (eq .Values.console.access "token") }}true{{ end }}

@@ -21,9 +21,9 @@ use crate::problem::{ConfigError, Problem};
 use crate::{
     Acknowledge, AcknowledgeInsert, Admin, ByteSize, ClickHouseExporter, ClientTls, Config,
     ContainersReceiver, DiskBuffer, Exporters, FilesReceiver, KafkaConnection, KafkaExporter,
-    KafkaReceiver, KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, Parse, ParseFormat,
-    Positions, PrometheusReceiver, Receivers, SaslMechanism, Shutdown, TimeFormat, Timestamp,
-    TopicName, Topics,
+    KafkaReceiver, KernelReceiver, Memory, Multiline, OtlpLimits, OtlpReceiver, OwnOtlp,
+    OwnTelemetry, Parse, ParseFormat, Positions, PrometheusReceiver, Receivers, SaslMechanism,
+    Shutdown, TimeFormat, Timestamp, TopicName, Topics,
 };
 
 /// What the longest record of a file may be set to: a batch of them is a message of a mebibyte.
@@ -39,6 +39,11 @@ const POD_NAMES_MAX: usize = 64;
 /// The longest pattern: what the operator's kinds take.
 const PATTERN_CHARACTERS_MAX: usize = 1024;
 
+/// Most headers of requests with own traces and logs, whose files are read for each, and most
+/// attributes, which each of them carries.
+const OWN_HEADERS_MAX: usize = 16;
+const OWN_ATTRIBUTES_MAX: usize = 32;
+
 /// Settings that can be run: the mode is decided and every limit is inside its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -49,6 +54,8 @@ pub struct Checked {
     pub memory: Memory,
     /// How a shutdown goes.
     pub shutdown: Shutdown,
+    /// Where the process's own traces and logs go, if anywhere.
+    pub own: Option<OwnOtlp>,
     /// What flows from where to where.
     pub mode: Mode,
 }
@@ -142,10 +149,12 @@ struct Judge<'a> {
 }
 
 pub(crate) fn check(config: Config, lines: &Lines) -> Result<Checked, ConfigError> {
-    let Config { admin, memory, shutdown, positions, receivers, exporters } = config;
+    let Config { admin, memory, shutdown, telemetry, positions, receivers, exporters } = config;
+    let OwnTelemetry { otlp: own } = telemetry;
     let mut judge = Judge { lines, problems: Vec::new() };
     judge.memory(&memory);
     judge.shutdown(&shutdown);
+    judge.own(own.as_ref());
     let receivers = judge.pasted(receivers);
     let mode = judge.mode(receivers, exporters, positions);
     match &mode {
@@ -179,7 +188,7 @@ pub(crate) fn check(config: Config, lines: &Lines) -> Result<Checked, ConfigErro
         }
         None => {}
     }
-    judge.finish(mode).map(|mode| Checked { admin, memory, shutdown, mode })
+    judge.finish(mode).map(|mode| Checked { admin, memory, shutdown, own, mode })
 }
 
 /// Whether only one of two listeners could be bound: all interfaces have each one's ports.
@@ -231,6 +240,31 @@ impl Judge<'_> {
         self.range("shutdown.deadlineSeconds", *deadline_seconds, 1..=600);
         let longest = ANNOUNCE_SECONDS_MAX.min(deadline_seconds.saturating_sub(1));
         self.range("shutdown.announceSeconds", *announce_seconds, 0..=longest);
+    }
+
+    fn own(&mut self, own: Option<&OwnOtlp>) {
+        let Some(own) = own else { return };
+        let OwnOtlp {
+            endpoint: _,
+            headers,
+            tls,
+            traces_per_second,
+            traces_percent,
+            logs: _,
+            attributes,
+        } = own;
+        self.client_tls("telemetry.otlp.tls", tls.as_ref());
+        self.range("telemetry.otlp.tracesPerSecond", *traces_per_second, 0..=100);
+        self.range("telemetry.otlp.tracesPercent", *traces_percent, 1..=100);
+        for (field, entries, most) in [
+            ("headers", headers.len(), OWN_HEADERS_MAX),
+            ("attributes", attributes.len(), OWN_ATTRIBUTES_MAX),
+        ] {
+            if entries > most {
+                let message = format!("{entries} entries: write {most} at most");
+                self.say(&format!("telemetry.otlp.{field}"), message);
+            }
+        }
     }
 
     /// Nobody is routed to a gateway: its announcement would only be time lost.

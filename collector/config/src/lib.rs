@@ -19,6 +19,7 @@ mod lines;
 mod names;
 mod network;
 mod otlp;
+mod own;
 mod pasted;
 mod problem;
 mod process;
@@ -46,6 +47,7 @@ pub use kafka::{
 pub use names::{EnvName, GroupId, Identifier, NameError, TopicName};
 pub use network::{BootstrapServer, EndpointError, HttpEndpoint, TargetAddress};
 pub use otlp::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
+pub use own::{OwnOtlp, OwnTelemetry};
 pub use problem::{ConfigError, Problem};
 pub use process::{Admin, Memory, Shutdown};
 pub use prometheus::{
@@ -80,6 +82,8 @@ section! {
         pub memory: Memory = Memory::default(),
         /// How a shutdown goes.
         pub shutdown: Shutdown = Shutdown::default(),
+        /// The process's own traces and logs.
+        pub telemetry: OwnTelemetry = OwnTelemetry::default(),
         /// Where it is kept how far files, and the kernel's log, are read.
         pub positions: Positions = Positions::default(),
         /// Where records come in: `kafka` alone, or any of the others.

@@ -8,10 +8,10 @@ use millrace_config::{
     FilesReceiver, GroupId, GroupProtocol, GrpcListener, HttpAccess, HttpEndpoint, HttpListener,
     HttpTargets, HttpTls, HttpUrl, Identifier, KafkaConnection, KafkaExporter, KafkaReceiver,
     KernelReceiver, LabelOperator, LabelRequirement, LabelSelector, Memory, Multiline,
-    NamespaceWeight, NoProxy, OAuth2, OtlpLimits, OtlpReceiver, Parse, ParseFormat, PartitionBy,
-    Positions, PrometheusReceiver, Proxy, Receivers, RelabelAction, RelabelRule, Sasl,
-    SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile, ServerTls, Shutdown, StartAt,
-    TargetAddress, TimeFormat, Timestamp, TopicName, Topics, Traces,
+    NamespaceWeight, NoProxy, OAuth2, OtlpLimits, OtlpReceiver, OwnOtlp, OwnTelemetry, Parse,
+    ParseFormat, PartitionBy, Positions, PrometheusReceiver, Proxy, Receivers, RelabelAction,
+    RelabelRule, Sasl, SaslMechanism, Scheme, ScrapeJob, ScrapeLimits, SecretFile, ServerTls,
+    Shutdown, StartAt, TargetAddress, TimeFormat, Timestamp, TopicName, Topics, Traces,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -445,6 +445,19 @@ fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
     )
 }
 
+fn own() -> impl Strategy<Value = OwnOtlp> {
+    let endpoint =
+        checked::<HttpUrl>("https?://[a-z][a-z0-9.-]{0,10}(:[1-9][0-9]{0,3})?(/[a-z]{1,9})?");
+    let headers = proptest::collection::btree_map("[ -~]{0,6}", file(), 0..3);
+    let attributes = proptest::collection::btree_map("[ -~]{0,6}", "[ -~é]{0,6}", 0..3);
+    let rest = (option::of(client_tls()), any::<(u32, u8, bool)>());
+    (endpoint, headers, attributes, rest).prop_map(
+        |(endpoint, headers, attributes, (tls, (traces_per_second, traces_percent, logs)))| {
+            OwnOtlp { endpoint, headers, tls, traces_per_second, traces_percent, logs, attributes }
+        },
+    )
+}
+
 fn config() -> impl Strategy<Value = Config> {
     let process = (any::<std::net::SocketAddr>(), option::of(size()), any::<(u8, u32, u32)>());
     let kernel = "/[ -~]{0,30}".prop_map(|device| KernelReceiver { device: device.into() });
@@ -462,9 +475,11 @@ fn config() -> impl Strategy<Value = Config> {
         });
     let exporters = (option::of(kafka_exporter().boxed()), option::of(clickhouse().boxed()))
         .prop_map(|(kafka, clickhouse)| Exporters { kafka, clickhouse });
-    (process, "/[ -~]{0,30}", receivers, exporters).prop_map(
+    let own = option::of(own().boxed());
+    (process, own, "/[ -~]{0,30}", receivers, exporters).prop_map(
         |(
             (address, limit_bytes, (budget_percent, deadline_seconds, announce_seconds)),
+            otlp,
             directory,
             receivers,
             exporters,
@@ -473,6 +488,7 @@ fn config() -> impl Strategy<Value = Config> {
                 admin: Admin { address: textual(address) },
                 memory: Memory { limit_bytes, budget_percent },
                 shutdown: Shutdown { deadline_seconds, announce_seconds },
+                telemetry: OwnTelemetry { otlp },
                 positions: Positions { directory: directory.into() },
                 receivers,
                 exporters,

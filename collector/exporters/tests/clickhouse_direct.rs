@@ -88,6 +88,7 @@ impl Encoder for FakeEncoder {
             rows,
             records: rows,
             plain_bytes: body.len() as u64,
+            is_own: false,
             body: body.into(),
         }]
     }

@@ -16,7 +16,6 @@ pub mod kafka_client;
 pub mod kernel_metrics;
 pub mod memory;
 pub mod pods;
-mod process;
 pub mod publish;
 pub mod readiness;
 pub mod scrape_metrics;

@@ -148,6 +148,8 @@ pub struct Block {
     pub body: Body,
     /// Its length before compression.
     pub plain_bytes: u64,
+    /// Whether all messages of its batch were traces and logs of Millrace's own programs.
+    pub is_own: bool,
 }
 
 /// A table's place in its sink's own list.

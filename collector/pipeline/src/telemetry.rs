@@ -7,15 +7,18 @@
 use std::time::Duration;
 
 use prometheus::{
-    Counter, Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge,
-    IntGaugeVec, Opts, Registry, TextEncoder, core::Collector, proto::MetricFamily,
+    Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry, core::Collector, proto::MetricFamily,
 };
 
+use millrace_observe::exemplars::Exemplars;
+use millrace_observe::otlp::{Export, TraceId, Tracer};
+use millrace_observe::process::{self, BuildInfo};
+use millrace_observe::text::Format;
 use millrace_wire::Signal;
 
 use crate::budget::Budget;
 use crate::figures::Figures;
-use crate::process;
 
 /// Why a receiver refused a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -129,8 +132,8 @@ pub struct Telemetry {
     buffer: BufferMetrics,
     bytes_in_flight: IntGauge,
     budget_bytes: IntGauge,
-    cpu_seconds: Counter,
-    resident_bytes: IntGauge,
+    exemplars: Exemplars,
+    tracer: Tracer,
 }
 
 /// What is known of live tables.
@@ -226,15 +229,27 @@ impl Telemetry {
                 .gauge("millrace_bytes_in_flight", "Bytes of records, requests and connections held.")?,
             budget_bytes: register
                 .gauge("millrace_budget_bytes", "Bytes that records in flight may take.")?,
-            cpu_seconds: register.add(Counter::new(
-                "process_cpu_seconds_total",
-                "Processor time of the process, user and system.",
-            ))?,
-            resident_bytes: register
-                .gauge("process_resident_memory_bytes", "Resident memory of the process.")?,
             registry: register.0,
             budget,
+            exemplars: Exemplars::default(),
+            tracer: Tracer::default(),
         })
+    }
+
+    /// With traces kept as an export decides, and the metric of what became of them.
+    ///
+    /// # Errors
+    /// When that metric's name is taken.
+    pub fn exporting(mut self, export: &Export) -> Result<Self, TelemetryError> {
+        export.register(&self.registry)?;
+        self.tracer = export.tracer();
+        Ok(self)
+    }
+
+    /// What decides which of this process's own traces are kept.
+    #[must_use]
+    pub const fn tracer(&self) -> &Tracer {
+        &self.tracer
     }
 
     /// Counts records taken in.
@@ -296,9 +311,10 @@ impl Telemetry {
         self.commit_metadata_ignored.inc();
     }
 
-    /// Records how long an insert took, whatever its answer.
-    pub fn insert_took(&self, time: Duration) {
+    /// Records how long an insert took, whatever its answer, and its trace if that is kept.
+    pub fn insert_took(&self, time: Duration, trace: Option<TraceId>) {
         self.insert_seconds.observe(time.as_secs_f64());
+        self.note("millrace_insert_seconds", time, trace);
     }
 
     /// Counts an insert sent again. `class` is one of a fixed set of names.
@@ -338,9 +354,16 @@ impl Telemetry {
         }
     }
 
-    /// Notes how long Kafka took to confirm a message.
-    pub fn produce_took(&self, time: Duration) {
+    /// Notes how long Kafka took to confirm a message, and its trace if that is kept.
+    pub fn produce_took(&self, time: Duration, trace: Option<TraceId>) {
         self.produce_seconds.observe(time.as_secs_f64());
+        self.note("millrace_produce_seconds", time, trace);
+    }
+
+    fn note(&self, name: &'static str, time: Duration, trace: Option<TraceId>) {
+        if let Some(trace) = trace {
+            self.exemplars.note(name, &[], &WAIT_BUCKETS, time.as_secs_f64(), trace);
+        }
     }
 
     /// Counts a message that Kafka did not confirm. `class` is one of a fixed set of names.
@@ -389,7 +412,15 @@ impl Telemetry {
     /// # Errors
     /// When a part's own metric cannot be written.
     pub fn render(&self) -> Result<String, TelemetryError> {
-        Ok(TextEncoder::new().encode_to_string(&self.gather())?)
+        self.render_as(Format::Prometheus)
+    }
+
+    /// Everything, as asked for.
+    ///
+    /// # Errors
+    /// When a part's own metric cannot be written.
+    pub fn render_as(&self, format: Format) -> Result<String, TelemetryError> {
+        Ok(format.render(&self.gather(), &self.exemplars)?)
     }
 
     /// Everything, as plain numbers.
@@ -402,11 +433,6 @@ impl Telemetry {
         let used = i64::try_from(self.budget.used_bytes()).unwrap_or(i64::MAX);
         self.bytes_in_flight.set(used);
         self.budget_bytes.set(i64::try_from(self.budget.limit_bytes()).unwrap_or(i64::MAX));
-        if let Some(usage) = process::usage() {
-            let resident = i64::try_from(usage.resident_bytes).unwrap_or(i64::MAX);
-            self.resident_bytes.set(resident);
-            self.cpu_seconds.inc_by((usage.cpu_seconds - self.cpu_seconds.get()).max(0.0));
-        }
         self.registry.gather()
     }
 }
@@ -441,22 +467,15 @@ impl Register {
         }))
     }
 
-    /// Metrics that never change.
+    /// What runs, and what the kernel counts of it.
     fn constants(&self, version: &str, allocator: &str) -> Result<(), TelemetryError> {
-        let build_info = self.gauges(
+        process::register(&self.0)?;
+        let build = BuildInfo { version, allocator };
+        Ok(build.register(
+            &self.0,
             "millrace_build_info",
             "Always 1; the labels say what is running.",
-            &["version", "allocator"],
-        )?;
-        build_info.with_label_values(&[version, allocator]).set(1);
-        if let Some(at) = process::started_at_seconds() {
-            let began = self.gauge(
-                "process_start_time_seconds",
-                "When the process began, in seconds since 1970.",
-            )?;
-            began.set(i64::try_from(at).unwrap_or(i64::MAX));
-        }
-        Ok(())
+        )?)
     }
 
     fn add<M: Collector + Clone + 'static>(

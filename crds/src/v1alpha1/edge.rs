@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::collector::CollectorSettings;
 use super::connection::KafkaConnection;
 use super::nodes::{LogsLostStatus, NodesStatus};
+use super::own::OwnTelemetry;
 use super::pods::{
     DisruptionBudgetSettings, ExtraMetadata, NetworkPolicySettings, PodTemplate, Resources, yes,
 };
@@ -205,6 +206,9 @@ pub struct EdgeSettings {
     /// owns are refused by their path (SpecInvalid). A change is a rollout. Default: nothing.
     #[serde(default)]
     pub pod_template: PodTemplate,
+    /// What pods say of themselves to others: own traces and logs. Default: nothing is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<OwnTelemetry>,
     /// Longest time a stopping pod takes to send its records, 5 to 600 seconds. Records not in
     /// Kafka by then were never acknowledged, and clients send them again.
     #[serde(default = "default_drain_seconds")]
@@ -232,6 +236,7 @@ impl Default for EdgeSettings {
             network_policy: NetworkPolicySettings::default(),
             disruption_budget: DisruptionBudgetSettings::default(),
             pod_template: PodTemplate::default(),
+            telemetry: None,
             drain_seconds: default_drain_seconds(),
         }
     }

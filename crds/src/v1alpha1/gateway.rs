@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::collector::CollectorSettings;
 use super::connection::{ClickHouseTarget, KafkaConnection};
+use super::own::OwnTelemetry;
 use super::pods::{DisruptionBudgetSettings, NetworkPolicySettings, PodTemplate, Resources};
 use super::rollout::{RolloutSettings, RolloutStatus};
 use super::rules;
@@ -162,6 +163,9 @@ pub struct GatewaySettings {
     /// owns are refused by their path (SpecInvalid). A change is a rollout. Default: nothing.
     #[serde(default)]
     pub pod_template: PodTemplate,
+    /// What pods say of themselves to others: own traces and logs. Default: nothing is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<OwnTelemetry>,
     /// Longest time a stopping pod takes to finish inserts and commit, 5 to 600 seconds. Another
     /// pod reads again what is not committed by then.
     #[serde(default = "default_drain_seconds")]
@@ -182,6 +186,7 @@ impl Default for GatewaySettings {
             network_policy: NetworkPolicySettings::default(),
             disruption_budget: DisruptionBudgetSettings::default(),
             pod_template: PodTemplate::default(),
+            telemetry: None,
             drain_seconds: default_drain_seconds(),
         }
     }

@@ -10,6 +10,7 @@ mod discovery;
 mod edge;
 mod gateway;
 mod nodes;
+mod own;
 mod pipeline;
 mod pods;
 mod receivers;
@@ -49,6 +50,7 @@ pub use gateway::{
 };
 pub use gateway::{ResizeStatus, ResizeWay};
 pub use nodes::{LogsLostStatus, NodeBehind, NodeLost, NodesStatus};
+pub use own::{OwnOtlp, OwnTelemetry, OwnTls, SecretHeader, SecretKeyRef};
 pub use pipeline::{
     ChildStatus, PipelineEdge, PipelineEdgeStatus, PipelineSignal, TelemetryPipeline,
     TelemetryPipelineSpec, TelemetryPipelineStatus,

@@ -129,7 +129,9 @@ fn bases() -> [Value; 2] {
         "name": "a", "targets": ["a:1"], "intervalSeconds": 3600, "http": [{"url": "http://a/b"}],
         "relabel": [{}], "metricRelabel": [{}],
     });
+    let own = json!({"otlp": {"endpoint": "http://a:1"}});
     let edge = json!({
+        "telemetry": own,
         "shutdown": {"deadlineSeconds": 600},
         "receivers": {
             "otlp": {},

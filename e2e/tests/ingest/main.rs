@@ -7,6 +7,7 @@ mod direct;
 mod faults;
 mod loadgen;
 mod memory;
+mod own;
 mod path;
 mod tables;
 mod test_rows;

@@ -23,6 +23,8 @@ pub(crate) const COLLECTOR: &[&str] = &[
     "collector/pods/src/namespaces.rs",
     "collector/pods/src/share.rs",
 ];
+/// Where those of both programs are, by their whole names.
+pub(crate) const BOTH: &[&str] = &["observe/src/process.rs", "observe/src/otlp/mod.rs"];
 /// Where the operator's are, without `OPERATOR_PREFIX`.
 pub(crate) const OPERATOR: &str = "operator/src/telemetry/metrics.rs";
 pub(crate) const OPERATOR_PREFIX: &str = "millrace_operator_";
@@ -30,10 +32,13 @@ const PAGE: &str = "docs/reference/metrics.md";
 /// What makes histograms in these sources: those have `_bucket`, `_sum` and `_count`.
 const HISTOGRAMS: [&str; 2] = ["histogram", "seconds"];
 /// Labels that stand in what makes several metrics, or behind a name of its own.
-const ELSEWHERE: [(&str, &[&str]); 5] = [
+const ELSEWHERE: [(&str, &[&str]); 8] = [
+    ("millrace_build_info", &["version", "commit", "allocator"]),
+    ("millrace_operator_build_info", &["version", "commit", "allocator"]),
     ("millrace_consumer_lag_seconds", &["topic", "partition"]),
     ("millrace_files_namespace_behind_bytes", &["writer_namespace"]),
     ("millrace_files_namespace_behind_seconds", &["writer_namespace"]),
+    ("millrace_own_telemetry_total", &["what", "result"]),
     ("millrace_operator_queue_seconds", &["kind"]),
     ("millrace_operator_reconcile_seconds", &["kind"]),
 ];
@@ -50,11 +55,13 @@ fn page() -> Result<String> {
          Every metric with its help text. What they mean together, and alerts on them: \
          [operations](../operations.md#metrics).\n",
     );
-    let mut found = BTreeMap::new();
-    for source in COLLECTOR {
-        found.extend(metrics(&read(source)?, ""));
+    for (title, sources) in [("Of collectors", COLLECTOR), ("Of both programs", BOTH)] {
+        let mut found = BTreeMap::new();
+        for source in sources {
+            found.extend(metrics(&read(source)?, ""));
+        }
+        table(&mut page, title, &found)?;
     }
-    table(&mut page, "Of collectors", &found)?;
     let found: BTreeMap<_, _> = metrics(&read(OPERATOR)?, OPERATOR_PREFIX).into_iter().collect();
     table(&mut page, "Of the operator", &found)?;
     Ok(page)

@@ -7,6 +7,8 @@ pub mod migrations;
 use futures::future::{BoxFuture, FutureExt};
 use millrace_coordination::observation::{Blindness, Sight};
 use millrace_ddl as ddl;
+use millrace_observe::otlp::asking;
+use tracing::Instrument;
 
 pub(crate) use failure::{failed, stopped};
 
@@ -73,7 +75,7 @@ impl Tables for Outside {
         server: &'a ddl::Client,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>> {
-        ddl::observe(server, declared).boxed()
+        ddl::observe(server, declared).instrument(asking("clickhouse observe")).boxed()
     }
 
     fn migrate<'a>(
@@ -82,7 +84,7 @@ impl Tables for Outside {
         declared: &'a ddl::Declared,
         options: &'a ddl::MigrateOptions,
     ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>> {
-        ddl::migrate(server, declared, options).boxed()
+        ddl::migrate(server, declared, options).instrument(asking("clickhouse migrate")).boxed()
     }
 
     fn drop_all<'a>(
@@ -101,6 +103,7 @@ impl Tables for Outside {
             }
             Ok(())
         }
+        .instrument(asking("clickhouse drop tables"))
         .boxed()
     }
 
@@ -109,7 +112,7 @@ impl Tables for Outside {
         server: &'a ddl::Client,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<Sight, Blindness>> {
-        ddl::coordination(server, declared).boxed()
+        ddl::coordination(server, declared).instrument(asking("clickhouse coordination")).boxed()
     }
 
     fn holders<'a>(
@@ -117,7 +120,7 @@ impl Tables for Outside {
         server: &'a ddl::Client,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<Vec<ddl::Held>, ddl::ClientError>> {
-        ddl::holders(server, declared).boxed()
+        ddl::holders(server, declared).instrument(asking("clickhouse holders")).boxed()
     }
 
     fn hold<'a>(
@@ -126,6 +129,6 @@ impl Tables for Outside {
         declared: &'a ddl::Declared,
         holder: &'a str,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
-        ddl::hold(server, declared, holder).boxed()
+        ddl::hold(server, declared, holder).instrument(asking("clickhouse hold")).boxed()
     }
 }

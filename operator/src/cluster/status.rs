@@ -4,7 +4,7 @@
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use millrace_crds::{Condition, ConditionType, Reason};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Applicable, ApplyError};
 use crate::context::Context;
@@ -38,6 +38,8 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
     let wanted = serde_json::to_value(wanted).map_err(|e| at_status(encode(e)))?;
     let current = serde_json::to_value(current).map_err(|e| at_status(encode(e)))?;
+    let conditions: Vec<Condition> = Vec::deserialize(&wanted["conditions"]).unwrap_or_default();
+    context.metrics.conditions_are(&kind, &namespace, &name, &conditions);
     if wanted == current {
         return Ok(false);
     }

@@ -2,6 +2,8 @@
 //! nothing.
 
 use futures::future::{BoxFuture, FutureExt};
+use millrace_observe::otlp::asking;
+use tracing::Instrument;
 
 use super::{Entry, Failure, Place, Sessions, Settings, TopicChange, TopicSeen};
 
@@ -34,7 +36,9 @@ pub trait Brokers: Send + Sync {
 
 impl Brokers for Sessions {
     fn observe(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<TopicSeen, Failure>> {
-        async move { self.observe_topic(to, &topic).await }.boxed()
+        async move { self.observe_topic(to, &topic).await }
+            .instrument(asking("kafka observe topic"))
+            .boxed()
     }
 
     fn change(
@@ -43,15 +47,21 @@ impl Brokers for Sessions {
         topic: String,
         change: TopicChange,
     ) -> BoxFuture<'_, Result<(), Failure>> {
-        async move { self.change_topic(to, &topic, change).await }.boxed()
+        async move { self.change_topic(to, &topic, change).await }
+            .instrument(asking("kafka change topic"))
+            .boxed()
     }
 
     fn delete(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>> {
-        async move { self.delete_topic(to, &topic).await }.boxed()
+        async move { self.delete_topic(to, &topic).await }
+            .instrument(asking("kafka delete topic"))
+            .boxed()
     }
 
     fn recorded(&self, to: Settings, place: Place) -> BoxFuture<'_, Result<Vec<Entry>, Failure>> {
-        async move { Sessions::recorded(self, to, place).await }.boxed()
+        async move { Sessions::recorded(self, to, place).await }
+            .instrument(asking("kafka holders"))
+            .boxed()
     }
 
     fn record(
@@ -60,6 +70,8 @@ impl Brokers for Sessions {
         place: Place,
         entry: Entry,
     ) -> BoxFuture<'_, Result<(), Failure>> {
-        async move { Sessions::record(self, to, place, entry).await }.boxed()
+        async move { Sessions::record(self, to, place, entry).await }
+            .instrument(asking("kafka hold"))
+            .boxed()
     }
 }

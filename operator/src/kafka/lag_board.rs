@@ -13,7 +13,9 @@ use futures::future::{BoxFuture, FutureExt};
 use jiff::Timestamp;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::KafkaConnection;
+use millrace_observe::otlp::asking;
 use tokio::sync::watch;
+use tracing::Instrument;
 
 use crate::error::{Category, Step, StepError};
 pub use crate::kafka::KafkaLag;
@@ -203,6 +205,7 @@ impl LagSource for LagBoard {
                 Answer::give,
             )
         }
+        .instrument(asking("kafka lag"))
         .boxed()
     }
 }

@@ -1,12 +1,14 @@
 //! From the spec's connections to the collector's: the same settings, with references to Secrets as
 //! file paths. Pure; notes every path in [`SecretUses`].
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
 use millrace_config as config;
 use millrace_crds::v1alpha1 as crds;
 
+use super::names::PoolNames;
 use super::secrets::SecretUses;
 use crate::error::Invalid;
 
@@ -51,11 +53,19 @@ pub fn kafka(
 
 fn kafka_tls(spec: &crds::KafkaTls, uses: &mut SecretUses) -> Result<config::ClientTls, Invalid> {
     let crds::KafkaTls { ca_secret_ref, client_certificate_secret_ref } = spec;
+    client_tls(ca_secret_ref.as_ref(), client_certificate_secret_ref.as_ref(), uses)
+}
+
+fn client_tls(
+    ca: Option<&crds::CaRef>,
+    pair: Option<&crds::SecretRef>,
+    uses: &mut SecretUses,
+) -> Result<config::ClientTls, Invalid> {
     let mut tls = config::ClientTls::default();
-    if let Some(ca) = ca_secret_ref {
+    if let Some(ca) = ca {
         tls.ca_file = Some(file(uses, ca.name.as_str(), ca.key())?);
     }
-    if let Some(pair) = client_certificate_secret_ref {
+    if let Some(pair) = pair {
         tls.cert_file = Some(file(uses, pair.name.as_str(), "tls.crt")?);
         tls.key_file = Some(file(uses, pair.name.as_str(), "tls.key")?);
     }
@@ -126,6 +136,53 @@ pub fn clickhouse(
         tls,
         attributes,
         ..config::ClickHouseExporter::default()
+    })
+}
+
+/// Where pods' own traces and logs go. What they are of, the spec may say in other words.
+///
+/// # Errors
+/// When a value is outside what the collector accepts.
+pub fn own_telemetry(
+    spec: Option<&crds::OwnTelemetry>,
+    names: &PoolNames,
+    uses: &mut SecretUses,
+) -> Result<config::OwnTelemetry, Invalid> {
+    let Some(crds::OwnTelemetry { otlp: Some(own) }) = spec else {
+        return Ok(config::OwnTelemetry::default());
+    };
+    let crds::OwnOtlp {
+        endpoint,
+        headers,
+        tls,
+        traces_per_second,
+        traces_percent,
+        logs,
+        attributes,
+    } = own;
+    let headers = headers.iter().map(|crds::SecretHeader { name, secret_key_ref: at }| {
+        Ok((name.clone(), file(uses, at.name.as_str(), at.key.as_str())?))
+    });
+    let headers = headers.collect::<Result<_, Invalid>>()?;
+    let tls = tls.as_ref().map(
+        |crds::OwnTls { ca_secret_ref: ca, client_certificate_secret_ref: pair }| {
+            client_tls(ca.as_ref(), pair.as_ref(), uses)
+        },
+    );
+    let given = [("service.namespace", &names.namespace), ("millrace.pool", &names.pool)];
+    let mut all: BTreeMap<_, _> =
+        given.map(|(name, value)| (name.to_owned(), value.clone())).into();
+    all.extend(attributes.clone());
+    Ok(config::OwnTelemetry {
+        otlp: Some(config::OwnOtlp {
+            endpoint: checked("telemetry.otlp.endpoint", endpoint.as_str())?,
+            headers,
+            tls: tls.transpose()?,
+            traces_per_second: *traces_per_second,
+            traces_percent: u8::try_from(*traces_percent).unwrap_or(u8::MAX),
+            logs: *logs,
+            attributes: all,
+        }),
     })
 }
 

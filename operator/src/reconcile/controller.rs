@@ -16,8 +16,11 @@ use kube::runtime::controller::{self, Action, Controller};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use millrace_crds::v1alpha1::{EdgePool, GatewayPool};
 use millrace_crds::{EventReason, Reason};
+use millrace_observe::otlp::{SPANS, Trace};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
+use tracing::field::Empty;
 
 use crate::cache::claims::Claim;
 use crate::cache::packed::Packed;
@@ -120,6 +123,7 @@ pub async fn run<R: Reconciler>(
                     forget.failures.clear(&key);
                     forget.claims.forget(&key);
                     let _ = forget.queue_times.begun(&key);
+                    forget.metrics.conditions_are_gone(&kind, namespace, &gone.name);
                     if kind == GatewayPool::kind(&()) {
                         let (namespace, name) = (namespace.to_owned(), gone.name.clone());
                         forget.metrics.deduplication_is_covered(namespace, name);
@@ -196,22 +200,48 @@ pub async fn reconcile<R: Reconciler>(
     }
     let running = context.metrics.reconcile_started(&kind);
     let started = Instant::now();
+    let trace = trace(&context, &kind, object);
     let limit = Duration::from_secs(RECONCILE_SECONDS_MAX);
-    let outcome = match tokio::time::timeout(limit, Box::pin(R::reconcile(&context, object))).await
-    {
-        Ok(outcome) => outcome,
-        Err(_elapsed) => Err(given_up()),
+    let work = async {
+        let reconciling = Box::pin(R::reconcile(&context, object));
+        let outcome = tokio::time::timeout(limit, reconciling).await;
+        let outcome = outcome.unwrap_or_else(|_elapsed| Err(given_up()));
+        if let Err(failure) = &outcome {
+            tell(&context, object, failure).await;
+        }
+        outcome
     };
-    if let Err(failure) = &outcome {
-        tell(&context, object, failure).await;
-    }
+    let outcome = work.instrument(trace.span()).await;
     drop(running);
     let failure = outcome.as_ref().err().map(|error| error.category);
-    context.metrics.reconcile_finished(&kind, started.elapsed(), failure);
+    trace.span().record("result", failure.map_or("ok", Category::as_str));
+    trace.ended(outcome.as_ref().err().map(|error| chain(error)).as_deref());
+    context.metrics.reconcile_finished(&kind, started.elapsed(), failure, trace.id);
     let next = outcome?;
     context.failures.clear(&key_of(object));
     context.metrics.set_failing(context.failures.failing());
     Ok(next.action(&key_of(object)))
+}
+
+/// The trace of a reconcile, if it is kept. Below it are the requests that it makes.
+fn trace<K: Resource>(context: &Context, kind: &str, object: &K) -> Trace {
+    let meta = object.meta();
+    context.metrics.tracer().begin(|trace_id| {
+        tracing::debug_span!(
+            target: SPANS,
+            parent: None,
+            "reconcile",
+            trace_id,
+            otel.name = format!("reconcile {kind}"),
+            otel.status_code = Empty,
+            kind,
+            namespace = meta.namespace.as_deref().unwrap_or_default(),
+            object = meta.name.as_deref().unwrap_or_default(),
+            generation = meta.generation,
+            result = Empty,
+            error = Empty,
+        )
+    })
 }
 
 /// Reports an object that doesn't parse, and leaves it alone. One that is being deleted with our

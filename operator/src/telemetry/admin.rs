@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use millrace_observe::text::Format;
 use tokio::net::TcpListener;
 
 use crate::telemetry::listener;
@@ -85,12 +86,19 @@ fn answer<B>(request: &Request<B>, health: &Health, metrics: &Metrics) -> Respon
     match request.uri().path() {
         "/livez" => state(health.live()),
         "/readyz" => state(health.ready()),
-        "/metrics" => match metrics.render() {
-            Ok(figures) => response(StatusCode::OK, prometheus::TEXT_FORMAT, figures.into()),
+        "/metrics" => match metrics.render(format_for(request)) {
+            Ok(figures) => {
+                response(StatusCode::OK, format_for(request).content_type(), figures.into())
+            }
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
         },
         _ => text(StatusCode::NOT_FOUND, "write /livez, /readyz or /metrics\n"),
     }
+}
+
+fn format_for<B>(request: &Request<B>) -> Format {
+    let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    Format::of(accept.unwrap_or_default())
 }
 
 fn state(state: Result<(), &'static str>) -> Response<Full<Bytes>> {

@@ -1,9 +1,10 @@
-//! Logs: JSON lines to standard error, filtered by `--log`.
+//! The log, filtered by `--log`: JSON lines on standard error, and to an export where there is one.
 //!
 //! It must not be used from the library's own code other than `run`; tests keep the default
 //! subscriber.
 
-use tracing_subscriber::EnvFilter;
+use millrace_observe::log;
+use millrace_observe::otlp::Collected;
 
 /// A filter text that could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -17,17 +18,6 @@ pub struct FilterError {
 ///
 /// # Errors
 /// When `filter` is not a valid filter such as `info` or `info,kube=warn`.
-pub fn start(filter: &str) -> Result<(), FilterError> {
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|source| FilterError { text: filter.to_owned(), source })?;
-    let outcome = tracing_subscriber::fmt()
-        .json()
-        .flatten_event(true)
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .try_init();
-    if outcome.is_err() {
-        tracing::debug!("logging was already started in this process");
-    }
-    Ok(())
+pub fn start(filter: &str, own: Option<Collected>) -> Result<(), FilterError> {
+    log::start(filter, own).map_err(|source| FilterError { text: filter.to_owned(), source })
 }

@@ -1,17 +1,23 @@
-//! The operator's own figures, in Prometheus' text format.
+//! The operator's own figures, as text.
 //!
 //! Labels come from closed enums, so the number of series is bounded: kinds (5) times results (6).
-//! No label carries an object's name, except pools in an alert: [`SHORT_POOLS_MAX`].
+//! No label carries an object's name, but of conditions ([`OBJECTS_MAX`]), and of pools and schemas
+//! in an alert ([`SHORT_POOLS_MAX`]).
 
 use prometheus::{
-    Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
-    Registry, TextEncoder,
+    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use millrace_crds::v1alpha1::RolloutStage;
+use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason};
+use millrace_observe::exemplars::Exemplars;
+use millrace_observe::otlp::{Export, TraceId, Tracer};
+use millrace_observe::process::{self, BuildInfo};
+use millrace_observe::text::Format;
 
 use crate::error::Category;
 
@@ -23,6 +29,10 @@ const RECONCILE_BUCKETS_SECONDS: &[f64] =
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Registry,
+    /// Of names that all programs have, without the operator's prefix.
+    common: Registry,
+    exemplars: Exemplars,
+    tracer: Tracer,
     reconciles: IntCounterVec,
     reconcile_seconds: HistogramVec,
     queue_seconds: HistogramVec,
@@ -41,9 +51,9 @@ pub struct Metrics {
     short: Short,
     scraped: Scraped,
     coordination: Coordination,
+    conditions: Conditions,
     failing: IntGauge,
     leader: IntGauge,
-    resident_bytes: IntGauge,
 }
 
 const RESOURCES_HELP: &str =
@@ -65,6 +75,13 @@ const COORDINATION_HELP: &str = "1 for a TelemetrySchema whose Keeper or ZooKeep
 const UNCOORDINATED_SCHEMAS_MAX: usize = 1_000;
 /// Pools whose targets are counted at once.
 const SCRAPING_POOLS_MAX: usize = 10_000;
+const CONDITION_HELP: &str = "1 for each condition of an object, with its status (True, False, \
+     Unknown) and reason, as last worked out by the replica that leads.";
+const LEFT_OUT_HELP: &str =
+    "Objects whose conditions have no series, as there are too many objects.";
+/// Objects whose conditions are series. With ten conditions each, of 200 bytes as text, a scrape has
+/// 2 MB, and memory holds as much.
+const OBJECTS_MAX: usize = 1_000;
 const WATCHES_HELP: &str = "Watches that broke and were started again, by kind.";
 
 impl Metrics {
@@ -74,6 +91,10 @@ impl Metrics {
     /// When a name is registered twice, which is a fault in this file.
     pub fn new() -> Result<Self, prometheus::Error> {
         let registry = Registry::new_custom(Some("millrace_operator".into()), None)?;
+        let common = Registry::new();
+        process::register(&common)?;
+        let build = BuildInfo { version: env!("CARGO_PKG_VERSION"), allocator: ALLOCATOR };
+        build.register(&registry, "build_info", "Always 1; the labels say what is running.")?;
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let made = IntCounterVec::new(Opts::new(name, help), labels)?;
             registry.register(Box::new(made.clone()))?;
@@ -130,16 +151,35 @@ impl Metrics {
             watch_errors: counter("watch_errors_total", WATCHES_HELP, &["kind"])?,
             failing: gauge("objects_failing", "Objects whose last reconcile failed.")?,
             leader: gauge("leader", "1 while this replica holds the lease.")?,
-            resident_bytes: gauge("resident_memory_bytes", "Resident memory of the process.")?,
             reconcile_seconds: seconds("reconcile_seconds", "How long a reconcile took, by kind.")?,
             queue_seconds: seconds("queue_seconds", "From an event to its reconcile, by kind.")?,
             deduplication_risks: plain(&registry, "deduplication_risks_total", RISKS_HELP)?,
             short: Short::new(&registry)?,
             scraped: Scraped::new(&registry)?,
             coordination: Coordination::new(&registry)?,
+            conditions: Conditions::new(&registry)?,
             running,
             registry,
+            common,
+            exemplars: Exemplars::default(),
+            tracer: Tracer::default(),
         })
+    }
+
+    /// With traces kept as an export decides, and the metric of what became of them.
+    ///
+    /// # Errors
+    /// When that metric's name is taken.
+    pub fn exporting(mut self, export: &Export) -> Result<Self, prometheus::Error> {
+        export.register(&self.common)?;
+        self.tracer = export.tracer();
+        Ok(self)
+    }
+
+    /// What decides which reconciles' traces are kept.
+    #[must_use]
+    pub const fn tracer(&self) -> &Tracer {
+        &self.tracer
     }
 
     /// An object of `kind` waited this long for its reconcile.
@@ -155,11 +195,23 @@ impl Metrics {
         RunningReconcile { gauge }
     }
 
-    /// A reconcile of `kind` ended after `took`; `None` means it went well.
-    pub fn reconcile_finished(&self, kind: &str, took: Duration, failure: Option<Category>) {
+    /// A reconcile of `kind` ended after `took`; no failure means it went well, and `trace` is its
+    /// trace if that is kept.
+    pub fn reconcile_finished(
+        &self,
+        kind: &str,
+        took: Duration,
+        failure: Option<Category>,
+        trace: Option<TraceId>,
+    ) {
         let result = failure.map_or("ok", Category::as_str);
+        let seconds = took.as_secs_f64();
         self.reconciles.with_label_values(&[kind, result]).inc();
-        self.reconcile_seconds.with_label_values(&[kind]).observe(took.as_secs_f64());
+        self.reconcile_seconds.with_label_values(&[kind]).observe(seconds);
+        if let Some(trace) = trace {
+            let (name, bounds) = ("millrace_operator_reconcile_seconds", RECONCILE_BUCKETS_SECONDS);
+            self.exemplars.note(name, &[kind], bounds, seconds, trace);
+        }
         if failure == Some(Category::Conflict) {
             self.conflicts.with_label_values(&[kind]).inc();
         }
@@ -241,6 +293,20 @@ impl Metrics {
         }
     }
 
+    /// What an object's conditions are now.
+    pub fn conditions_are(&self, kind: &str, namespace: &str, name: &str, all: &[Condition]) {
+        let known = all.iter().filter_map(|it| {
+            let type_ = ConditionType::parse(&it.type_)?.as_str();
+            Some([type_, word(it.status), Reason::parse(&it.reason).map_or("", Reason::as_str)])
+        });
+        self.conditions.set(key(kind, namespace, name), known.collect());
+    }
+
+    /// An object is gone.
+    pub fn conditions_are_gone(&self, kind: &str, namespace: &str, name: &str) {
+        self.conditions.forget(&key(kind, namespace, name));
+    }
+
     /// A scrape target was given to another pod.
     pub fn target_moved(&self, reason: &str) {
         self.scraped.moves.with_label_values(&[reason]).inc();
@@ -273,18 +339,106 @@ impl Metrics {
         self.leader.set(i64::from(leader));
     }
 
-    /// Everything as Prometheus' text format.
+    /// Everything as text.
     ///
     /// # Errors
     /// When a figure cannot be encoded, which is a fault in this file.
-    pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
-        self.resident_bytes.set(resident_bytes().unwrap_or(0));
+    pub fn render(&self, format: Format) -> Result<String, prometheus::Error> {
         self.short.fill();
         self.scraped.fill();
         self.coordination.fill();
-        let mut out = Vec::new();
-        TextEncoder::new().encode(&self.registry.gather(), &mut out)?;
-        Ok(out)
+        let mut families = self.registry.gather();
+        families.extend(self.common.gather());
+        format.render(&families, &self.exemplars)
+    }
+}
+
+/// The memory allocator of the operator's program.
+const ALLOCATOR: &str = "mimalloc";
+
+/// Kind, namespace and name.
+type Key = (String, String, String);
+
+fn key(kind: &str, namespace: &str, name: &str) -> Key {
+    (kind.to_owned(), namespace.to_owned(), name.to_owned())
+}
+
+/// Conditions of objects.
+#[derive(Clone, Debug)]
+struct Conditions {
+    gauge: GaugeVec,
+    left_out: IntGauge,
+    objects: Arc<Mutex<Objects>>,
+}
+
+/// A condition's type, status and reason.
+type Said = [&'static str; 3];
+
+#[derive(Debug, Default)]
+struct Objects {
+    known: BTreeMap<Key, Vec<Said>>,
+    /// Hashes of the others' keys.
+    left_out: BTreeSet<u64>,
+}
+
+impl Conditions {
+    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        // The scraper's own label is `namespace`.
+        let labels = &["kind", "object_namespace", "object", "condition", "status", "reason"];
+        let gauge = GaugeVec::new(Opts::new("condition", CONDITION_HELP), labels)?;
+        registry.register(Box::new(gauge.clone()))?;
+        let left_out = IntGauge::new("conditions_left_out", LEFT_OUT_HELP)?;
+        registry.register(Box::new(left_out.clone()))?;
+        Ok(Self { gauge, left_out, objects: Arc::default() })
+    }
+
+    /// Replaces an object's series; those that stay as they are have no gap.
+    fn set(&self, key: Key, now: Vec<Said>) {
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        if objects.known.len() >= OBJECTS_MAX && !objects.known.contains_key(&key) {
+            objects.left_out.insert(hash(&key));
+            return self.count(&objects);
+        }
+        for said in &now {
+            self.gauge.with_label_values(&labels(&key, *said)).set(1.0);
+        }
+        let before = objects.known.insert(key.clone(), now.clone()).unwrap_or_default();
+        self.remove(&key, before.iter().filter(|said| !now.contains(said)));
+    }
+
+    fn forget(&self, key: &Key) {
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = objects.known.remove(key).unwrap_or_default();
+        self.remove(key, before.iter());
+        objects.left_out.remove(&hash(key));
+        self.count(&objects);
+    }
+
+    fn remove<'a>(&self, key: &Key, gone: impl Iterator<Item = &'a Said>) {
+        for said in gone {
+            // An error means there was no such series, which is what is wanted.
+            let _ = self.gauge.remove_label_values(&labels(key, *said));
+        }
+    }
+
+    fn count(&self, objects: &Objects) {
+        self.left_out.set(i64::try_from(objects.left_out.len()).unwrap_or(i64::MAX));
+    }
+}
+
+fn labels((kind, namespace, name): &Key, [type_, status, reason]: Said) -> [&str; 6] {
+    [kind, namespace, name, type_, status, reason]
+}
+
+fn hash(key: &Key) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(key)
+}
+
+const fn word(status: ConditionStatus) -> &'static str {
+    match status {
+        ConditionStatus::True => "True",
+        ConditionStatus::False => "False",
+        ConditionStatus::Unknown => "Unknown",
     }
 }
 
@@ -390,14 +544,6 @@ impl Drop for RunningReconcile {
     }
 }
 
-/// Resident memory as `/proc` gives it; `None` where there is no `/proc`.
-fn resident_bytes() -> Option<i64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: i64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kibibytes * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -406,8 +552,13 @@ mod tests {
     #[test]
     fn a_conflict_is_counted_as_result_and_as_conflict() {
         let metrics = Metrics::new().unwrap();
-        metrics.reconcile_finished("EdgePool", Duration::from_millis(3), Some(Category::Conflict));
-        let text = String::from_utf8(metrics.render().unwrap()).unwrap();
+        metrics.reconcile_finished(
+            "EdgePool",
+            Duration::from_millis(3),
+            Some(Category::Conflict),
+            None,
+        );
+        let text = metrics.render(Format::Prometheus).unwrap();
         assert!(text.contains(
             r#"millrace_operator_reconciles_total{kind="EdgePool",result="conflict"} 1"#
         ));
@@ -419,7 +570,59 @@ mod tests {
     fn a_finished_reconcile_no_longer_counts_as_running() {
         let metrics = Metrics::new().unwrap();
         drop(metrics.reconcile_started("EdgePool"));
-        let text = String::from_utf8(metrics.render().unwrap()).unwrap();
+        let text = metrics.render(Format::Prometheus).unwrap();
         assert!(text.contains(r#"millrace_operator_reconciles_running{kind="EdgePool"} 0"#));
+    }
+
+    fn condition(type_: ConditionType, status: ConditionStatus, reason: Reason) -> Condition {
+        let time =
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+        Condition::new(type_, status, reason, "", 1, time)
+    }
+
+    /// Scenario: an object becomes ready, then it is gone. Guarantee: one series for each condition,
+    /// with the newest status and reason, and none is left.
+    #[test]
+    fn conditions_have_one_series_each_until_their_object_is_gone() {
+        use ConditionStatus::{False, True};
+        let metrics = Metrics::new().unwrap();
+        let series = || {
+            let text = metrics.render(Format::Prometheus).unwrap();
+            let lines =
+                text.lines().filter(|line| line.starts_with("millrace_operator_condition{"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let waits = condition(ConditionType::Ready, False, Reason::PodsNotReady);
+        let stays = condition(ConditionType::Paused, True, Reason::PausedByAnnotation);
+        metrics.conditions_are("EdgePool", "a", "b", &[waits, stays.clone()]);
+        assert_eq!(series().len(), 2);
+        let ready = condition(ConditionType::Ready, True, Reason::AsAsked);
+        metrics.conditions_are("EdgePool", "a", "b", &[ready, stays]);
+        let now = series();
+        assert!(now.len() == 2 && now.iter().any(|line| line.contains("AsAsked")), "{now:?}");
+        metrics.conditions_are_gone("EdgePool", "a", "b");
+        assert_eq!(series(), Vec::<String>::new());
+    }
+
+    /// Scenario: one object too many. Guarantee: it has no series, and it is counted until it is
+    /// gone.
+    #[test]
+    fn objects_past_the_limit_are_counted() {
+        let metrics = Metrics::new().unwrap();
+        let ready = condition(ConditionType::Ready, ConditionStatus::True, Reason::AsAsked);
+        for object in 0..=OBJECTS_MAX {
+            metrics.conditions_are("EdgePool", "a", &object.to_string(), &[ready.clone()]);
+        }
+        let last = OBJECTS_MAX.to_string();
+        let left_out = |text: &str| {
+            let line = text.lines().find(|it| it.starts_with("millrace_operator_conditions_left"));
+            line.and_then(|line| line.split(' ').nth(1)).map(str::to_owned)
+        };
+        let text = metrics.render(Format::Prometheus).unwrap();
+        assert!(!text.contains(&format!("object=\"{last}\"")));
+        assert_eq!(left_out(&text).as_deref(), Some("1"));
+        metrics.conditions_are_gone("EdgePool", "a", &last);
+        let text = metrics.render(Format::Prometheus).unwrap();
+        assert_eq!(left_out(&text).as_deref(), Some("0"));
     }
 }

@@ -1,9 +1,10 @@
-//! The operator's own telemetry: admin port, metrics, logs; and the listener that the console
+//! The operator's own telemetry: admin port, metrics, logs, traces; and the listener that the console
 //! has too.
 //!
 //! It must not know a kind or decide anything. Any module may count here; only `run` serves.
 
 pub mod admin;
+pub mod export;
 pub mod listener;
 pub mod logs;
 pub mod metrics;

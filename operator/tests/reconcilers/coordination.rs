@@ -9,6 +9,7 @@ use millrace_coordination::observation::{
     Blindness, Report, Role, Server, Session, Sight, Silence,
 };
 use millrace_ddl as ddl;
+use millrace_observe::text::Format;
 use millrace_operator::clickhouse::Tables;
 use millrace_operator::controllers::gateway::GatewayPools;
 use millrace_operator::controllers::schema::Schemas;
@@ -146,7 +147,7 @@ fn away() -> Result<Role, Silence> {
 }
 
 fn metric(world: &World, state: &str) -> bool {
-    let text = String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    let text = world.context.metrics.render(Format::Prometheus).unwrap();
     text.contains(&format!(
         "millrace_operator_coordination_unhealthy{{schema=\"prod\",\
          schema_namespace=\"telemetry\",state=\"{state}\"}} 1"

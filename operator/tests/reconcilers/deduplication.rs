@@ -1,6 +1,7 @@
 //! What a gateway pool says of tables that forget inserts too early, against an API server in
 //! memory.
 
+use millrace_observe::text::Format;
 use millrace_operator::controllers::gateway::GatewayPools;
 use millrace_operator::pods::Sample;
 use serde_json::json;
@@ -44,7 +45,7 @@ fn tell(world: &World, inserts: u64, remembers: u64, seconds: Option<u64>) {
 
 /// What the operator's own figures say of the pool.
 fn figure(world: &World, pool: &str) -> Option<f64> {
-    let text = String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    let text = world.context.metrics.render(Format::Prometheus).unwrap();
     let series = format!(
         "millrace_operator_deduplication_short_ratio{{pool=\"{pool}\",\
          pool_namespace=\"telemetry\",table=\"{TABLE}\"}} "

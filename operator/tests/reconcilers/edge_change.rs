@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use millrace_observe::text::Format;
 use millrace_operator::controllers::edge::EdgePools;
 use millrace_operator::error::Category;
 use millrace_operator::reconcile::controller;
@@ -373,7 +374,7 @@ async fn a_change_whose_pods_fail_is_taken_back() {
     assert_eq!(pending(&world)["reason"], "PodCrashing");
     let message = pending(&world)["message"].as_str().unwrap().to_owned();
     assert!(message.ends_with("again 2 times: failed to read the certificate"), "{message}");
-    let counted = String::from_utf8(world.context.metrics.render().unwrap()).unwrap();
+    let counted = world.context.metrics.render(Format::Prometheus).unwrap();
     let counted = counted.lines().find(|line| line.contains("stages_total{stage=\"RolledBack\"}"));
     assert!(counted.is_some_and(|line| line.ends_with(" 1")), "{counted:?}");
     world.restart("0.2.0");

@@ -31,5 +31,6 @@ mod sharing;
 mod spread;
 mod standby;
 mod support;
+mod traced;
 mod trouble;
 mod watches;

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use millrace_observe::text::Format;
 use millrace_operator::controllers::gateway::GatewayPools;
 use millrace_operator::pods::Sample;
 use serde_json::{Value, json};
@@ -116,7 +117,7 @@ async fn processor_time_grows_in_place_before_there_are_more_pods() {
     assert_eq!(sizing["resourcesReason"], "CpuAtLimit");
     let events = pods.world.server.take_event_reasons();
     assert_eq!(events.iter().filter(|reason| *reason == "CpuResized").count(), 2, "{events:?}");
-    let metrics = String::from_utf8(pods.world.context.metrics.render().unwrap()).unwrap();
+    let metrics = pods.world.context.metrics.render(Format::Prometheus).unwrap();
     let count = r#"millrace_operator_resource_decisions_total{reason="CpuAtLimit"} 2"#;
     assert!(metrics.contains(count), "{metrics}");
     assert_eq!(pods.template()["limits"]["cpu"], "1");

@@ -19,11 +19,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use millrace_columns::TypedColumn;
+use millrace_observe::otlp::{SPANS, Trace, TraceId};
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::sink::{Completion, Insert, Origin, Outcome, Rejection};
 use millrace_pipeline::telemetry::{Telemetry, Unverified};
 use tokio::sync::watch;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use super::answer::{
     Class, Count, Verdict, is_authentication, is_conversion, is_for_memory, is_of_table,
@@ -90,6 +93,21 @@ pub(super) struct Delivery {
     pub(super) aside: tokio::sync::Semaphore,
 }
 
+/// A try of an insert, below it.
+fn tried(endpoint: &str) -> Span {
+    tracing::debug_span!(
+        target: SPANS, "try", otel.name = "clickhouse insert", otel.kind = "client", endpoint
+    )
+}
+
+fn why_not_stored(outcome: &Outcome) -> Option<&str> {
+    match outcome {
+        Outcome::Stored => None,
+        Outcome::Rejected(rejection) => Some(&rejection.detail),
+        Outcome::Abandoned => Some("given back: it is read again"),
+    }
+}
+
 /// What to do after a verdict that isn't the end.
 enum Next {
     End(Outcome),
@@ -105,10 +123,13 @@ impl Delivery {
             completion.finish(Outcome::Rejected(Rejection { reason: "unknown_table", detail }));
             return;
         };
+        let trace = self.trace(&insert, table);
+        let work = self.until_ended(&insert, table, place, trace.id).instrument(trace.span());
         let outcome = tokio::select! {
-            outcome = self.until_ended(&insert, table, place) => outcome,
+            outcome = work => outcome,
             () = self.drain.expired() => Outcome::Abandoned,
         };
+        trace.ended(why_not_stored(&outcome));
         if outcome == Outcome::Stored {
             self.telemetry.insert_stored(&table.name);
         }
@@ -117,7 +138,39 @@ impl Delivery {
         completion.finish(outcome);
     }
 
-    async fn until_ended(&self, insert: &Insert, table: &TableEntry, place: Place) -> Outcome {
+    /// The trace of an insert, if it is kept. Below it are its tries.
+    fn trace(&self, insert: &Insert, table: &TableEntry) -> Trace {
+        let Insert { block, origin, .. } = insert;
+        if block.is_own {
+            return Trace::default();
+        }
+        self.telemetry.tracer().begin(|trace_id| {
+            tracing::debug_span!(
+                target: SPANS,
+                parent: None,
+                "insert",
+                trace_id,
+                otel.name = format!("insert {}", table.name),
+                otel.status_code = Empty,
+                table = &*table.name,
+                rows = block.rows,
+                bytes = block.body.len(),
+                topic = &*origin.topic,
+                partition = origin.partition,
+                first_offset = origin.range.first(),
+                last_offset = origin.range.last(),
+                error = Empty,
+            )
+        })
+    }
+
+    async fn until_ended(
+        &self,
+        insert: &Insert,
+        table: &TableEntry,
+        place: Place,
+        trace: Option<TraceId>,
+    ) -> Outcome {
         let token = insert.token();
         let mut tries =
             Tries::new(&insert.origin, self.client.endpoints(), self.client.replicas(), &token);
@@ -139,8 +192,9 @@ impl Delivery {
             let started = Instant::now();
             let first = tries.count == 0;
             let sending = self.client.insert(endpoint, &plan, insert, &token, first);
+            let sending = sending.instrument(tried(self.client.endpoint_name(endpoint)));
             let mut verdict = self.answer(sending, table, &mut place, &mut rest).await;
-            self.telemetry.insert_took(started.elapsed());
+            self.telemetry.insert_took(started.elapsed(), trace);
             self.note_reached(&verdict, endpoint);
             self.adapt(&verdict, started);
             let seen = self.look_after(&mut verdict, endpoint, table, &plan, started).await;

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use millrace_columns::{AppendError, BlockSet, Compression, Options, TypedColumn};
+use millrace_observe::otlp::is_own;
 use millrace_pipeline::sink::{Appended, Block, Encoder, Refused, Rejection, Slice, Taken};
 use millrace_wire::Signal;
 use millrace_wire::limits::MESSAGE_BYTES;
@@ -41,6 +42,8 @@ pub(super) struct ColumnsEncoder {
     /// The protobuf form of a message in JSON.
     protobuf: Vec<u8>,
     unsealed: Unsealed,
+    /// Whether a message of the batch was not of our own programs.
+    has_others: bool,
 }
 
 /// What was appended since the builders were last written out.
@@ -73,7 +76,8 @@ impl ColumnsEncoder {
     ) -> Self {
         let mut set = BlockSet::new(signal, options);
         set.set_typed(&typed.borrow());
-        Self { set, tables, typed, protobuf: Vec::new(), unsealed: Unsealed::default() }
+        let unsealed = Unsealed::default();
+        Self { set, tables, typed, protobuf: Vec::new(), unsealed, has_others: false }
     }
 
     fn append_protobuf(&mut self, message: &[u8]) -> Result<Appended, Rejection> {
@@ -95,6 +99,7 @@ impl ColumnsEncoder {
     /// Counts a message that was appended, and writes out what is enough for a block.
     fn note(&mut self, message: &[u8]) {
         self.unsealed.message_bytes += message.len();
+        self.has_others = self.has_others || !is_own(message);
         if self.set.written_bytes() - self.unsealed.before_written_bytes >= BLOCK_BYTES {
             self.follow_live();
             self.set.seal(Compression::Lz4);
@@ -182,6 +187,7 @@ impl Encoder for ColumnsEncoder {
 
     fn take(&mut self) -> Vec<Block> {
         self.unsealed = Unsealed::default();
+        let is_own = !std::mem::take(&mut self.has_others);
         self.follow_live();
         let inserts = self.set.take(Compression::Lz4).into_iter();
         let block = |insert: millrace_columns::Insert| {
@@ -194,6 +200,7 @@ impl Encoder for ColumnsEncoder {
                 records: insert.rows,
                 body: insert.body.into(),
                 plain_bytes: insert.plain_bytes,
+                is_own,
             }
         };
         inserts.map(block).collect()

@@ -47,7 +47,7 @@ use encoder::ColumnsEncoder;
 pub use millrace_ddl::{RunId, TEST_RECORDS_MAX, TestRun};
 use plan::Plans;
 use rest::Rests;
-pub use settings::{SinkError, SinkSettings};
+pub use settings::{SinkError, SinkSettings, client_tls};
 use state::State;
 use tables::Tables;
 pub use test_rows::{LookError, Seen, TestRows};

@@ -70,17 +70,25 @@ impl SinkSettings {
 
     /// Certificates, read now.
     pub(super) fn tls(&self) -> Result<Tls, SinkError> {
-        let Some(ClientTls { ca_file, cert_file, key_file }) = &self.tls else {
-            return Ok(Tls::default());
-        };
-        let identity = match (cert_file, key_file) {
-            (Some(cert), Some(key)) => Some(millrace_ddl::Identity {
-                certificate_pem: cert.read_bytes()?,
-                key_pem: millrace_ddl::Secret::new(key.read()?.expose()),
-            }),
-            // The configuration refuses one without the other.
-            _ => None,
-        };
-        Ok(Tls { ca_pem: ca_file.as_ref().map(|file| file.read_bytes()).transpose()?, identity })
+        Ok(client_tls(self.tls.as_ref())?)
     }
+}
+
+/// Certificates towards a server, read now.
+///
+/// # Errors
+/// When a file can't be used.
+pub fn client_tls(settings: Option<&ClientTls>) -> Result<Tls, SecretError> {
+    let Some(ClientTls { ca_file, cert_file, key_file }) = settings else {
+        return Ok(Tls::default());
+    };
+    let identity = match (cert_file, key_file) {
+        (Some(cert), Some(key)) => Some(millrace_ddl::Identity {
+            certificate_pem: cert.read_bytes()?,
+            key_pem: millrace_ddl::Secret::new(key.read()?.expose()),
+        }),
+        // The configuration refuses one without the other.
+        _ => None,
+    };
+    Ok(Tls { ca_pem: ca_file.as_ref().map(|file| file.read_bytes()).transpose()?, identity })
 }

@@ -19,12 +19,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use millrace_config::TopicName;
+use millrace_observe::otlp::{SPANS, Trace, is_own};
 use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::Refused;
 use millrace_pipeline::telemetry::{Refusal, Telemetry};
 use millrace_wire::{Signal, otlp};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::BaseRecord;
+use tracing::field::Empty;
 
 use super::failure::Class;
 use super::producer::{Producer, Shipment, code_of};
@@ -86,6 +88,7 @@ pub(crate) struct Batch {
     tickets: Vec<Ticket>,
     telemetry: Arc<Telemetry>,
     handed_over: Instant,
+    trace: Trace,
     number: u64,
     way: Weak<Way>,
 }
@@ -170,6 +173,7 @@ impl Way {
         let batch = Box::new(Batch {
             signal: *signal,
             records,
+            trace: self.trace(payload, records, tickets.len()),
             tickets,
             telemetry: Arc::clone(telemetry),
             handed_over: Instant::now(),
@@ -183,6 +187,32 @@ impl Way {
         record.delivery_opaque.settle(Err(code_of(&error)));
         self.landed(number);
         false
+    }
+
+    /// The trace of a message on its way, if it is kept.
+    fn trace(&self, payload: &[u8], records: u64, requests: usize) -> Trace {
+        if is_own(payload) {
+            return Trace::default();
+        }
+        let Course { signal, topic, telemetry, .. } = &self.course;
+        telemetry.tracer().begin(|trace_id| {
+            tracing::debug_span!(
+                target: SPANS,
+                parent: None,
+                "publish",
+                trace_id,
+                otel.name = format!("publish {topic}"),
+                otel.kind = "producer",
+                otel.status_code = Empty,
+                signal = signal.as_str(),
+                topic = topic.as_str(),
+                partition = self.partition,
+                bytes = payload.len(),
+                records,
+                requests,
+                error = Empty,
+            )
+        })
     }
 
     /// The topic takes no message as long as this one: two shorter ones wait in its place, if it
@@ -267,15 +297,16 @@ impl State {
 impl Batch {
     /// Answers for its records.
     fn settle(self, result: Result<(), RDKafkaErrorCode>) {
-        let Self { signal, records, tickets, telemetry, handed_over, number: _, way: _ } = self;
+        let Self { signal, records, tickets, telemetry, handed_over, trace, .. } = self;
         telemetry.buffered(signal, -(records as i64));
         let Err(code) = result else {
             failpoint::hit("after-produce");
-            telemetry.produce_took(handed_over.elapsed());
+            telemetry.produce_took(handed_over.elapsed(), trace.id);
             telemetry.records_out(signal, records);
             return tickets.into_iter().for_each(Ticket::delivered);
         };
         let class = Class::of(code);
+        trace.ended(Some(&code.to_string()));
         telemetry.produce_failed(class.as_str());
         let (refusal, why) = match class {
             Class::Full => (Refusal::Full, Refused::Full),

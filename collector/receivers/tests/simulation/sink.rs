@@ -159,6 +159,7 @@ impl Encoder for SimEncoder {
                 rows: records,
                 records,
                 plain_bytes: body.len() as u64,
+                is_own: false,
                 body: body.into(),
             }
         };

@@ -238,7 +238,7 @@ fn operator() -> Page {
                 .line("max by (pod) (millrace_operator_leader)".into(), "{{pod}}"),
             panel("Memory", "bytes")
                 .says("Resident memory.")
-                .line("max by (pod) (millrace_operator_resident_memory_bytes)".into(), "{{pod}}"),
+                .line("max by (pod) (process_resident_memory_bytes and on (instance) millrace_operator_leader)".into(), "{{pod}}"),
         ],
     }
 }

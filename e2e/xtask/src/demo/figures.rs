@@ -108,8 +108,7 @@ impl Seen {
 pub(super) fn operator_rss(stack: &Stack, namespace: &str) -> Option<f64> {
     let selector = "app.kubernetes.io/name=millrace";
     let texts = metrics_of(stack, namespace, selector, OPERATOR_PORT);
-    let rss =
-        texts.iter().filter_map(|text| largest(text, "millrace_operator_resident_memory_bytes"));
+    let rss = texts.iter().filter_map(|text| largest(text, "process_resident_memory_bytes"));
     rss.reduce(f64::max)
 }
 

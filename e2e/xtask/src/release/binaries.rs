@@ -60,7 +60,7 @@ fn cross(plan: &Plan, platform: Platform, from: Binaries) -> Result<Programs> {
     let kept = build::target().join("dist").join(platform.architecture());
     if from == Binaries::Built {
         has_std(platform)?;
-        let cargo = |select: &[&str]| cargo(platform, &root, select);
+        let cargo = |select: &[&str]| cargo(platform, &root, &plan.commit, select);
         cargo(&["-p", "millrace-operator", "-p", "millrace-plugin"])?;
         cargo(&["-p", "millrace-ddl"])?;
         for allocator in plan.collectors.allocators() {
@@ -97,13 +97,15 @@ fn has_std(platform: Platform) -> Result<()> {
     Ok(())
 }
 
-fn cargo(platform: Platform, root: &Path, select: &[&str]) -> Result<()> {
+fn cargo(platform: Platform, root: &Path, commit: &str, select: &[&str]) -> Result<()> {
     let mut args = vec!["build", "--release", "--locked", "--target", platform.triple()];
     args.extend(select);
     say::step(&format!("cargo {}", args.join(" ")));
     let mut command = shell::command("cargo", &args);
     let folders = Folders::new(&build::target());
     folders.apply(&mut command);
+    // What `build_info` says.
+    command.env("MILLRACE_COMMIT", commit);
     for (name, value) in variables(platform, root, &folders.c()) {
         command.env(name, value);
     }

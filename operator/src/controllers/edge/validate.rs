@@ -55,7 +55,7 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
     let running = pool.status.as_ref().and_then(|status| status.image.as_deref());
     let names = PoolNames::of(pool, Role::Edge)?;
     let mut secrets = SecretUses::default();
-    let config = settings(pool, &mut secrets)?;
+    let config = settings(pool, &names, &mut secrets)?;
     let settings = &pool.spec.settings;
     let is_deployment = settings.mode == EdgeMode::Deployment;
     let plan = PodPlan {
@@ -83,7 +83,11 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
 }
 
 /// The collector's settings for the pool.
-fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config, Invalid> {
+fn settings(
+    pool: &EdgePool,
+    names: &PoolNames,
+    secrets: &mut SecretUses,
+) -> Result<config::Config, Invalid> {
     let EdgeSettings {
         receivers: Receivers { otlp, containers, files, kernel, prometheus },
         acknowledge,
@@ -92,6 +96,7 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
         buffer,
         drain_seconds,
         resources,
+        telemetry,
         ..
     } = &pool.spec.settings;
     let mut receiver = config::OtlpReceiver::default();
@@ -131,6 +136,7 @@ fn settings(pool: &EdgePool, secrets: &mut SecretUses) -> Result<config::Config,
             deadline_seconds: *drain_seconds,
             announce_seconds: ANNOUNCE_SECONDS.min(drain_seconds / 2),
         },
+        telemetry: connection::own_telemetry(telemetry.as_ref(), names, secrets)?,
         positions: config::Positions { directory: template::POSITIONS_FOLDER.into() },
         receivers: config::Receivers {
             otlp: Some(receiver),

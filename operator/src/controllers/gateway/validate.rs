@@ -185,6 +185,11 @@ fn settings(
     Ok(config::Config {
         memory,
         shutdown: config::Shutdown { deadline_seconds, ..config::Shutdown::default() },
+        telemetry: connection::own_telemetry(
+            pool.spec.settings.telemetry.as_ref(),
+            names,
+            secrets,
+        )?,
         receivers: config::Receivers { kafka: Some(receiver), ..Default::default() },
         exporters: config::Exporters { kafka: None, clickhouse: Some(exporter) },
         ..config::Config::default()

@@ -55,7 +55,7 @@ async fn probes_are_answered_beside_connections_that_stand_still() {
     let answer = get(address, "/readyz").await;
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     let metrics = get(address, "/metrics").await;
-    assert!(metrics.contains("millrace_operator_resident_memory_bytes"), "{metrics}");
+    assert!(metrics.contains("process_resident_memory_bytes"), "{metrics}");
     assert!(get(address, "/secret").await.starts_with("HTTP/1.1 404 "));
     let flood = format!("/livez HTTP/1.1\r\nx: {}", "y".repeat(HEADER_BYTES));
     assert!(get(address, &flood).await.starts_with("HTTP/1.1 431 "));
