@@ -48,7 +48,7 @@ nightly: prerequisites ## Hours: all seeds, fuzz targets, sizes in a cluster, Ar
 conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
 	@$(XTASK) conformance
 
-upgrades: prerequisites ## From an earlier commit's charts and images to these and back under load, in the local cluster: EARLIER=HEAD~100
+upgrades: prerequisites ## From each earlier release's charts and images to these and back under load, in the local cluster; EARLIER=COMMIT: from that
 	@$(XTASK) upgrades
 
 argocd: prerequisites ## Argo CD and Flux sync our charts and pipelines in the local cluster (builds both: 13 min the first time); TESTS=flux: some
