@@ -6,3 +6,4 @@ mod faults;
 mod pipeline;
 mod rollout;
 mod upkeep;
+mod versions;
