@@ -2,7 +2,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos keeper-faults codegen audit fuzz sim sim-operator sim-files seeds bench-keeper argocd upgrades release
 
-XTASK := cargo run --quiet --locked --package xtask --
+# Its first build takes a minute or two, and says nothing by itself.
+XTASK := test -x "$${CARGO_TARGET_DIR:-target}/debug/xtask" || echo "==> compiling what runs it" >&2; \
+	cargo run --quiet --locked --package xtask --
 
 # One selection for both builds of `make try`, so that nothing is compiled twice.
 TRY := -p xtask -p millrace-collector -p millrace-ddl -p millrace-loadgen
