@@ -2,7 +2,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos keeper-faults codegen audit fuzz sim sim-operator sim-files seeds bench-keeper argocd upgrades release
 
-XTASK := cargo run --quiet --locked --package xtask --
+# Its first build takes a minute or two, and says nothing by itself.
+XTASK := test -x "$${CARGO_TARGET_DIR:-target}/debug/xtask" || echo "==> compiling what runs it" >&2; \
+	cargo run --quiet --locked --package xtask --
 
 # What a first try runs, compiled the quickest way. One selection for both builds of `make try`, so
 # that nothing is compiled twice.
@@ -52,7 +54,7 @@ nightly: prerequisites ## Hours: all seeds, fuzz targets, sizes in a cluster, Ar
 conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
 	@$(XTASK) conformance
 
-upgrades: prerequisites ## From an earlier commit's charts and images to these and back under load, in the local cluster: EARLIER=HEAD~100
+upgrades: prerequisites ## From each earlier release's charts and images to these and back under load, in the local cluster; EARLIER=COMMIT: from that
 	@$(XTASK) upgrades
 
 argocd: prerequisites ## Argo CD and Flux sync our charts and pipelines in the local cluster (builds both: 13 min the first time); TESTS=flux: some

@@ -5,3 +5,4 @@
 mod faults;
 mod pipeline;
 mod upkeep;
+mod versions;
