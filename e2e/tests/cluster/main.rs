@@ -19,3 +19,4 @@ mod rollout;
 mod scale;
 mod sharing;
 mod targets;
+mod versions;

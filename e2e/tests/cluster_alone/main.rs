@@ -5,4 +5,3 @@
 mod faults;
 mod pipeline;
 mod upkeep;
-mod versions;
