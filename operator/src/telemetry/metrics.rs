@@ -79,10 +79,20 @@ const CONDITION_HELP: &str = "1 for each condition of an object, with its status
      Unknown) and reason, as last worked out by the replica that leads.";
 const LEFT_OUT_HELP: &str =
     "Objects whose conditions have no series, as there are too many objects.";
-/// Objects whose conditions are series. With ten conditions each, of 200 bytes as text, a scrape has
-/// 2 MB, and memory holds as much.
+/// Objects whose conditions are series. With ten conditions each, of 200 bytes as text, a scrape
+/// has 2 MB, and memory holds as much.
 const OBJECTS_MAX: usize = 1_000;
 const WATCHES_HELP: &str = "Watches that broke and were started again, by kind.";
+
+/// That of the operator's own names, with its build, and that of names that all programs have.
+fn registries() -> Result<(Registry, Registry), prometheus::Error> {
+    let registry = Registry::new_custom(Some("millrace_operator".into()), None)?;
+    let build = BuildInfo { version: env!("CARGO_PKG_VERSION"), allocator: ALLOCATOR };
+    build.register(&registry, "build_info", "Always 1; the labels say what is running.")?;
+    let common = Registry::new();
+    process::register(&common)?;
+    Ok((registry, common))
+}
 
 impl Metrics {
     /// Makes and registers every figure.
@@ -90,11 +100,7 @@ impl Metrics {
     /// # Errors
     /// When a name is registered twice, which is a fault in this file.
     pub fn new() -> Result<Self, prometheus::Error> {
-        let registry = Registry::new_custom(Some("millrace_operator".into()), None)?;
-        let common = Registry::new();
-        process::register(&common)?;
-        let build = BuildInfo { version: env!("CARGO_PKG_VERSION"), allocator: ALLOCATOR };
-        build.register(&registry, "build_info", "Always 1; the labels say what is running.")?;
+        let (registry, common) = registries()?;
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let made = IntCounterVec::new(Opts::new(name, help), labels)?;
             registry.register(Box::new(made.clone()))?;
@@ -580,8 +586,8 @@ mod tests {
         Condition::new(type_, status, reason, "", 1, time)
     }
 
-    /// Scenario: an object becomes ready, then it is gone. Guarantee: one series for each condition,
-    /// with the newest status and reason, and none is left.
+    /// Scenario: an object becomes ready, then it is gone. Guarantee: one series for each
+    /// condition, with the newest status and reason, and none is left.
     #[test]
     fn conditions_have_one_series_each_until_their_object_is_gone() {
         use ConditionStatus::{False, True};
