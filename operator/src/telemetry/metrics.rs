@@ -617,7 +617,12 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         let ready = condition(ConditionType::Ready, ConditionStatus::True, Reason::AsAsked);
         for object in 0..=OBJECTS_MAX {
-            metrics.conditions_are("EdgePool", "a", &object.to_string(), &[ready.clone()]);
+            metrics.conditions_are(
+                "EdgePool",
+                "a",
+                &object.to_string(),
+                std::slice::from_ref(&ready),
+            );
         }
         let last = OBJECTS_MAX.to_string();
         let left_out = |text: &str| {
