@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use millrace_stack::Stack;
+use millrace_stack::{Stack, chromium};
 use serde_json::Value;
 
 use crate::build::{self, Binaries, Collectors};
@@ -184,7 +184,7 @@ fn cluster(tests: Tests, tally: &mut Tally) -> Result<()> {
     install::charts(&stack, &loaded)?;
     let outcome = match tests {
         Tests::OfEachChange => cluster_tests(tally),
-        Tests::Nightly => one_by_one(CLUSTER_NIGHTLY, tally),
+        Tests::Nightly => nightly_tests(tally),
     };
     if was_up {
         return outcome;
@@ -202,6 +202,16 @@ fn cluster(tests: Tests, tally: &mut Tally) -> Result<()> {
 fn cluster_tests(tally: &mut Tally) -> Result<()> {
     let side_by_side = cargo_test(&strings(&["--test", CLUSTER]), &[CLUSTER_THREADS], tally);
     side_by_side.and(one_by_one(CLUSTER_ALONE, tally))
+}
+
+/// Where there is a browser, the console is clicked through in it.
+fn nightly_tests(tally: &mut Tally) -> Result<()> {
+    let select = strings(&["--test", CLUSTER_NIGHTLY]);
+    if chromium::find().is_some() {
+        return cargo_test(&select, &["--test-threads=1", "--include-ignored"], tally);
+    }
+    say::line(&format!("the console is not clicked through, no Chromium: {}", chromium::HINT));
+    one_by_one(CLUSTER_NIGHTLY, tally)
 }
 
 fn one_by_one(program: &str, tally: &mut Tally) -> Result<()> {
