@@ -1,5 +1,6 @@
-//! What warns of a field that has a better name: policies that the API server asks at each write, made
-//! of the definitions alone. A field is deprecated by its comment: `Deprecated: write spec.other.`
+//! What warns of a field that has a better name: policies that the API server asks at each write,
+//! made of the definitions alone. A field is deprecated by its comment: `Deprecated: write
+//! spec.other.`
 //!
 //! Must not refuse anything: an object with such a field works as before, for as long as
 //! docs/upgrading.md says. Limit: the reader of an object is told nothing.
@@ -45,8 +46,8 @@ enum Step {
     Value,
 }
 
-/// A ValidatingAdmissionPolicy that warns of a kind's deprecated fields, and its binding; nothing if
-/// there are none. Kubernetes has them from 1.30 on.
+/// A ValidatingAdmissionPolicy that warns of a kind's deprecated fields, and its binding; nothing
+/// if there are none. Kubernetes has them from 1.30 on.
 ///
 /// # Errors
 /// When a definition isn't JSON, which is a fault of this crate's types.
