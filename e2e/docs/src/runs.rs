@@ -95,7 +95,7 @@ const RULES: &[(&str, &str, Way)] = &[
     ),
     ("docs/quick-start.md", "", Way::Cluster),
     ("docs/schema.md", "", Way::Here),
-    ("docs/upgrading.md", "", Way::Own("e2e/tests/cluster/versions.rs")),
+    ("docs/upgrading.md", "", Way::Own("e2e/tests/cluster_alone/versions.rs")),
     ("e2e/stack/README.md", "", Way::Cluster),
     ("", "MILLRACE_SCRAPE_SECONDS=", Way::None(NIGHTLY)),
     ("", "cargo test", Way::None(NIGHTLY)),

@@ -1,7 +1,7 @@
 //! A pipeline on a real Kubernetes, as users meet it. Each test has a namespace, topics and tables of
 //! its own, and most of its time is waiting, so they run side by side. What strikes the operator,
 //! the broker or the engine, or loads the machine, is in `cluster_alone`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;
 mod admission;
@@ -19,4 +19,3 @@ mod rollout;
 mod scale;
 mod sharing;
 mod targets;
-mod versions;

@@ -20,7 +20,7 @@ const GROUP: &str = "later.example.org";
 const RELEASE: &str = "later";
 /// The page that plans it, and this file, as rules of pages name it.
 const PAGE: &str = "docs/upgrading.md";
-const THIS: &str = "e2e/tests/cluster/versions.rs";
+const THIS: &str = "e2e/tests/cluster_alone/versions.rs";
 /// From a definition's change to an API server that serves it.
 const SERVED: Duration = Duration::from_secs(60);
 /// For the page's commands.
