@@ -5,7 +5,8 @@
 //! in an alert ([`SHORT_POOLS_MAX`]).
 
 use prometheus::{
-    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -36,7 +37,7 @@ pub struct Metrics {
     reconciles: IntCounterVec,
     reconcile_seconds: HistogramVec,
     queue_seconds: HistogramVec,
-    running: prometheus::IntGaugeVec,
+    running: IntGaugeVec,
     writes: IntCounterVec,
     drift_repairs: IntCounterVec,
     conflicts: IntCounterVec,
@@ -90,11 +91,7 @@ impl Metrics {
     /// # Errors
     /// When a name is registered twice, which is a fault in this file.
     pub fn new() -> Result<Self, prometheus::Error> {
-        let registry = Registry::new_custom(Some("millrace_operator".into()), None)?;
-        let common = Registry::new();
-        process::register(&common)?;
-        let build = BuildInfo { version: env!("CARGO_PKG_VERSION"), allocator: ALLOCATOR };
-        build.register(&registry, "build_info", "Always 1; the labels say what is running.")?;
+        let (registry, common) = registries()?;
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let made = IntCounterVec::new(Opts::new(name, help), labels)?;
             registry.register(Box::new(made.clone()))?;
@@ -112,11 +109,6 @@ impl Metrics {
             registry.register(Box::new(made.clone()))?;
             Ok::<_, prometheus::Error>(made)
         };
-        let running = prometheus::IntGaugeVec::new(
-            Opts::new("reconciles_running", "Reconciles running now, by kind."),
-            &["kind"],
-        )?;
-        registry.register(Box::new(running.clone()))?;
         Ok(Self {
             reconciles: counter(
                 "reconciles_total",
@@ -158,7 +150,7 @@ impl Metrics {
             scraped: Scraped::new(&registry)?,
             coordination: Coordination::new(&registry)?,
             conditions: Conditions::new(&registry)?,
-            running,
+            running: running(&registry)?,
             registry,
             common,
             exemplars: Exemplars::default(),
@@ -523,6 +515,25 @@ impl Scraped {
             self.gauge.with_label_values(&[state]).set(sum as f64);
         }
     }
+}
+
+/// Where figures with the operator's prefix are, and those of names that all programs have; with
+/// what runs.
+fn registries() -> Result<(Registry, Registry), prometheus::Error> {
+    let registry = Registry::new_custom(Some("millrace_operator".into()), None)?;
+    let build = BuildInfo { version: env!("CARGO_PKG_VERSION"), allocator: ALLOCATOR };
+    build.register(&registry, "build_info", "Always 1; the labels say what is running.")?;
+    let common = Registry::new();
+    process::register(&common)?;
+    Ok((registry, common))
+}
+
+/// Reconciles that run now.
+fn running(registry: &Registry) -> Result<IntGaugeVec, prometheus::Error> {
+    let options = Opts::new("reconciles_running", "Reconciles running now, by kind.");
+    let made = IntGaugeVec::new(options, &["kind"])?;
+    registry.register(Box::new(made.clone()))?;
+    Ok(made)
 }
 
 /// A counter without labels.
