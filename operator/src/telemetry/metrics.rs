@@ -375,9 +375,11 @@ struct Objects {
 
 impl Conditions {
     fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        // The scraper's own label is `namespace`.
-        let labels = &["kind", "object_namespace", "object", "condition", "status", "reason"];
-        let gauge = GaugeVec::new(Opts::new("condition", CONDITION_HELP), labels)?;
+        let gauge = GaugeVec::new(
+            Opts::new("condition", CONDITION_HELP),
+            // The scraper's own label is `namespace`.
+            &["kind", "object_namespace", "object", "condition", "status", "reason"],
+        )?;
         registry.register(Box::new(gauge.clone()))?;
         let left_out = IntGauge::new("conditions_left_out", LEFT_OUT_HELP)?;
         registry.register(Box::new(left_out.clone()))?;
@@ -530,8 +532,10 @@ fn registries() -> Result<(Registry, Registry), prometheus::Error> {
 
 /// Reconciles that run now.
 fn running(registry: &Registry) -> Result<IntGaugeVec, prometheus::Error> {
-    let options = Opts::new("reconciles_running", "Reconciles running now, by kind.");
-    let made = IntGaugeVec::new(options, &["kind"])?;
+    let made = IntGaugeVec::new(
+        Opts::new("reconciles_running", "Reconciles running now, by kind."),
+        &["kind"],
+    )?;
     registry.register(Box::new(made.clone()))?;
     Ok(made)
 }
