@@ -2,21 +2,27 @@
 .DEFAULT_GOAL := help
 .PHONY: help try demo up down status images check book test nightly conformance alerts bench bench-peers bench-compare bench-operator chaos keeper-faults codegen audit fuzz sim sim-operator sim-files seeds bench-keeper argocd upgrades release
 
-XTASK := cargo run --quiet --locked --package xtask --
+# Its first build takes a minute or two, and says nothing by itself.
+XTASK := test -x "$${CARGO_TARGET_DIR:-target}/debug/xtask" || echo "==> compiling what runs it" >&2; \
+	cargo run --quiet --locked --package xtask --
 
-# One selection for both builds of `make try`, so that nothing is compiled twice.
+# What a first try runs, compiled the quickest way. One selection for both builds of `make try`, so
+# that nothing is compiled twice.
 TRY := -p xtask -p millrace-collector -p millrace-ddl -p millrace-loadgen
+BUILD_TRY = echo "==> compiling what runs it (half a minute the first time)" >&2; \
+	cargo build --quiet --locked --profile try $(TRY) --bin xtask
+RUN_TRY = "$${CARGO_TARGET_DIR:-target}/try/xtask"
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 try: prerequisites ## The shortest way to rows in a table: one collector and a ClickHouse engine, no Kubernetes, no Kafka
-	@echo "==> compiling what runs it" >&2
-	@cargo build --quiet --locked --profile try $(TRY) --bin xtask
-	@"$${CARGO_TARGET_DIR:-target}/try/xtask" try
+	@$(BUILD_TRY)
+	@$(RUN_TRY) try
 
 demo: prerequisites ## The whole of it on this machine: cluster, operator, pipeline, a million spans, checked; COLLECTORS=all builds each allocator's
-	@$(XTASK) demo $(if $(COLLECTORS),--collectors $(COLLECTORS))
+	@$(BUILD_TRY)
+	@$(RUN_TRY) demo $(if $(COLLECTORS),--collectors $(COLLECTORS))
 
 up: prerequisites ## The local stack alone: Kubernetes, Kafka, the ClickHouse engine
 	@$(XTASK) up
@@ -48,7 +54,7 @@ nightly: prerequisites ## Hours: all seeds, fuzz targets, sizes in a cluster, Ar
 conformance: prerequisites ## Ours beside the OpenTelemetry Collector's: rows compared, topics exchanged (builds it)
 	@$(XTASK) conformance
 
-upgrades: prerequisites ## From an earlier commit's charts and images to these and back under load, in the local cluster: EARLIER=HEAD~100
+upgrades: prerequisites ## From each earlier release's charts and images to these and back under load, in the local cluster; EARLIER=COMMIT: from that
 	@$(XTASK) upgrades
 
 argocd: prerequisites ## Argo CD and Flux sync our charts and pipelines in the local cluster (builds both: 13 min the first time); TESTS=flux: some

@@ -26,15 +26,15 @@ pub(crate) enum ExportError {
 
 /// Starts it.
 pub(crate) fn start(own: &OwnOtlp) -> Result<(Export, Collected), ExportError> {
-    let OwnOtlp { endpoint, headers, tls: by, traces_per_second, traces_percent, logs, attributes } =
-        own;
+    let OwnOtlp { endpoint, headers, tls, attributes, .. } = own;
+    let OwnOtlp { traces_per_second, traces_percent, logs, .. } = own;
     let instance = fs::read_to_string(HOST_NAME).unwrap_or_default();
     let given = attributes.iter().map(|(name, value)| (name.clone(), value.clone()));
     let headers = headers.iter().map(|(name, file)| (name.clone(), file.path().to_owned()));
     Ok(otlp::start(Settings {
         endpoint: endpoint.to_string(),
         headers: headers.collect(),
-        tls: client_tls(by.as_ref())?.config()?,
+        tls: client_tls(tls.as_ref())?.config()?,
         resource: otlp::resource("millrace-collector", VERSION, instance.trim(), given),
         traces_per_second: *traces_per_second,
         traces_percent: *traces_percent,

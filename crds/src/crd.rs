@@ -7,6 +7,7 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::v1alpha1::{EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic};
@@ -36,9 +37,9 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
     .collect()
 }
 
-/// One definition as the YAML that is committed.
-pub fn yaml(crd: &CustomResourceDefinition) -> Result<String, serde_norway::Error> {
-    let body = serde_norway::to_string(crd)?;
+/// One generated object as the YAML that is committed.
+pub fn yaml(object: &impl Serialize) -> Result<String, serde_norway::Error> {
+    let body = serde_norway::to_string(object)?;
     Ok(format!("# Generated from the types in crds/src by `crdgen`; do not edit.\n{body}"))
 }
 

@@ -9,6 +9,7 @@
 mod amounts;
 mod conditions;
 mod crd;
+mod deprecated;
 mod event_reasons;
 mod names;
 pub mod pods;
@@ -20,6 +21,7 @@ mod words;
 pub use amounts::{CpuQuantity, MemoryQuantity, Period};
 pub use conditions::{Condition, ConditionStatus, ConditionType, Reason, cut, find, is_true, set};
 pub use crd::{all, yaml};
+pub use deprecated::deprecation_policy;
 pub use event_reasons::EventReason;
 pub use names::{
     AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,

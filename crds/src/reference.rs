@@ -1,5 +1,6 @@
-//! Everything generated from the types: definitions for the API server and the chart, and the
-//! reference pages, one for each kind, one for conditions and reasons, one for events.
+//! Everything generated from the types: definitions for the API server and the chart, policies that
+//! warn of deprecated fields, and the reference pages, one for each kind, one for conditions and
+//! reasons, one for events.
 //!
 //! Pure: gives paths (from the repository's root) and contents; `crdgen` writes them and a test
 //! compares them with what is committed.
@@ -9,7 +10,7 @@ use std::fmt::Write;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use crate::{ConditionType, EventReason, Reason, all, remedy, yaml};
+use crate::{ConditionType, EventReason, Reason, all, deprecation_policy, remedy, yaml};
 
 /// Why a file could not be generated. Both are faults of this crate's types.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,9 @@ pub enum GenerateError {
     Yaml(#[from] serde_norway::Error),
 }
 
+/// What the chart of the definitions installs.
+pub const CHART_FILES: &str = "charts/millrace-crds/files";
+
 /// All generated files: path from the repository's root, and contents.
 pub fn files() -> Result<Vec<(String, String)>, GenerateError> {
     let mut files = Vec::new();
@@ -29,12 +33,16 @@ pub fn files() -> Result<Vec<(String, String)>, GenerateError> {
     for crd in &definitions {
         let text = yaml(crd)?;
         let plural = &crd.spec.names.plural;
-        files.push((format!("charts/millrace-crds/files/{plural}.yaml"), text.clone()));
+        files.push((format!("{CHART_FILES}/{plural}.yaml"), text.clone()));
         files.push((format!("crds/yaml/{plural}.yaml"), text));
         files.push((
             format!("docs/reference/{}.md", crd.spec.names.kind.to_lowercase()),
             kind_page(crd)?,
         ));
+        for (object, what) in deprecation_policy(crd)?.iter().flatten().zip(["policy", "binding"]) {
+            let path = format!("{CHART_FILES}/deprecated-{plural}-{what}.yaml");
+            files.push((path, yaml(object)?));
+        }
     }
     files.push(("docs/reference/conditions.md".to_owned(), conditions_page()));
     files.push(("docs/reference/events.md".to_owned(), events_page()));

@@ -20,6 +20,18 @@ fn committed_files_are_what_the_types_generate() {
     }
 }
 
+/// Scenario: a file that was generated once and no longer is, such as the policy of a field that is
+/// gone. Guarantee: this fails and names it, since the chart installs whatever is in its folder.
+#[test]
+fn the_chart_installs_nothing_but_what_is_generated() {
+    let generated = millrace_crds::reference::files().unwrap();
+    let folder = millrace_crds::reference::CHART_FILES;
+    for entry in root().join(folder).read_dir().unwrap() {
+        let path = format!("{folder}/{}", entry.unwrap().file_name().to_string_lossy());
+        assert!(generated.iter().any(|(of, _)| *of == path), "nobody generates {path}: remove it");
+    }
+}
+
 /// Scenario: every definition. Guarantee: none has what the API server drops or warns about
 /// (empty lists, unsigned formats), or what would change stored objects (defaults).
 #[test]

@@ -3,6 +3,8 @@
 //! started is stopped when its guard drops.
 
 pub mod binaries;
+pub mod browser;
+pub mod chart;
 pub mod cluster;
 pub mod collector;
 pub mod http;

@@ -1,6 +1,7 @@
 //! A `TelemetryPipeline` for tests: in a namespace of its own, with topics and a database of its
 //! own, on the local stack's Kafka and ClickHouse.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -17,8 +18,23 @@ use crate::loadgen::Load;
 pub const NAME: &str = "p";
 /// The EdgePool of its edge pool for clients.
 pub const EDGE: &str = "p-clients";
-/// What the operator makes.
-const OURS: &str = "app.kubernetes.io/managed-by=millrace-operator";
+/// What the operator makes, as a selector.
+pub const OURS: &str = "app.kubernetes.io/managed-by=millrace-operator";
+/// Every kind the operator makes for a pipeline, and its own.
+pub const PARTS: [&str; 12] = [
+    "telemetrytopics",
+    "telemetryschemas",
+    "edgepools",
+    "gatewaypools",
+    "configmaps",
+    "serviceaccounts",
+    "services",
+    "deployments",
+    "statefulsets",
+    "poddisruptionbudgets",
+    "networkpolicies",
+    "telemetrypipelines",
+];
 /// From apply to Ready on the local stack: images are there, so pods' start is what it takes.
 pub const READY_LIMIT: Duration = Duration::from_secs(120);
 
@@ -137,6 +153,22 @@ impl<'c> Pipeline<'c> {
     /// When they can't be listed.
     pub fn pods(&self) -> Result<Vec<Value>> {
         self.cluster.list(&self.namespace.name, "pods", OURS)
+    }
+
+    /// The pipeline and what the operator made for it, by kind and name.
+    ///
+    /// # Errors
+    /// When they can't be listed.
+    pub fn owned(&self) -> Result<BTreeMap<String, Value>> {
+        let mut found = BTreeMap::new();
+        for kind in PARTS {
+            let selector = if kind == "telemetrypipelines" { "" } else { OURS };
+            for object in self.cluster.list(&self.namespace.name, kind, selector)? {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                found.insert(format!("{kind}/{name}"), object);
+            }
+        }
+        Ok(found)
     }
 
     /// Each collector's pod and how often it was started again, and the generations of what they

@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use millrace_e2e::process::Process;
-use millrace_e2e::{binaries, http, wait};
+use millrace_e2e::{binaries, chart, http, wait};
 use millrace_stack::Stack;
 use millrace_stack::progress::Timed;
 use millrace_stack::prometheus::{self, Program};
@@ -82,23 +82,6 @@ fn answer(mut stream: &TcpStream, in_trouble: bool, sender: &SyncSender<Value>) 
     Ok(())
 }
 
-/// The chart's rules, as Helm renders them for an installation whose pages are served.
-fn rules(stack: &Stack) -> Result<String> {
-    let chart = binaries::root().join("charts/millrace");
-    let runbooks = format!("monitoring.runbookUrl={RUNBOOKS}");
-    let chart = chart.to_string_lossy();
-    let mut args = vec!["template", "millrace", &chart, "--set", &runbooks];
-    args.extend(["--namespace", "millrace-system", "--kube-version", "1.34.0"]);
-    args.extend(["--api-versions", "monitoring.coreos.com/v1/PrometheusRule"]);
-    args.extend(["--show-only", "templates/prometheusrule.yaml"]);
-    let output = stack.helm(&args)?;
-    ensure!(output.status.success(), "helm: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout)?;
-    let (_, spec) = text.split_once("\nspec:\n").context("no rules were rendered")?;
-    // Prometheus reads the spec alone.
-    Ok(spec.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect())
-}
-
 /// Starts a program with settings and a log in `folder`. YAML holds JSON.
 fn start(
     folder: &Path,
@@ -126,7 +109,9 @@ fn an_alert_reaches_a_person_with_its_runbook() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::start().unwrap();
     let stack = Stack::open().unwrap();
-    fs::write(folder.path().join("rules.yaml"), rules(&stack).unwrap()).unwrap();
+    let runbooks = format!("monitoring.runbookUrl={RUNBOOKS}");
+    let rules = chart::rules(&stack, &[&runbooks]).unwrap();
+    fs::write(folder.path().join("rules.yaml"), rules).unwrap();
     let [alertmanager, server] = [free(), free()];
     let storage = |name: &str| folder.path().join(name).display().to_string();
 

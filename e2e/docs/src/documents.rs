@@ -89,7 +89,7 @@ fn meant(document: &Value) -> Result<Meant, DocumentError> {
         candidates
     } else if has("jobs") {
         return meant(&json!({"receivers": {"prometheus": document}}));
-    } else if has("monitoring") {
+    } else if has("monitoring") || has("telemetry") {
         vec![Candidate::Values(document.clone())]
     } else if ["signals", "edges", "gateway", "podTemplate", "buffer"].into_iter().any(has) {
         parts(&json!({"spec": document}))

@@ -91,11 +91,11 @@ const RULES: &[(&str, &str, Way)] = &[
     (
         "docs/quick-start.md",
         "kubectl -n telemetry patch telemetrypipeline demo --type=merge -p '{\"spec\":{\"collector\"",
-        Way::None("needs a third collector; e2e/tests/cluster_alone rolls one out"),
+        Way::None("needs a third collector; e2e/tests/cluster rolls one out"),
     ),
     ("docs/quick-start.md", "", Way::Cluster),
     ("docs/schema.md", "", Way::Here),
-    ("docs/upgrading.md", "", Way::None("there is no v1beta1 yet")),
+    ("docs/upgrading.md", "", Way::Own("e2e/tests/cluster/versions.rs")),
     ("e2e/stack/README.md", "", Way::Cluster),
     ("", "MILLRACE_SCRAPE_SECONDS=", Way::None(NIGHTLY)),
     ("", "cargo test", Way::None(NIGHTLY)),

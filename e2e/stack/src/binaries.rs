@@ -57,6 +57,15 @@ impl Source {
         }
     }
 
+    /// The main package, where it is this crate's own.
+    fn program(self) -> Option<&'static str> {
+        match self {
+            Self::Pause => Some(include_str!("../pause/main.go")),
+            Self::CoreDns => Some(include_str!("../coredns/main.go")),
+            Self::Kubernetes | Self::Etcd | Self::Helm => None,
+        }
+    }
+
     /// What is set at link time so that `--version` tells the truth.
     fn link_flags(self) -> String {
         let version = self.version();
@@ -158,9 +167,8 @@ impl Binary {
 
     fn package(self) -> String {
         match self {
-            Self::Pause => ".".to_owned(),
+            Self::Pause | Self::CoreDns => ".".to_owned(),
             Self::Etcd => "go.etcd.io/etcd/server/v3".to_owned(),
-            Self::CoreDns => "github.com/coredns/coredns".to_owned(),
             Self::Helm => "helm.sh/helm/v3/cmd/helm".to_owned(),
             _ => format!("k8s.io/kubernetes/cmd/{}", self.name()),
         }
@@ -175,8 +183,7 @@ impl Binary {
             Self::Scheduler | Self::Proxy => 8,
             Self::Kubectl => 12,
             Self::Etcd => 30,
-            Self::CoreDns => 90,
-            Self::Helm => 60,
+            Self::CoreDns | Self::Helm => 60,
         }
     }
 
@@ -281,8 +288,8 @@ pub(crate) fn newer_go() -> Command {
 /// Writes the module that requires the source, unless a broken-off build already did.
 fn prepare_module(source: Source, folder: &Path) -> Result<()> {
     let module_file = folder.join("go.mod");
-    if source == Source::Pause {
-        write_file(&folder.join("main.go"), include_str!("../pause/main.go"))?;
+    if let Some(program) = source.program() {
+        write_file(&folder.join("main.go"), program)?;
     }
     if module_file.exists() {
         return Ok(());

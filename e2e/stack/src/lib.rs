@@ -7,6 +7,7 @@
 
 pub mod argocd;
 pub mod binaries;
+pub mod chromium;
 pub mod clickhouse;
 pub mod component;
 pub mod cosign;

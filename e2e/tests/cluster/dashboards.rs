@@ -1,5 +1,6 @@
 //! The chart's dashboards, asked of a real Prometheus that scrapes a running fleet: one of each kind of
-//! pool, with the labels that the chart's PodMonitors set.
+//! pool, with the labels that the chart's PodMonitors set, and records by the chart's rules. The one
+//! of tables asks ClickHouse: `replicated/dashboard.rs`.
 
 use std::fs;
 use std::io::stderr;
@@ -12,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use millrace_e2e::cluster::Cluster;
 use millrace_e2e::pipeline::{Pipeline, Wish, resources};
 use millrace_e2e::process::Process;
-use millrace_e2e::{binaries, http, wait};
+use millrace_e2e::{binaries, chart, http, wait};
 use millrace_stack::Stack;
 use millrace_stack::progress::Timed;
 use millrace_stack::prometheus::{self, Program};
@@ -42,11 +43,15 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    fn start(folder: &Path, targets: &[Value]) -> Result<Self> {
+    fn start(folder: &Path, targets: &[Value], rules: &str) -> Result<Self> {
         let progress = Timed::new(stderr());
         let program = prometheus::find_or_fetch(Program::Prometheus, &progress)?;
+        fs::write(folder.join("rules.yaml"), rules)?;
         let config = json!({
-            "global": {"scrape_interval": "2s", "scrape_timeout": "2s"},
+            "global": {
+                "scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "2s",
+            },
+            "rule_files": ["rules.yaml"],
             "scrape_configs": [{"job_name": "fleet", "static_configs": targets}],
         });
         // YAML holds JSON.
@@ -101,13 +106,16 @@ fn target(pod: &Value, port: u16) -> Result<Value> {
     }))
 }
 
-/// Each query of each dashboard: its file and panel, and the query as Grafana would send it.
+/// Each query of each dashboard of metrics: its file and panel, and the query as Grafana would send it.
 fn queries(namespace: &str) -> Vec<(String, String)> {
     let folder = binaries::root().join("charts/millrace/dashboards");
     let mut found = Vec::new();
     for entry in folder.read_dir().unwrap() {
         let path = entry.unwrap().path();
         let page: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        if page["templating"]["list"][0]["query"] != "prometheus" {
+            continue;
+        }
         for panel in page["panels"].as_array().unwrap() {
             for query in panel["targets"].as_array().unwrap() {
                 let place = format!("{}: {}", page["title"], panel["title"]);
@@ -125,7 +133,8 @@ fn queries(namespace: &str) -> Vec<(String, String)> {
 }
 
 /// Scenario: a pipeline with pools for clients, for nodes' logs and for targets, under a light load.
-/// Guarantee: every query of every dashboard of the chart has an answer: no panel is empty.
+/// Guarantee: every query of every dashboard of metrics has an answer: no panel is empty. Every
+/// series that the rules record is there, and asked for by a dashboard.
 #[test]
 fn no_panel_of_a_dashboard_is_empty() {
     let stack = Stack::open().unwrap();
@@ -162,9 +171,18 @@ fn no_panel_of_a_dashboard_is_empty() {
 
     let folder = tempfile::tempdir().unwrap();
     let load = pipeline.load(&stack, 91, SPANS, Some(RATE)).unwrap().start(folder.path()).unwrap();
-    let prometheus = Prometheus::start(folder.path(), &targets).unwrap();
+    let rules = chart::rules(&stack, &[]).unwrap();
+    let prometheus = Prometheus::start(folder.path(), &targets, &rules).unwrap();
     let queries = queries(namespace);
-    assert!(queries.len() > 50, "{} queries", queries.len());
+    assert!(queries.len() > 60, "{} queries", queries.len());
+    let records: Vec<_> = rules.lines().filter_map(|it| it.split_once("record: ")).collect();
+    assert!(records.len() >= 5, "{records:?}");
+    for (_, record) in records {
+        assert!(
+            queries.iter().any(|(_, query)| query.contains(record)),
+            "nobody asks for {record}"
+        );
+    }
     wait::until("every panel to have something to show", LIMIT, || {
         for (place, query) in &queries {
             ensure!(prometheus.count(query)? > 0, "{place} is empty: {query}");

@@ -1,12 +1,13 @@
 //! A pipeline on a real Kubernetes, as users meet it. Each test has a namespace, topics and tables of
 //! its own, and most of its time is waiting, so they run side by side. What strikes the operator,
 //! the broker or the engine, or loads the machine, is in `cluster_alone`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod access;
 mod admission;
 mod console;
 mod dashboards;
+mod deletion;
 mod edges;
 mod files;
 mod found;
@@ -14,6 +15,8 @@ mod kernel;
 mod plugin;
 mod refusals;
 mod repairs;
+mod rollout;
 mod scale;
 mod sharing;
 mod targets;
+mod versions;

@@ -4,5 +4,4 @@
 
 mod faults;
 mod pipeline;
-mod rollout;
 mod upkeep;

@@ -13,6 +13,7 @@
 )]
 
 mod cost;
+mod dashboard;
 mod gateway;
 mod health;
 mod tables;

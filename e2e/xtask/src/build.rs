@@ -68,7 +68,68 @@ pub(crate) fn target() -> PathBuf {
 
 /// Where a release binary is.
 pub(crate) fn release(name: &str) -> PathBuf {
-    target().join("release").join(name)
+    Profile::Release.program(name)
+}
+
+/// How programs are compiled: cargo's profile, and what it is called in the target folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Profile {
+    /// What is shipped, and tested.
+    Release,
+    /// What shows that records arrive, sooner.
+    Demo,
+}
+
+impl Profile {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Demo => "demo",
+        }
+    }
+
+    fn program(self, name: &str) -> PathBuf {
+        target().join(self.name()).join(name)
+    }
+
+    /// Where what is made of the programs is put.
+    fn folder(self) -> PathBuf {
+        match self {
+            Self::Release => target(),
+            Self::Demo => target().join(self.name()),
+        }
+    }
+
+    /// Where the collector with an allocator is kept: the next one's build replaces the program.
+    fn kept(self, allocator: &str) -> PathBuf {
+        self.folder().join("dist").join(allocator)
+    }
+
+    fn build(self, select: &[&str]) -> Result<()> {
+        let mut args = vec!["build", "--profile", self.name(), "--locked"];
+        args.extend(select);
+        run_cargo(&args)
+    }
+
+    fn keep(self, allocator: &str) -> Result<()> {
+        let built = self.program("millrace-collector");
+        let kept = self.kept(allocator);
+        fs::create_dir_all(&kept).with_context(|| format!("cannot make {}", kept.display()))?;
+        fs::copy(&built, kept.join("millrace-collector"))
+            .with_context(|| format!("cannot copy {}", built.display()))?;
+        Ok(())
+    }
+
+    /// An archive of the operator's image, and of each collector's that was kept.
+    fn images(self, which: Collectors) -> Result<Vec<Archive>> {
+        let folder = self.folder().join("images");
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let collectors = which.allocators().iter();
+        let collectors = collectors
+            .map(|of| (*of, self.kept(of).join("millrace-collector")))
+            .collect::<Vec<_>>();
+        archives(&folder, VERSION, &self.program("millrace-operator"), &collectors)
+    }
 }
 
 /// Release binaries of the product and its tools.
@@ -112,11 +173,7 @@ pub(crate) fn struck() -> Result<()> {
 fn collectors(which: Collectors) -> Result<()> {
     for allocator in which.allocators() {
         collector(allocator)?;
-        let built = target().join("release/millrace-collector");
-        let kept = target().join("dist").join(allocator);
-        fs::create_dir_all(&kept).with_context(|| format!("cannot make {}", kept.display()))?;
-        fs::copy(&built, kept.join("millrace-collector"))
-            .with_context(|| format!("cannot copy {}", built.display()))?;
+        Profile::Release.keep(allocator)?;
     }
     Ok(())
 }
@@ -126,10 +183,12 @@ fn collector(allocator: &str) -> Result<()> {
 }
 
 fn cargo_build(select: &[&str]) -> Result<()> {
-    let mut args = vec!["build", "--release", "--locked"];
-    args.extend(select);
+    Profile::Release.build(select)
+}
+
+fn run_cargo(args: &[&str]) -> Result<()> {
     say::step(&format!("cargo {}", args.join(" ")));
-    let mut command = shell::command("cargo", &args);
+    let mut command = shell::command("cargo", args);
     Folders::new(&target()).apply(&mut command);
     shell::run_command(&mut command)
 }
@@ -150,13 +209,35 @@ pub(crate) fn images(from: Binaries, which: Collectors) -> Result<Vec<Archive>> 
         cargo_build(&["-p", "millrace-operator", "-p", "millrace-loadgen"])?;
         collectors(which)?;
     }
-    let folder = target().join("images");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let collectors = which.allocators().iter();
-    let collectors = collectors
-        .map(|of| (*of, target().join(format!("dist/{of}/millrace-collector"))))
-        .collect::<Vec<_>>();
-    archives(&folder, VERSION, &release("millrace-operator"), &collectors)
+    Profile::Release.images(which)
+}
+
+/// What `make demo` runs.
+pub(crate) struct Shown {
+    pub(crate) images: Vec<Archive>,
+    pub(crate) load_generator: PathBuf,
+}
+
+/// The same for `make demo`, which compiles them in a quicker way, and all of them at once: what
+/// they share has one set of features and is compiled once. Those of an earlier build are released
+/// ones.
+pub(crate) fn shown(from: Binaries, which: Collectors) -> Result<Shown> {
+    let profile = match from {
+        Binaries::Built => Profile::Demo,
+        Binaries::AsTheyAre => Profile::Release,
+    };
+    if from == Binaries::Built {
+        for allocator in which.allocators() {
+            let feature = format!("millrace-collector/{allocator}");
+            let programs = ["millrace-operator", "millrace-loadgen", "millrace-collector"];
+            let mut select: Vec<&str> = programs.iter().flat_map(|name| ["-p", name]).collect();
+            select.extend(["--no-default-features", "--features", &feature]);
+            profile.build(&select)?;
+            profile.keep(allocator)?;
+        }
+    }
+    let load_generator = profile.program("millrace-loadgen");
+    Ok(Shown { images: profile.images(which)?, load_generator })
 }
 
 /// The two images of an earlier commit's programs, tagged as what `version` says.

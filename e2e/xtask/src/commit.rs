@@ -72,6 +72,22 @@ pub(crate) fn built(name: &str, wanted: &Wanted) -> Result<Built> {
     Ok(Built { commit, programs })
 }
 
+/// Tags of releases before this version that HEAD has in it, the oldest first.
+///
+/// # Errors
+/// When git can't say.
+pub(crate) fn releases() -> Result<Vec<String>> {
+    // A pre-release comes before its version.
+    let args = ["-c", "versionsort.suffix=-", "tag", "--merged", "HEAD", "--list", "v[0-9]*"];
+    let tags = shell::output("git", &[&args[..], &["--sort=version:refname"]].concat())?;
+    Ok(before(&tags, build::VERSION))
+}
+
+fn before(tags: &str, version: &str) -> Vec<String> {
+    let own = format!("v{version}");
+    tags.lines().filter(|tag| *tag != own).map(str::to_owned).collect()
+}
+
 fn keep(from: &Path, to: &Path) -> Result<()> {
     let parent = to.parent().with_context(|| format!("{} has no folder", to.display()))?;
     fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
@@ -90,4 +106,17 @@ fn keep_folder(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::before;
+
+    /// Scenario: this version's own tag among others. Guarantee: it isn't before itself.
+    #[test]
+    fn a_release_is_not_before_itself() {
+        assert_eq!(before("v0.1.0-rc.1\nv0.1.0\n", "0.1.0"), ["v0.1.0-rc.1"]);
+        assert_eq!(before("v0.1.0\nv0.2.0\n", "0.2.0"), ["v0.1.0"]);
+        assert!(before("", "0.1.0").is_empty());
+    }
 }

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::Stack;
 use serde_json::Value;
 
-use crate::build::{self, Binaries, Collectors};
+use crate::build::{self, Binaries, Collectors, Shown};
 use crate::{install, say, shell};
 use figures::{Seen, Watch};
 use load::Load;
@@ -39,15 +39,15 @@ pub(crate) fn run(from: Binaries, collectors: Collectors) -> Result<()> {
     let started = Instant::now();
     let stack = Stack::open()?;
     // Each of the two waits for links and fetches of its own.
-    let images = thread::scope(|scope| {
-        let images = scope.spawn(|| build::images(from, collectors));
+    let Shown { images, load_generator } = thread::scope(|scope| {
+        let shown = scope.spawn(|| build::shown(from, collectors));
         let up = stack.up(&say::progress());
         if let Err(error) = &up {
             say::step(&format!("the local stack failed, the build still runs: {error:#}"));
         }
-        let Ok(images) = images.join() else { bail!("the build of the images panicked") };
+        let Ok(shown) = shown.join() else { bail!("the build of the images panicked") };
         up?;
-        images
+        shown
     })?;
     let loaded = build::load(&stack, images)?;
     install::charts(&stack, &loaded)?;
@@ -60,7 +60,7 @@ pub(crate) fn run(from: Binaries, collectors: Collectors) -> Result<()> {
     let logs = Logs::begin(&stack, NAMESPACE)?;
     say::step(&format!("sending {SPANS} spans to the edge, {endpoint}, and checking each"));
     let watch = Watch::begin(&stack, NAMESPACE);
-    let load = load::send_and_check(&stack, &endpoint, SPANS)?;
+    let load = load::send_and_check(&load_generator, &stack, &endpoint, SPANS)?;
     let (edge, gateway) = watch.end()?;
     let lines = logs.check(&stack, NAMESPACE)?;
     let operator = figures::operator_rss(&stack, install::NAMESPACE);

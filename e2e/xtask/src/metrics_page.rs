@@ -24,7 +24,8 @@ pub(crate) const COLLECTOR: &[&str] = &[
     "collector/pods/src/share.rs",
 ];
 /// Where those of both programs are, by their whole names.
-pub(crate) const BOTH: &[&str] = &["observe/src/process.rs", "observe/src/otlp/mod.rs"];
+pub(crate) const BOTH: &[&str] =
+    &["collector/observe/src/process.rs", "collector/observe/src/otlp/mod.rs"];
 /// Where the operator's are, without `OPERATOR_PREFIX`.
 pub(crate) const OPERATOR: &str = "operator/src/telemetry/metrics.rs";
 pub(crate) const OPERATOR_PREFIX: &str = "millrace_operator_";

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use millrace_stack::Stack;
+use millrace_stack::{Stack, chromium};
 use serde_json::Value;
 
 use crate::build::{self, Binaries, Collectors};
@@ -37,8 +37,11 @@ const PAGES_CLUSTER: &str = "pages_cluster";
 /// The slowest files wait for mock brokers and scripted servers: `kafka_source` has 14 s of CPU time
 /// and took 150 s on two threads, 67 s on six.
 const UNIT_THREADS: &str = "--test-threads=6";
-/// Cluster tests wait for pods, and left the processors half idle on two threads.
-const CLUSTER_THREADS: &str = "--test-threads=3";
+/// Cluster tests wait for pods, and left the processors half idle on three threads.
+const CLUSTER_THREADS: &str = "--test-threads=4";
+/// Most of an integration test is waiting for a broker or an engine of its own: two threads left a
+/// third of the processors idle.
+const INTEGRATION_THREADS: &str = "--test-threads=3";
 
 /// A file of tests.
 #[derive(Debug)]
@@ -108,8 +111,7 @@ impl Phase {
                 alerts::run()?;
                 first_try::run(&first_try::Options::of_a_test())
             }
-            // Most of a test is waiting for a broker or an engine of its own.
-            Self::Integration => cargo_test(&integration(suites), &["--test-threads=2"], tally),
+            Self::Integration => cargo_test(&integration(suites), &[INTEGRATION_THREADS], tally),
             Self::Faults => {
                 keeper_faults::test()?;
                 chaos::test()
@@ -184,7 +186,7 @@ fn cluster(tests: Tests, tally: &mut Tally) -> Result<()> {
     install::charts(&stack, &loaded)?;
     let outcome = match tests {
         Tests::OfEachChange => cluster_tests(tally),
-        Tests::Nightly => one_by_one(CLUSTER_NIGHTLY, tally),
+        Tests::Nightly => nightly_tests(tally),
     };
     if was_up {
         return outcome;
@@ -202,6 +204,16 @@ fn cluster(tests: Tests, tally: &mut Tally) -> Result<()> {
 fn cluster_tests(tally: &mut Tally) -> Result<()> {
     let side_by_side = cargo_test(&strings(&["--test", CLUSTER]), &[CLUSTER_THREADS], tally);
     side_by_side.and(one_by_one(CLUSTER_ALONE, tally))
+}
+
+/// Where there is a browser, the console is clicked through in it.
+fn nightly_tests(tally: &mut Tally) -> Result<()> {
+    let select = strings(&["--test", CLUSTER_NIGHTLY]);
+    if chromium::find().is_some() {
+        return cargo_test(&select, &["--test-threads=1", "--include-ignored"], tally);
+    }
+    say::line(&format!("the console is not clicked through, no Chromium: {}", chromium::HINT));
+    one_by_one(CLUSTER_NIGHTLY, tally)
 }
 
 fn one_by_one(program: &str, tally: &mut Tally) -> Result<()> {

@@ -1,6 +1,6 @@
-//! `xtask upgrades`: an earlier commit's charts and images on the local stack, then these, then
-//! back, under load. Apart from `xtask test`, since the other commit is built first. The stack must
-//! be down before, and is down after. With `--keep` it stays up, for looking.
+//! `xtask upgrades`: each earlier release's charts and images on the local stack, or a commit's, then
+//! these, then back, under load. Apart from `xtask test`, since the others are built first. The stack
+//! must be down before, and is down after. With `--keep` it stays up, for looking.
 
 use anyhow::Result;
 use millrace_stack::Stack;
@@ -23,20 +23,38 @@ const WANTED: Wanted = Wanted {
 /// What the test reads: where the earlier charts are.
 const CHARTS: &str = "MILLRACE_EARLIER_CHARTS";
 
+/// From where, while there is no release: about two days of work.
+const NO_RELEASE: &str = "HEAD~100";
+
 /// What is upgraded from.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The earlier commit or tag.
-    #[arg(long, env = "EARLIER", default_value = "HEAD~100")]
-    earlier: String,
+    /// Earlier commits or tags, with commas between; by itself each release before this version.
+    #[arg(long, env = "EARLIER", value_delimiter = ',')]
+    earlier: Vec<String>,
     #[command(flatten)]
     alone: Alone,
 }
 
-/// Builds both, brings up the stack, runs the test, and removes the stack.
+/// From each in turn: builds both, brings up the stack, runs the test, and removes the stack.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let Options { earlier, alone } = options;
-    alone.run(|| commit::built(earlier, &WANTED), |stack, built| upgrade(stack, &built))
+    let all = chosen(&options.earlier, commit::releases()?);
+    for (place, earlier) in all.iter().enumerate() {
+        say::step(&format!("{} of {}: from {earlier}", place + 1, all.len()));
+        let build = || commit::built(earlier, &WANTED);
+        options.alone.run(build, |stack, built| upgrade(stack, &built))?;
+    }
+    Ok(())
+}
+
+/// What was asked for; else the releases; else a commit.
+fn chosen(asked: &[String], releases: Vec<String>) -> Vec<String> {
+    let asked: Vec<String> = asked.iter().filter(|name| !name.is_empty()).cloned().collect();
+    match (asked.is_empty(), releases.is_empty()) {
+        (false, _) => asked,
+        (true, false) => releases,
+        (true, true) => vec![NO_RELEASE.to_owned()],
+    }
 }
 
 fn upgrade(stack: &Stack, earlier: &Built) -> Result<()> {
@@ -48,4 +66,19 @@ fn upgrade(stack: &Stack, earlier: &Built) -> Result<()> {
     let mut command = shell::command("cargo", &test);
     command.env(CHARTS, earlier.programs.join("charts"));
     shell::run_command(&mut command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NO_RELEASE, chosen};
+
+    /// Scenario: commits asked for, releases that exist, neither. Guarantee: what was asked for, then
+    /// every release, then the commit that stands for one.
+    #[test]
+    fn every_release_is_upgraded_from_unless_others_are_asked_for() {
+        let releases = || vec!["v0.1.0".to_owned(), "v0.2.0".to_owned()];
+        assert_eq!(chosen(&["a".to_owned(), String::new()], releases()), ["a"]);
+        assert_eq!(chosen(&[String::new()], releases()), releases());
+        assert_eq!(chosen(&[], Vec::new()), [NO_RELEASE]);
+    }
 }

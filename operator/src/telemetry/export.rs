@@ -21,7 +21,7 @@ pub struct ExportArgs {
     pub otlp_endpoint: Option<String>,
 
     /// A directory of headers for the requests with them: each file's name is a header's, its text
-    /// the value, as a mounted Secret has them. Names are read at the start, values for each request.
+    /// the value, as a mounted Secret has them. Names are read at the start, values each time.
     #[arg(long, env = "MILLRACE_OTLP_HEADERS_DIRECTORY", requires = "otlp_endpoint")]
     pub otlp_headers_directory: Option<PathBuf>,
 
@@ -53,7 +53,7 @@ pub struct ExportArgs {
     pub otlp_logs: bool,
 
     /// An attribute of the resource, as deployment.environment.name=prod; may be given several
-    /// times. service.name is millrace-operator and service.instance.id the pod's name unless given.
+    /// times. Unless given, service.name is millrace-operator, service.instance.id the pod's.
     #[arg(long = "otlp-attribute", env = "MILLRACE_OTLP_ATTRIBUTES", value_delimiter = ',')]
     pub otlp_attributes: Vec<ResourceAttribute>,
 }

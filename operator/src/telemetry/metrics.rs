@@ -80,10 +80,20 @@ const CONDITION_HELP: &str = "1 for each condition of an object, with its status
      Unknown) and reason, as last worked out by the replica that leads.";
 const LEFT_OUT_HELP: &str =
     "Objects whose conditions have no series, as there are too many objects.";
-/// Objects whose conditions are series. With ten conditions each, of 200 bytes as text, a scrape has
-/// 2 MB, and memory holds as much.
+/// Objects whose conditions are series. With ten conditions each, of 200 bytes as text, a scrape
+/// has 2 MB, and memory holds as much.
 const OBJECTS_MAX: usize = 1_000;
 const WATCHES_HELP: &str = "Watches that broke and were started again, by kind.";
+
+/// That of the operator's own names, with its build, and that of names that all programs have.
+fn registries() -> Result<(Registry, Registry), prometheus::Error> {
+    let registry = Registry::new_custom(Some("millrace_operator".into()), None)?;
+    let build = BuildInfo { version: env!("CARGO_PKG_VERSION"), allocator: ALLOCATOR };
+    build.register(&registry, "build_info", "Always 1; the labels say what is running.")?;
+    let common = Registry::new();
+    process::register(&common)?;
+    Ok((registry, common))
+}
 
 impl Metrics {
     /// Makes and registers every figure.
@@ -595,8 +605,8 @@ mod tests {
         Condition::new(type_, status, reason, "", 1, time)
     }
 
-    /// Scenario: an object becomes ready, then it is gone. Guarantee: one series for each condition,
-    /// with the newest status and reason, and none is left.
+    /// Scenario: an object becomes ready, then it is gone. Guarantee: one series for each
+    /// condition, with the newest status and reason, and none is left.
     #[test]
     fn conditions_have_one_series_each_until_their_object_is_gone() {
         use ConditionStatus::{False, True};
@@ -626,7 +636,12 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         let ready = condition(ConditionType::Ready, ConditionStatus::True, Reason::AsAsked);
         for object in 0..=OBJECTS_MAX {
-            metrics.conditions_are("EdgePool", "a", &object.to_string(), &[ready.clone()]);
+            metrics.conditions_are(
+                "EdgePool",
+                "a",
+                &object.to_string(),
+                std::slice::from_ref(&ready),
+            );
         }
         let last = OBJECTS_MAX.to_string();
         let left_out = |text: &str| {

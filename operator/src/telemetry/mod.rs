@@ -1,5 +1,5 @@
-//! The operator's own telemetry: admin port, metrics, logs, traces; and the listener that the console
-//! has too.
+//! The operator's own telemetry: admin port, metrics, logs, traces; and the listener that the
+//! console has too.
 //!
 //! It must not know a kind or decide anything. Any module may count here; only `run` serves.
 

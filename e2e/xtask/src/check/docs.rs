@@ -183,6 +183,7 @@ impl Tree {
         });
         let metrics = words(code).filter(|word| word.starts_with("millrace_"));
         let metrics = metrics.filter(|word| !self.is_metric(word) && !self.is_crate(word));
+        let metrics = metrics.filter(|word| !self.is_recorded(code, word));
         let metrics = metrics.map(|word| format!("nothing registers the metric {word}"));
         pairs.chain(arguments).chain(metrics).collect()
     }
@@ -191,6 +192,12 @@ impl Tree {
         let parts = ["", "_count", "_sum", "_bucket"];
         let mut families = parts.iter().filter_map(|part| word.strip_suffix(part));
         families.any(|family| self.metrics.contains(family))
+    }
+
+    /// Whether a counter stands in the name of what a rule records of it (`level:metric:operations`),
+    /// which is without its ending.
+    fn is_recorded(&self, code: &str, word: &str) -> bool {
+        code.contains(&format!(":{word}:")) && self.metrics.contains(&format!("{word}_total"))
     }
 
     fn is_crate(&self, word: &str) -> bool {

@@ -33,6 +33,7 @@ const WALL_CLOCK: &[(&str, &str)] = &[
     ("collector/exporters/src/clickhouse/direct/mod.rs", "part of a process's name"),
     ("collector/ddl/src/migrate.rs", "a note of when, and part of a name"),
     ("collector/src/dead_letters.rs", "`--since` of a command for people"),
+    ("collector/observe/src/", "content: when a span began, an exemplar was noted"),
     ("collector/loadgen/", "content"),
 ];
 

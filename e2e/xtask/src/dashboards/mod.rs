@@ -1,9 +1,12 @@
-//! Grafana dashboards as code: each is a list of panels ([`pages`]), written as the JSON that Grafana
-//! reads into the chart. `cargo xtask codegen` writes them, a test compares, and `cluster/dashboards`
-//! asks every query of a running Prometheus: no panel is empty.
+//! Grafana dashboards as code: each is a list of panels ([`pages`], [`fleet`] and [`tables`]), written as
+//! the JSON that Grafana reads into the chart. `cargo xtask codegen` writes them, a test compares, and
+//! every query is asked of a running Prometheus (`cluster/dashboards`) or engine
+//! (`replicated/dashboard`): no panel is empty.
 
+mod fleet;
 mod pages;
 mod query;
+mod tables;
 
 use std::fs;
 
@@ -20,18 +23,42 @@ const PANEL_HEIGHT: usize = 8;
 /// The schema that Grafana 10 writes; later ones migrate it when they load it.
 const SCHEMA_VERSION: u32 = 38;
 
-/// A page of Grafana.
-struct Page {
+/// What tells a page from others.
+struct Head {
     /// File name and part of the uid.
     name: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Whether its panels are of pools, which variables choose; otherwise of the operator.
-    of_pools: bool,
+    /// The time that it shows at first goes back so far.
+    from: &'static str,
+}
+
+/// Where a page's answers come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Prometheus,
+    ClickHouse,
+}
+
+/// A page of Prometheus' metrics.
+struct Page {
+    head: Head,
+    about: About,
     panels: Vec<Panel>,
 }
 
-/// A plot over time.
+/// What a page is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// Pools, which variables choose.
+    Pools,
+    /// Pools, by what the chart's rules record of them.
+    Records,
+    /// The operator.
+    Operator,
+}
+
+/// A plot over time, or the values that are true now.
 struct Panel {
     title: &'static str,
     /// What it shows, and what to do when it looks bad.
@@ -39,6 +66,7 @@ struct Panel {
     /// Grafana's name of the unit.
     unit: &'static str,
     queries: Vec<Query>,
+    is_now: bool,
 }
 
 /// A line, or several by labels.
@@ -49,7 +77,7 @@ struct Query {
 
 /// An empty plot.
 fn panel(title: &'static str, unit: &'static str) -> Panel {
-    Panel { title, description: "", unit, queries: Vec::new() }
+    Panel { title, description: "", unit, queries: Vec::new(), is_now: false }
 }
 
 /// Writes all of them.
@@ -66,43 +94,77 @@ pub(crate) fn write() -> Result<()> {
 }
 
 fn files() -> impl Iterator<Item = (String, String)> {
-    pages::pages().into_iter().map(|page| {
-        let text = serde_json::to_string_pretty(&page.json()).unwrap_or_default();
-        (format!("{FOLDER}/{}.json", page.name), text + "\n")
+    let mut all = pages::pages();
+    all.insert(0, fleet::page());
+    let of_metrics = all.into_iter().map(|page| (page.head.name, page.json()));
+    of_metrics.chain([tables::page()]).map(|(name, page)| {
+        let text = serde_json::to_string_pretty(&page).unwrap_or_default();
+        (format!("{FOLDER}/{name}.json"), text + "\n")
     })
+}
+
+/// A page as Grafana reads it. Its first variable is the data source, which the chart may choose.
+fn document(head: &Head, source: Source, variables: Vec<Value>, panels: Vec<Value>) -> Value {
+    let mut all = vec![json!({
+        "name": "datasource", "label": "Data source", "type": "datasource",
+        "query": source.plugin(), "current": {}, "hide": 0,
+    })];
+    all.extend(variables);
+    json!({
+        "uid": format!("millrace-{}", head.name),
+        "title": head.title,
+        "description": head.description,
+        "tags": ["millrace"],
+        "schemaVersion": SCHEMA_VERSION,
+        "editable": true,
+        "graphTooltip": 1,
+        "refresh": source.refresh(),
+        "time": {"from": head.from, "to": "now"},
+        "templating": {"list": all},
+        "links": [{
+            "type": "dashboards", "tags": ["millrace"], "title": "Millrace", "asDropdown": true,
+            "includeVars": true, "keepTime": true,
+        }],
+        "panels": panels,
+    })
+}
+
+impl Source {
+    /// Grafana's name of the plugin.
+    const fn plugin(self) -> &'static str {
+        match self {
+            Self::Prometheus => "prometheus",
+            Self::ClickHouse => "grafana-clickhouse-datasource",
+        }
+    }
+
+    /// How often a page asks again. ClickHouse asks Keeper or ZooKeeper about each replicated table.
+    const fn refresh(self) -> &'static str {
+        match self {
+            Self::Prometheus => "30s",
+            Self::ClickHouse => "1m",
+        }
+    }
+
+    /// The chosen source of that kind.
+    fn reference(self) -> Value {
+        json!({"type": self.plugin(), "uid": "${datasource}"})
+    }
 }
 
 impl Page {
     fn json(&self) -> Value {
-        let panels: Vec<Value> =
-            self.panels.iter().enumerate().map(|(place, panel)| panel.json(place)).collect();
-        let mut variables = vec![json!({
-            "name": "datasource", "label": "Data source", "type": "datasource",
-            "query": "prometheus", "current": {}, "hide": 0,
-        })];
-        if self.of_pools {
-            let metric = "millrace_build_info";
-            variables.push(variable("namespace", "Namespace", metric));
-            let metric = "millrace_build_info{namespace=~\"$namespace\"}";
-            variables.push(variable("pool", "Pool", metric));
-        }
-        json!({
-            "uid": format!("millrace-{}", self.name),
-            "title": self.title,
-            "description": self.description,
-            "tags": ["millrace"],
-            "schemaVersion": SCHEMA_VERSION,
-            "editable": true,
-            "graphTooltip": 1,
-            "refresh": "30s",
-            "time": {"from": "now-1h", "to": "now"},
-            "templating": {"list": variables},
-            "links": [{
-                "type": "dashboards", "tags": ["millrace"], "title": "Millrace", "asDropdown": true,
-                "includeVars": true, "keepTime": true,
-            }],
-            "panels": panels,
-        })
+        let panels = self.panels.iter().enumerate().map(|(place, panel)| panel.json(place));
+        let variables = match self.about {
+            About::Operator => Vec::new(),
+            About::Pools => {
+                let metric = "millrace_build_info";
+                let chosen = format!("{metric}{{namespace=~\"$namespace\"}}");
+                vec![variable("namespace", "Namespace", metric), variable("pool", "Pool", &chosen)]
+            }
+            About::Records => vec![variable("namespace", "Namespace", fleet::NAMED_BY)],
+        };
+        document(&self.head, Source::Prometheus, variables, panels.collect())
     }
 }
 
@@ -118,7 +180,7 @@ fn variable(name: &str, label: &str, metric: &str) -> Value {
 }
 
 fn source() -> Value {
-    json!({"type": "prometheus", "uid": "${datasource}"})
+    Source::Prometheus.reference()
 }
 
 impl Panel {
@@ -132,17 +194,28 @@ impl Panel {
         self
     }
 
+    /// Shows the values of the end of the chosen time alone.
+    const fn now(mut self) -> Self {
+        self.is_now = true;
+        self
+    }
+
     fn json(&self, place: usize) -> Value {
         let targets = self.queries.iter().zip('A'..).map(|(query, id)| {
             let Query { expr, legend } = query;
             json!({
                 "refId": id.to_string(), "datasource": source(), "editorMode": "code",
-                "expr": expr, "legendFormat": legend, "range": true,
+                "expr": expr, "legendFormat": legend, "range": !self.is_now,
+                "instant": self.is_now,
             })
         });
+        let options = match self.is_now {
+            true => json!({"textMode": "value_and_name", "graphMode": "none"}),
+            false => json!({"legend": {"displayMode": "list", "placement": "bottom"}}),
+        };
         json!({
             "id": place + 1,
-            "type": "timeseries",
+            "type": if self.is_now { "stat" } else { "timeseries" },
             "title": self.title,
             "description": self.description,
             "datasource": source(),
@@ -154,7 +227,7 @@ impl Panel {
                 "defaults": {"unit": self.unit, "min": 0, "custom": {"fillOpacity": 8}},
                 "overrides": [],
             },
-            "options": {"legend": {"displayMode": "list", "placement": "bottom"}},
+            "options": options,
             "targets": targets.collect::<Vec<_>>(),
         })
     }
@@ -164,7 +237,7 @@ impl Panel {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{files, pages::pages};
+    use super::{About, files, pages::pages};
     use crate::shell;
 
     /// Scenario: the dashboards in the chart. Guarantee: they are what this code writes, and no
@@ -189,10 +262,11 @@ mod tests {
         for page in pages() {
             for query in page.panels.iter().flat_map(|panel| &panel.queries) {
                 let expr = &query.expr;
+                let name = page.head.name;
                 let chooses = expr.contains("namespace=~\"$namespace\",pool=~\"$pool\"");
-                assert_eq!(chooses, page.of_pools, "{}: {expr}", page.name);
+                assert_eq!(chooses, page.about == About::Pools, "{name}: {expr}");
                 let has_rate = expr.contains("rate(");
-                assert_eq!(has_rate, expr.contains("[$__rate_interval]"), "{}: {expr}", page.name);
+                assert_eq!(has_rate, expr.contains("[$__rate_interval]"), "{name}: {expr}");
             }
         }
     }

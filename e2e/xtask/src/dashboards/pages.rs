@@ -2,7 +2,7 @@
 
 use super::query::Of::{Any, Edges, Gateways};
 use super::query::{Of, fold, mean, most, own_most, own_rate, rate, rate_or_zero, series};
-use super::{Page, Panel, panel};
+use super::{About, Head, Page, Panel, panel};
 
 /// All of them, in the order of a record's way.
 pub(super) fn pages() -> Vec<Page> {
@@ -11,11 +11,14 @@ pub(super) fn pages() -> Vec<Page> {
 
 fn pipelines() -> Page {
     Page {
-        name: "pipelines",
-        title: "Millrace / Pipelines",
-        description: "The path of records, from clients, files and targets to rows: rates, lag, and \
+        head: Head {
+            name: "pipelines",
+            title: "Millrace / Pipelines",
+            description: "The path of records, from clients, files and targets to rows: rates, lag, and \
                       what went another way.",
-        of_pools: true,
+            from: "now-1h",
+        },
+        about: About::Pools,
         panels: vec![
             records("Records in", "millrace_records_in_total", Edges),
             records("Rows stored", "millrace_records_out_total", Gateways),
@@ -57,10 +60,13 @@ fn pipelines() -> Page {
 
 fn edges() -> Page {
     Page {
-        name: "edges",
-        title: "Millrace / Edges",
-        description: "OTLP clients, log files and targets to Kafka.",
-        of_pools: true,
+        head: Head {
+            name: "edges",
+            title: "Millrace / Edges",
+            description: "OTLP clients, log files and targets to Kafka.",
+            from: "now-1h",
+        },
+        about: About::Pools,
         panels: vec![
             records("Records in", "millrace_records_in_total", Edges),
             records("Records confirmed", "millrace_records_out_total", Edges),
@@ -82,10 +88,13 @@ fn edges() -> Page {
 
 fn node_logs() -> Page {
     Page {
-        name: "node-logs",
-        title: "Millrace / Logs of nodes",
-        description: "Log files of containers and hosts, read by edge pools on nodes.",
-        of_pools: true,
+        head: Head {
+            name: "node-logs",
+            title: "Millrace / Logs of nodes",
+            description: "Log files of containers and hosts, read by edge pools on nodes.",
+            from: "now-1h",
+        },
+        about: About::Pools,
         panels: vec![
             panel("Records", "cps")
                 .says("Records made of lines.")
@@ -120,10 +129,13 @@ fn targets() -> Page {
     let scraping = series("millrace_scrape_targets", Any);
     let used = series("process_cpu_seconds_total", Any);
     Page {
-        name: "targets",
-        title: "Millrace / Scraped targets",
-        description: "Prometheus targets, scraped by edge pools.",
-        of_pools: true,
+        head: Head {
+            name: "targets",
+            title: "Millrace / Scraped targets",
+            description: "Prometheus targets, scraped by edge pools.",
+            from: "now-1h",
+        },
+        about: About::Pools,
         panels: vec![
             panel("Targets", "short")
                 .says("Targets, and those whose last scrape succeeded.")
@@ -160,10 +172,13 @@ fn targets() -> Page {
 
 fn gateways() -> Page {
     Page {
-        name: "gateways",
-        title: "Millrace / Gateways",
-        description: "Kafka to ClickHouse.",
-        of_pools: true,
+        head: Head {
+            name: "gateways",
+            title: "Millrace / Gateways",
+            description: "Kafka to ClickHouse.",
+            from: "now-1h",
+        },
+        about: About::Pools,
         panels: vec![
             records("Rows stored", "millrace_records_out_total", Gateways),
             panel("Lag by partition", "s")
@@ -210,10 +225,13 @@ fn gateways() -> Page {
 
 fn operator() -> Page {
     Page {
-        name: "operator",
-        title: "Millrace / Operator",
-        description: "What the operator does, and what it fails at.",
-        of_pools: false,
+        head: Head {
+            name: "operator",
+            title: "Millrace / Operator",
+            description: "What the operator does, and what it fails at.",
+            from: "now-1h",
+        },
+        about: About::Operator,
         panels: vec![
             panel("Reconciles", "cps")
                 .says("By kind and result.")

@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use millrace_stack::Stack;
 
-use crate::{build, say};
+use crate::say;
 
 /// What the load generator reported.
 #[derive(Debug)]
@@ -22,11 +23,16 @@ pub(super) struct Load {
 }
 
 /// Send `spans` to the edge and have each one checked in ClickHouse.
-pub(super) fn send_and_check(stack: &Stack, endpoint: &str, spans: u64) -> Result<Load> {
+pub(super) fn send_and_check(
+    program: &Path,
+    stack: &Stack,
+    endpoint: &str,
+    spans: u64,
+) -> Result<Load> {
     let user = stack.clickhouse_user_file();
     let user =
         fs::read_to_string(&user).with_context(|| format!("cannot read {}", user.display()))?;
-    let mut child = Command::new(build::release("millrace-loadgen"))
+    let mut child = Command::new(program)
         .args(["run", "--endpoint", endpoint, "--count", &spans.to_string()])
         .args(["--compression", "gzip", "--clickhouse", &stack.clickhouse_url()])
         .args(["--user", user.trim(), "--password-file"])

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::plan::{self, Plan};
 use super::publish::Published;
 use super::sign::Signer;
-use super::{checksums, skopeo};
+use super::{changes, checksums, skopeo};
 use crate::{say, shell};
 
 const SCRIPT: &str = include_str!("mirror.sh");
@@ -57,7 +57,9 @@ pub(crate) fn make(
     let script = folder.join("mirror.sh");
     plan::write(&script, SCRIPT.replace("@VERSION@", plan.version).as_bytes())?;
     shell::run("chmod", &["755", &script.to_string_lossy()])?;
-    plan::write(&folder.join("NOTES.md"), plan.notes.text.as_bytes())?;
+    plan::write(&folder.join(plan::NOTES), plan.notes.file().as_bytes())?;
+    std::fs::copy(plan.folder.join(changes::FILE), folder.join(changes::FILE))
+        .with_context(|| format!("cannot copy {}", changes::FILE))?;
     let sbom = plan.folder.join("sbom").to_string_lossy().into_owned();
     shell::run("cp", &["-r", &sbom, &folder.to_string_lossy()])?;
     std::fs::copy(&signer.public, folder.join("cosign.pub")).context("cannot copy the key")?;

@@ -6,6 +6,7 @@
 
 mod binaries;
 mod bundle;
+mod changes;
 mod charts;
 mod checksums;
 mod emulate;
@@ -60,6 +61,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let helm = build_one(Binary::Helm, &paths, &progress)?;
     let olm_check = millrace_stack::olm::check(&paths, &progress)?;
     let krew = krew::build(&paths, &progress)?;
+    changes::write(&plan, &changes::GIT_CLIFF.path()?)?;
 
     let from = if options.no_build { Binaries::AsTheyAre } else { Binaries::Built };
     let programs = binaries::build(&plan, from)?;
@@ -80,6 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let (_, bundle) = bundle::make(&plan, &signer, &address, &published, scratch.path())?;
     files(&plan, &signer, &sources)?;
 
+    changes::check(&plan)?;
     trial::verify(&signer, &address, &published)?;
     trial::forgeries(&plan, &signer, &address, &published, scratch.path())?;
     let (mirror, to) = trial::mirrored(&signer, &cosign, &bundle, &published, scratch.path())?;
@@ -101,7 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// What is about all files: notes, provenance, checksums, and their signatures.
 fn files(plan: &Plan, signer: &Signer, sources: &Sources) -> Result<()> {
-    plan::write(&plan.folder.join("NOTES.md"), format!("{}\n", plan.notes.text).as_bytes())?;
+    plan::write(&plan.folder.join(plan::NOTES), plan.notes.file().as_bytes())?;
     let digests = checksums::of(&plan.folder)?;
     let statement = plan.below("provenance")?.join("files.intoto.json");
     plan::write(&statement, publish::pretty(&sources.statement(&digests))?.as_bytes())?;

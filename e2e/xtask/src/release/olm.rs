@@ -150,6 +150,8 @@ fn sorted(objects: Vec<Value>) -> Result<Parts> {
                 rules.extend(of_role(&object));
             }
             "CustomResourceDefinition" => definitions.push(object),
+            // Of deprecated fields; OLM knows no such kinds.
+            "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding" => {}
             _ => {
                 if let Some(metadata) = object["metadata"].as_object_mut() {
                     metadata.remove("namespace");

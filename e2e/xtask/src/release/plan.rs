@@ -1,19 +1,22 @@
 //! What is released: version, commit, platforms, collectors, and where the files go.
 //!
-//! The version is Cargo.toml's; both charts must say the same. CHANGELOG.md is the source of what
-//! changed: it is written by hand for users, and commits say what developers need. A commit with
-//! the version's tag and a section of its own there is a release, everything else a trial.
+//! The version is Cargo.toml's; both charts must say the same. The notes are what CHANGELOG.md says,
+//! by hand, for users; `changes` lists the commits. A commit with the version's tag and a section of
+//! its own in CHANGELOG.md is a release, everything else a trial.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use millrace_stack::image::Platform;
 
-use super::Options;
+use super::{Options, changes};
 use crate::build::{Collectors, VERSION, target};
 use crate::shell;
 
 const CHARTS: [&str; 2] = ["millrace-crds", "millrace"];
+
+/// The notes' file.
+pub(crate) const NOTES: &str = "NOTES.md";
 
 /// What is released, and of what.
 #[derive(Debug, Clone)]
@@ -38,6 +41,13 @@ pub(crate) struct Notes {
     pub(crate) text: String,
     /// Whether they stand under the version, not under "Unreleased".
     pub(crate) is_final: bool,
+}
+
+impl Notes {
+    /// The file of them.
+    pub(crate) fn file(&self) -> String {
+        format!("{}\n\nEvery commit is in {} beside this file.\n", self.text, changes::FILE)
+    }
 }
 
 impl Plan {

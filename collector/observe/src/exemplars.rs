@@ -1,4 +1,5 @@
-//! Histograms whose buckets remember a trace each: from a slow bucket of a dashboard to what was slow.
+//! Histograms whose buckets remember a trace each: from a slow bucket of a dashboard to what was
+//! slow.
 //!
 //! Only sampled traces are noted, a few a second, so a lock is no cost. Memory is bounded by the
 //! histograms: one trace for each bucket of each series.

@@ -1,17 +1,17 @@
 //! The process's own traces and logs, sent by OTLP over HTTP; off unless [`start`] is called.
 //!
 //! [`Tracer`] decides which traces are kept, [`Collected`] is the layer of `tracing` that makes
-//! spans and log records of them, a bounded queue takes these, and one thread with a runtime of its
-//! own sends them. Nobody waits: what finds the queue full is dropped and counted. Nothing that this
-//! thread logs is collected, so sending never makes more to send; and what it sends is marked
+//! spans and log records of them, a bounded queue takes these, and one thread with a runtime of
+//! its own sends them. Nobody waits: what finds the queue full is dropped and counted. Nothing that
+//! this thread logs is collected, so sending never makes more to send; and what it sends is marked
 //! ([`OWN`]), so that collectors which carry it trace nothing of it.
 //!
 //! Our own encoder, not the OpenTelemetry SDK: that is eight crates more in an edge for what are
 //! here two messages, and it counts what it drops by an experimental feature, in its own meters.
 //!
 //! # Limits
-//! [`QUEUE_ITEMS`] spans and log records wait at most, of up to 32 attributes of 2 KiB of text each;
-//! usual ones have 0.5 KiB, together 1 MiB. A batch has [`BATCH_ITEMS`].
+//! [`QUEUE_ITEMS`] spans and log records wait at most, of up to 32 attributes of 2 KiB of text
+//! each; usual ones have 0.5 KiB, together 1 MiB. A batch has [`BATCH_ITEMS`].
 
 mod encode;
 mod ids;
