@@ -5,8 +5,7 @@
 //! in an alert ([`SHORT_POOLS_MAX`]).
 
 use prometheus::{
-    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry,
+    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -37,7 +36,7 @@ pub struct Metrics {
     reconciles: IntCounterVec,
     reconcile_seconds: HistogramVec,
     queue_seconds: HistogramVec,
-    running: IntGaugeVec,
+    running: prometheus::IntGaugeVec,
     writes: IntCounterVec,
     drift_repairs: IntCounterVec,
     conflicts: IntCounterVec,
@@ -119,6 +118,11 @@ impl Metrics {
             registry.register(Box::new(made.clone()))?;
             Ok::<_, prometheus::Error>(made)
         };
+        let running = prometheus::IntGaugeVec::new(
+            Opts::new("reconciles_running", "Reconciles running now, by kind."),
+            &["kind"],
+        )?;
+        registry.register(Box::new(running.clone()))?;
         Ok(Self {
             reconciles: counter(
                 "reconciles_total",
@@ -160,7 +164,7 @@ impl Metrics {
             scraped: Scraped::new(&registry)?,
             coordination: Coordination::new(&registry)?,
             conditions: Conditions::new(&registry)?,
-            running: running(&registry)?,
+            running,
             registry,
             common,
             exemplars: Exemplars::default(),
@@ -527,27 +531,6 @@ impl Scraped {
             self.gauge.with_label_values(&[state]).set(sum as f64);
         }
     }
-}
-
-/// Where figures with the operator's prefix are, and those of names that all programs have; with
-/// what runs.
-fn registries() -> Result<(Registry, Registry), prometheus::Error> {
-    let registry = Registry::new_custom(Some("millrace_operator".into()), None)?;
-    let build = BuildInfo { version: env!("CARGO_PKG_VERSION"), allocator: ALLOCATOR };
-    build.register(&registry, "build_info", "Always 1; the labels say what is running.")?;
-    let common = Registry::new();
-    process::register(&common)?;
-    Ok((registry, common))
-}
-
-/// Reconciles that run now.
-fn running(registry: &Registry) -> Result<IntGaugeVec, prometheus::Error> {
-    let made = IntGaugeVec::new(
-        Opts::new("reconciles_running", "Reconciles running now, by kind."),
-        &["kind"],
-    )?;
-    registry.register(Box::new(made.clone()))?;
-    Ok(made)
 }
 
 /// A counter without labels.
