@@ -156,7 +156,7 @@ async fn own_telemetry_reaches_the_collectors_settings() {
     let config = world.server.get(&path).unwrap();
     let text = config["data"]["collector.yaml"].as_str().unwrap();
     let own = millrace_config::Config::load(text).unwrap().own.unwrap();
-    assert_eq!(own.endpoint.to_string(), "https://collector.monitoring:4318");
+    assert_eq!(own.endpoint.to_string(), "https://collector.monitoring:4318/");
     let header = own.headers["x-key"].path().to_str();
     assert_eq!(header, Some("/etc/millrace/secrets/kafka-user/password"));
     assert!(own.tls.unwrap().ca_file.is_some());
