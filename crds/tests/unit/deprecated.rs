@@ -36,9 +36,9 @@ fn nothing_deprecated_needs_no_policy() {
     }
 }
 
-/// Scenario: deprecated fields in the spec, in an object, in a list's objects, in a map's, one with a
-/// name that is CEL's own word. Guarantee: each has an expression that is false just for objects with
-/// it, and a message with its path and what to write; the policy warns and refuses nothing.
+/// Scenario: deprecated fields in the spec, in an object, in a list's objects, in a map's, one with
+/// a name that is CEL's own word. Guarantee: each has an expression that is false just for objects
+/// with it, and a message with its path and what to write; the policy warns and refuses nothing.
 #[test]
 fn a_deprecated_field_has_a_warning_with_its_path() {
     let old = json!({"type": "string", "description": "Deprecated: write spec.new. Default: 1."});

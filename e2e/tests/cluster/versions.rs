@@ -184,7 +184,7 @@ fn type_page(stack: &Stack) -> Result<()> {
     shell.stands_for(&listed, &OBJECTS.map(|(plural, _)| format!("{plural}.{GROUP}")).join(","));
     let scripts = runs::scripts(&binaries::root(), Way::Own(THIS))?;
     let script = scripts.iter().find(|it| it.page == PAGE).context("nothing to type")?;
-    shell.run(script, TYPED, |line| println!("{line}"))
+    shell.run(script, TYPED, |_| {})
 }
 
 /// Scenario: an object of each kind under the definitions of each release of the page's table: both
