@@ -389,9 +389,11 @@ struct Objects {
 
 impl Conditions {
     fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        // The scraper's own label is `namespace`.
-        let labels = &["kind", "object_namespace", "object", "condition", "status", "reason"];
-        let gauge = GaugeVec::new(Opts::new("condition", CONDITION_HELP), labels)?;
+        let gauge = GaugeVec::new(
+            Opts::new("condition", CONDITION_HELP),
+            // The scraper's own label is `namespace`.
+            &["kind", "object_namespace", "object", "condition", "status", "reason"],
+        )?;
         registry.register(Box::new(gauge.clone()))?;
         let left_out = IntGauge::new("conditions_left_out", LEFT_OUT_HELP)?;
         registry.register(Box::new(left_out.clone()))?;

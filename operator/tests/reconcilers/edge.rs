@@ -115,36 +115,6 @@ async fn the_rendered_configuration_is_accepted_by_the_collectors_own_check() {
     assert_eq!(all.matches("hunter2").count(), 0);
 }
 
-/// Scenario: a pool that sends its own traces and logs, with a header and an authority from Secrets,
-/// and an attribute in place of the pool's. Guarantee: the collector's settings say so, with paths of
-/// files for secrets.
-#[tokio::test]
-async fn own_telemetry_reaches_the_collectors_settings() {
-    let world = world();
-    world.server.edit(POOL, |pool| {
-        pool["spec"]["telemetry"] = json!({"otlp": {
-            "endpoint": "https://collector.monitoring:4318",
-            "headers": [{"name": "x-key",
-                "secretKeyRef": {"name": "kafka-user", "key": "password"}}],
-            "tls": {"caSecretRef": {"name": "kafka-user", "key": "username"}},
-            "tracesPerSecond": 7,
-            "attributes": {"service.namespace": "shop"},
-        }});
-    });
-    world.reconcile::<EdgePools>(POOL).await.unwrap();
-    let path = world.server.paths().into_iter().find(|path| path.contains("/configmaps/")).unwrap();
-    let config = world.server.get(&path).unwrap();
-    let text = config["data"]["collector.yaml"].as_str().unwrap();
-    let own = millrace_config::Config::load(text).unwrap().own.unwrap();
-    assert_eq!(own.endpoint.to_string(), "https://collector.monitoring:4318/");
-    let header = own.headers["x-key"].path().to_str();
-    assert_eq!(header, Some("/etc/millrace/secrets/kafka-user/password"));
-    assert!(own.tls.unwrap().ca_file.is_some());
-    assert_eq!((own.traces_per_second, own.traces_percent, own.logs), (7, 100, true));
-    assert_eq!(own.attributes["service.namespace"], "shop");
-    assert_eq!(own.attributes["millrace.pool"], "prod");
-}
-
 /// Scenario: pools with a buffer on disk: on the node's own, and on a claim of a class. Guarantee:
 /// the collector's settings name a folder in a volume that is larger than the buffer, is sent before
 /// the pod ends, and belongs to the pod alone; nothing else of the pod's restrictions changes.
