@@ -6,12 +6,12 @@
 XTASK := test -x "$${CARGO_TARGET_DIR:-target}/debug/xtask" || echo "==> compiling what runs it" >&2; \
 	cargo run --quiet --locked --package xtask --
 
-# What a first try runs, compiled the quickest way. One selection for both builds of `make try`, so
-# that nothing is compiled twice.
+# What a first try runs, and the stack after it, compiled the quickest way. One selection for both
+# builds of `make try`, so that nothing is compiled twice.
 TRY := -p xtask -p millrace-collector -p millrace-ddl -p millrace-loadgen
-BUILD_TRY = echo "==> compiling what runs it (half a minute the first time)" >&2; \
-	cargo build --quiet --locked --profile try $(TRY) --bin xtask
 RUN_TRY = "$${CARGO_TARGET_DIR:-target}/try/xtask"
+BUILD_TRY = test -x $(RUN_TRY) || echo "==> compiling what runs it (about 20 s)" >&2; \
+	cargo build --quiet --locked --profile try $(TRY) --bin xtask
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -25,13 +25,16 @@ demo: prerequisites ## The whole of it on this machine: cluster, operator, pipel
 	@$(RUN_TRY) demo $(if $(COLLECTORS),--collectors $(COLLECTORS))
 
 up: prerequisites ## The local stack alone: Kubernetes, Kafka, the ClickHouse engine
-	@$(XTASK) up
+	@$(BUILD_TRY)
+	@$(RUN_TRY) up
 
 down: prerequisites ## Remove the local stack: no process, mount, interface or rule stays
-	@$(XTASK) down
+	@$(BUILD_TRY)
+	@$(RUN_TRY) down
 
 status: prerequisites ## What of the local stack runs, and where it answers
-	@$(XTASK) status
+	@$(BUILD_TRY)
+	@$(RUN_TRY) status
 
 images: prerequisites ## The operator's and the collectors' images, as OCI archives
 	@$(XTASK) images
