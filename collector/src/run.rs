@@ -93,14 +93,7 @@ pub(crate) fn run(path: &Path) -> ExitCode {
     process::start_log(own);
     process::abort_on_panic();
     let ended = start(checked, export.as_ref());
-    if let (Some(_), Err(error)) = (&export, &ended) {
-        // Once more below, for standard error alone.
-        tracing::error!(%error, "ends");
-    }
-    if let Some(export) = export {
-        export.end(EXPORT_END_MAX);
-    }
-    match ended {
+    let code = match ended {
         Ok(()) => {
             tracing::info!("ended; everything taken is safe");
             ExitCode::SUCCESS
@@ -123,7 +116,11 @@ pub(crate) fn run(path: &Path) -> ExitCode {
                 _ => EXIT_FAILED,
             })
         }
+    };
+    if let Some(export) = export {
+        export.end(EXPORT_END_MAX);
     }
+    code
 }
 
 /// Reads and checks the settings, and reports all that is wrong with them.

@@ -7,6 +7,7 @@ pub mod browser;
 pub mod chart;
 pub mod cluster;
 pub mod collector;
+pub mod console;
 pub mod http;
 pub mod lab;
 pub mod loadgen;

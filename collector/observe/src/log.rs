@@ -31,3 +31,16 @@ pub fn start(filter: &str, own: Option<Collected>) -> Result<(), ParseError> {
     let _ = registry().with(lines).with(own.with_filter(sift)).try_init();
     Ok(())
 }
+
+/// An error with its causes in one line: an HTTP client's own text alone says little.
+#[must_use]
+pub fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}

@@ -1,31 +1,16 @@
 //! The console as a user opens it: the operator's port forwarded by kubectl.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use millrace_e2e::cluster::Cluster;
 use millrace_e2e::pipeline::{NAME, Pipeline, Wish};
-use millrace_e2e::process::Process;
-use millrace_e2e::{http, wait};
+use millrace_e2e::{console, http, wait};
 use millrace_stack::Stack;
 
-/// Kubectl says its port within a second; the operator may be restarting.
+/// A reading of pods takes seconds.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Where the operator is installed, and its port for the console.
-const OPERATOR: [&str; 5] =
-    ["-n", "millrace-system", "port-forward", "deployment/millrace-operator", ":8081"];
-
-/// The port on this machine, of `Forwarding from 127.0.0.1:PORT -> 8081`.
-fn forwarded(process: &mut Process) -> SocketAddr {
-    let port = wait::until("kubectl to forward a port", LIMIT, || {
-        process.still_runs()?;
-        let said = process.output();
-        let port = said.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next());
-        Ok(port.context("no port yet")?.parse::<u16>()?)
-    });
-    (Ipv4Addr::LOCALHOST, port.unwrap()).into()
-}
 
 /// Scenario: the console of the operator that is installed, through a forwarded port; a pipeline
 /// that is Ready. Guarantee: the list names it, its page has its pods with what they count and allows
@@ -39,11 +24,7 @@ fn the_console_shows_a_pipeline_through_a_forwarded_port() {
     let namespace = pipeline.namespace.name.as_str();
 
     let folder = tempfile::tempdir().unwrap();
-    let mut command = std::process::Command::new(stack.tool("kubectl").unwrap());
-    command.env("KUBECONFIG", stack.kubeconfig()).args(OPERATOR);
-    let mut process =
-        Process::start("kubectl", &mut command, &folder.path().join("forward.log")).unwrap();
-    let address = forwarded(&mut process);
+    let (_kubectl, address) = console::forwarded(&stack, folder.path()).unwrap();
 
     let list = http::get(address, &format!("/?namespace={namespace}")).unwrap();
     assert_eq!(list.status, 200, "{}", list.text());

@@ -2,24 +2,20 @@
 //! with load, dead letters, a change that was taken back and a plan that waits. By mouse, by keyboard,
 //! in the dark, at 400 pixels; with pictures.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use millrace_e2e::browser::Browser;
 use millrace_e2e::cluster::Cluster;
 use millrace_e2e::pipeline::{EDGE, NAME, Pipeline, Wish, resources};
-use millrace_e2e::process::Process;
-use millrace_e2e::{binaries, http, wait};
+use millrace_e2e::{binaries, console, http, wait};
 use millrace_stack::Stack;
 use serde_json::{Value, json};
 
 /// A canary is tried, found without an image and taken back within three minutes.
 const LIMIT: Duration = Duration::from_secs(240);
-const OPERATOR: [&str; 5] =
-    ["-n", "millrace-system", "port-forward", "deployment/millrace-operator", ":8081"];
 /// What flows meanwhile, in spans a second, and more of them than the test takes.
 const RATE: u64 = 500;
 const SPANS: u64 = RATE * 1_200;
@@ -45,16 +41,6 @@ const SECTIONS: [&str; 9] = [
     "Targets and files",
     "Pods",
 ];
-
-fn forwarded(process: &mut Process) -> SocketAddr {
-    let port = wait::until("kubectl to forward a port", LIMIT, || {
-        process.still_runs()?;
-        let said = process.output();
-        let port = said.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next());
-        Ok(port.context("no port yet")?.parse::<u16>()?)
-    });
-    (Ipv4Addr::LOCALHOST, port.unwrap()).into()
-}
 
 /// One pool for clients, one for nodes' logs, one that scrapes the operator.
 fn edges() -> Value {
@@ -241,11 +227,8 @@ fn the_console_is_clicked_through() {
     set_one_aside(&stack, &cluster, &pipeline);
     ask_for_trouble(&cluster, &mut pipeline);
 
-    let mut command = Command::new(stack.tool("kubectl").unwrap());
-    command.env("KUBECONFIG", stack.kubeconfig()).args(OPERATOR);
-    let log = folder.path().join("forward.log");
-    let mut process = Process::start("kubectl", &mut command, &log).unwrap();
-    let list = format!("http://localhost:{}/", forwarded(&mut process).port());
+    let (_kubectl, address) = console::forwarded(&stack, folder.path()).unwrap();
+    let list = format!("http://localhost:{}/", address.port());
     let page = format!("{list}pipelines/{namespace}/{NAME}?still=1");
     let pictures = pictures();
 

@@ -3,7 +3,6 @@
 //! Settings are explicit, so that a server's or a user's defaults can't change an insert:
 //! synchronous, deduplicated under our token in views too, answered only at its end.
 
-use std::error::Error as _;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use millrace_ddl::render::Statement;
+use millrace_observe::log::causes;
 use millrace_pipeline::body::Body;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::sink::Insert;
@@ -200,7 +200,7 @@ impl HttpClient {
     ) -> Result<(http::response::Parts, Bytes), String> {
         // Questions are posted too, and have longer answers.
         let inserts = request.method() == Method::POST && limit_bytes == MAX_ANSWER_BYTES;
-        let response = self.http.request(request).await.map_err(|error| chain(&error))?;
+        let response = self.http.request(request).await.map_err(|error| causes(&error))?;
         if inserts {
             failpoint::hit("after-insert-sent");
         }
@@ -209,18 +209,6 @@ impl HttpClient {
         let body = body.map_err(|error| format!("the answer broke off: {error}"))?;
         Ok((parts, body.to_bytes()))
     }
-}
-
-/// An error with its causes: the client's own text alone says little.
-fn chain(error: &hyper_util::client::legacy::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }
 
 fn read_login(settings: &SinkSettings) -> Result<Option<(HeaderValue, HeaderValue)>, SinkError> {

@@ -22,6 +22,7 @@ use tokio::time::{sleep, timeout};
 use super::item::{Done, Item, Line};
 use super::{BATCH_ITEMS, Became, Counts, QUEUE_ITEMS, Settings, StartError, What};
 use super::{encode, layer};
+use crate::log;
 
 /// How long a batch waits for more.
 const LINGER: Duration = Duration::from_secs(1);
@@ -187,7 +188,7 @@ impl Sender {
             .map_err(|error| Fault::Final(error.to_string()))?;
         request.headers_mut().extend(headers(&self.settings.headers).map_err(Fault::Passing)?);
         let exchange = async {
-            let answer = self.http.request(request).await.map_err(|error| chain(&error))?;
+            let answer = self.http.request(request).await.map_err(|error| log::causes(&error))?;
             let status = answer.status();
             // Read to its end, so that the connection can be used again.
             let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
@@ -250,16 +251,4 @@ fn headers(files: &[(String, PathBuf)]) -> Result<HeaderMap, String> {
         headers.insert(header, value);
     }
     Ok(headers)
-}
-
-/// An error with its causes: the client's own text alone says little.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }
