@@ -70,8 +70,8 @@ fn set_one_aside(stack: &Stack, cluster: &Cluster, pipeline: &Pipeline<'_>) {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-/// Asks for an image that no node has, and for spans without their look-up table: the first is taken
-/// back, the second waits for consent.
+/// Asks for an image that no node has, and for spans that are kept for a day: the first is taken
+/// back, the second deletes rows and waits for consent.
 fn ask_for_trouble(cluster: &Cluster, pipeline: &mut Pipeline<'_>) {
     pipeline.change(|wish| wish.version = Some("9.9.9")).unwrap();
     let namespace = pipeline.namespace.name.clone();
@@ -82,14 +82,12 @@ fn ask_for_trouble(cluster: &Cluster, pipeline: &mut Pipeline<'_>) {
         Ok(())
     })
     .unwrap();
-    let patch =
-        json!({"spec": {"signals": {"traces": {"table": {"layout": {"traceLookup": false}}}}}});
-    let patch = patch.to_string();
+    let patch = json!({"spec": {"signals": {"traces": {"table": {"ttl": "1d"}}}}}).to_string();
     let name = format!("telemetrypipeline/{NAME}");
     cluster.kubectl(&["-n", &namespace, "patch", &name, "--type=merge", "-p", &patch]).unwrap();
     wait::until("a plan that waits", LIMIT, || {
         let schemas = cluster.list(&namespace, "telemetryschema", "")?;
-        let waits = schemas.iter().any(|it| !it["status"]["planPending"].is_null());
+        let waits = schemas.iter().any(|it| it["status"]["planPending"][0].is_string());
         ensure!(waits, "{schemas:?}");
         Ok(())
     })
@@ -154,7 +152,7 @@ const HAPPENED: [&str; 11] = [
     "refused_by_clickhouse",
     "Steps that wait",
     "Planned statements",
-    "DROP",
+    "MODIFY TTL",
     "messages/s that arrive",
     "nodes that read logs",
     "samples per second",

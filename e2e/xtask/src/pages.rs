@@ -5,7 +5,8 @@
 use anyhow::{Result, ensure};
 use millrace_stack::Stack;
 
-use crate::{build, say, shell};
+use crate::build::{self, Collectors};
+use crate::{say, shell};
 
 /// Builds what `make demo` doesn't, types the pages, and removes the stack.
 pub(crate) fn run() -> Result<()> {
@@ -14,7 +15,7 @@ pub(crate) fn run() -> Result<()> {
         !stack.status().is_up(),
         "the local stack is up, and the first page brings it up: `make down` first"
     );
-    build::plugin()?;
+    build::binaries(Collectors::Default)?;
     stack.install(&say::progress())?;
     let test = ["test", "--locked", "--workspace", "--test", "pages_cluster", "--", "--nocapture"];
     let outcome = shell::run("cargo", &test);

@@ -12,10 +12,15 @@ use crate::{build, say, shell};
 /// What is installed of a commit.
 const WANTED: Wanted = Wanted {
     folder: "upgrades",
-    packages: &[
-        &["-p", "millrace-operator"],
-        &["-p", "millrace-collector", "--no-default-features", "--features", "system"],
-    ],
+    packages: &[&[
+        "-p",
+        "millrace-operator",
+        "-p",
+        "millrace-collector",
+        "--no-default-features",
+        "--features",
+        "millrace-collector/system",
+    ]],
     programs: &["millrace-operator", "millrace-collector"],
     folders: &["charts"],
 };

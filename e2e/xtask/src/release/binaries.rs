@@ -60,12 +60,9 @@ fn cross(plan: &Plan, platform: Platform, from: Binaries) -> Result<Programs> {
     let kept = build::target().join("dist").join(platform.architecture());
     if from == Binaries::Built {
         has_std(platform)?;
-        let cargo = |select: &[&str]| cargo(platform, &root, &plan.commit, select);
-        cargo(&["-p", "millrace-operator", "-p", "millrace-plugin"])?;
-        cargo(&["-p", "millrace-ddl"])?;
         for allocator in plan.collectors.allocators() {
-            let features = ["--no-default-features", "--features", allocator];
-            cargo(&[&["-p", "millrace-collector"][..], &features].concat())?;
+            let selection = build::selection(&build::PROGRAMS, allocator);
+            cargo(platform, &root, &plan.commit, &selection)?;
             let folder = kept.join(allocator);
             fs::create_dir_all(&folder)
                 .with_context(|| format!("cannot make {}", folder.display()))?;
@@ -97,9 +94,9 @@ fn has_std(platform: Platform) -> Result<()> {
     Ok(())
 }
 
-fn cargo(platform: Platform, root: &Path, commit: &str, select: &[&str]) -> Result<()> {
+fn cargo(platform: Platform, root: &Path, commit: &str, select: &[String]) -> Result<()> {
     let mut args = vec!["build", "--release", "--locked", "--target", platform.triple()];
-    args.extend(select);
+    args.extend(select.iter().map(String::as_str));
     say::step(&format!("cargo {}", args.join(" ")));
     let mut command = shell::command("cargo", &args);
     let folders = Folders::new(&build::target());
