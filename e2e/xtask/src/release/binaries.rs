@@ -59,7 +59,6 @@ fn cross(plan: &Plan, platform: Platform, from: Binaries) -> Result<Programs> {
     let built = build::target().join(platform.triple()).join("release");
     let kept = build::target().join("dist").join(platform.architecture());
     if from == Binaries::Built {
-        has_std(platform)?;
         for allocator in plan.collectors.allocators() {
             let selection = build::selection(&build::PROGRAMS, allocator);
             cargo(platform, &root, &plan.commit, &selection)?;
@@ -79,6 +78,13 @@ fn cross(plan: &Plan, platform: Platform, from: Binaries) -> Result<Programs> {
         tables: built.join("clickhouse-ddl"),
         collectors: allocators.map(|it| (*it, kept.join(it).join("millrace-collector"))).collect(),
     })
+}
+
+/// Whether all platforms can be built for. Asked before anything is: the other platform's programs
+/// come last, an hour later on a new machine.
+pub(crate) fn can_build(plan: &Plan) -> Result<()> {
+    let host = Platform::host();
+    plan.platforms.iter().filter(|it| Some(**it) != host).try_for_each(|it| has_std(*it))
 }
 
 /// Whether Rust's own library is there for the platform; it isn't in any package registry.

@@ -55,6 +55,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let changed = if plan.dirty { ", with changes that aren't committed" } else { "" };
     say::step(&format!("{} {} of {commit}{changed}", plan.kind(), plan.version));
 
+    if !options.no_build {
+        binaries::can_build(&plan)?;
+    }
     let (paths, progress) = (Paths::from_env()?, say::progress());
     prerequisites::install(&[("skopeo", &["/usr/bin/skopeo"])], &progress)?;
     let cosign = cosign::build(&paths, &progress)?;
