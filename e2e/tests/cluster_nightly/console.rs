@@ -50,7 +50,7 @@ fn edges() -> Value {
         {"name": "nodes", "mode": "DaemonSet", "resources": resources,
             "receivers": {"containers": {"startAt": "End"}}},
         {"name": "scraper", "replicas": 1, "resources": resources, "receivers": {"prometheus": {
-            "jobs": [{"name": "operator", "targets": ["millrace-operator.millrace-system:8080"],
+            "jobs": [{"name": "operator", "targets": ["millrace-operator-metrics.millrace-system:8080"],
                 "intervalSeconds": 5, "timeoutSeconds": 5}]}}},
     ])
 }
@@ -153,7 +153,7 @@ const HAPPENED: [&str; 11] = [
     "Steps that wait",
     "Planned statements",
     "MODIFY TTL",
-    "messages/s that arrive",
+    "lag, in seconds",
     "nodes that read logs",
     "samples per second",
     "MiB",
