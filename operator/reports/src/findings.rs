@@ -120,6 +120,11 @@ fn of_object(told: &Told<'_>, now: i64) -> Vec<Finding> {
     let details: Vec<String> =
         found.iter().filter(|one| !sums_up(one)).map(|one| one.reason.clone()).collect();
     found.retain(|one| !sums_up(one) || !details.contains(&one.reason));
+    // A plan that waits is a fact of three conditions; `Applied` says which plan, and what to name.
+    let waits: Vec<String> =
+        found.iter().filter(|one| one.condition == "Applied").map(|it| it.reason.clone()).collect();
+    let of_plan = |one: &Finding| matches!(&*one.condition, "SchemaReady" | "Drifted");
+    found.retain(|one| !of_plan(one) || !waits.contains(&one.reason));
     let twice = found.iter().any(|one| one.condition == "Stalled");
     found.retain(|one| !(twice && one.condition == "Ready"));
     if told.observed != told.generation {
@@ -132,7 +137,7 @@ fn of_condition(told: &Told<'_>, condition: &Condition, now: i64) -> Option<Find
     let type_ = ConditionType::parse(&condition.type_);
     let bad_when_true = type_.is_some_and(ConditionType::is_bad_when_true);
     let severity = match (type_, condition.status) {
-        // `Progressing` is neither, and the plan's conditions are parts of `SchemaReady`.
+        // `Progressing` is neither good nor bad.
         (None | Some(ConditionType::Progressing), _) => return None,
         (Some(ConditionType::Paused), ConditionStatus::True) => Severity::Advice,
         (Some(ConditionType::Paused), _) => return None,

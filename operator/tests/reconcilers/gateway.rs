@@ -281,17 +281,31 @@ async fn pods_that_do_not_answer_are_known_by_the_metrics_api() {
     assert!(message.contains("0 of 2 pods told, 2 known by the metrics API"), "{message}");
 }
 
-/// Scenario: the pods of a settled pool tell of themselves for four minutes, with figures that move.
-/// Guarantee: nothing is written for that.
+/// Scenario: the pods of a settled pool tell of themselves for five minutes, with figures that move.
+/// Guarantee: after the first minutes nothing is written for that.
 #[tokio::test]
 async fn pods_that_tell_of_themselves_cause_no_writes() {
     let world = world();
     settle(&world).await;
     let tell = |world: &World| Some(sample(world, 0.3, 300, 0));
-    play_telling(&world, 30, tell).await;
+    // The status says that they answer.
+    play_telling(&world, 90, tell).await;
     world.server.take_writes();
-    play_telling(&world, 240, tell).await;
+    play_telling(&world, 200, tell).await;
     assert_eq!(world.server.take_writes(), []);
+}
+
+/// Scenario: a pool without load, whose pods answer only some time after it was decided on.
+/// Guarantee: within two minutes the status says how many of them answer.
+#[tokio::test]
+async fn pods_that_begin_to_answer_are_counted_though_nothing_else_changes() {
+    let world = world();
+    settle(&world).await;
+    world.run_pods(SET, json!({"memory": "1000", "cpu": "1"}));
+    play(&world, 120).await;
+    assert_eq!(sizing(&world)["signals"]["podsTold"], 0);
+    play_telling(&world, 120, |world| Some(sample(world, 0.0, 300, 0))).await;
+    assert_eq!(sizing(&world)["signals"]["podsTold"], 2);
 }
 
 /// Scenario: pods that may grow use nearly all of their memory; then the operator starts anew and the

@@ -110,6 +110,38 @@ async fn trouble_is_told_once_with_its_remedy() {
     );
 }
 
+/// Scenario: statements wait for consent, which three conditions of the tables say, and the pipeline.
+/// Guarantee: it is told once, by the one that names the plan.
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_waits_is_told_once() {
+    let server = healthy();
+    let drift = "otel.otel_traces: time to live is none, declared 1d";
+    let plan = "plan ac66ee4fbc36, 1 statement waits; name otel.otel_traces.ttl in spec.consent";
+    server.edit("TelemetrySchema", "prod", |schema| {
+        for (type_, status, message) in [
+            ("SchemaReady", "False", drift),
+            ("Applied", "False", plan),
+            ("Drifted", "True", drift),
+            ("Ready", "False", drift),
+            ("Stalled", "True", drift),
+        ] {
+            set(schema, condition(type_, status, "ConsentNeeded", message));
+        }
+    });
+    server.edit("TelemetryPipeline", "prod", |pipeline| {
+        let told = format!("TelemetrySchema prod: SchemaReady: {drift}");
+        set(pipeline, condition("SchemaReady", "False", "ConsentNeeded", &told));
+        set(pipeline, condition("Ready", "False", "ConsentNeeded", &told));
+    });
+    let answer = server.run(&["status"]).await.unwrap();
+    let findings = answer.json["pipelines"][0]["findings"].as_array().unwrap().clone();
+    assert_eq!(findings.len(), 1, "{}", answer.text);
+    assert_eq!(
+        (&findings[0]["condition"], &findings[0]["message"]),
+        (&json!("Applied"), &json!(plan))
+    );
+}
+
 /// Scenario: a pipeline whose newest spec no operator has looked at. Guarantee: it isn't taken for
 /// Ready by an older condition.
 #[tokio::test(start_paused = true)]

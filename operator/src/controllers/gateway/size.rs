@@ -284,6 +284,7 @@ fn says_the_same(before: &SizingStatus, now: &SizingStatus) -> bool {
     }
     same_words
         && before.hot_partition.is_some() == now.hot_partition.is_some()
+        && answers(before) == answers(now)
         && near(&figures(before), &figures(now))
 }
 
@@ -292,6 +293,12 @@ fn waits(reason: &str) -> bool {
     [rule::Reason::Steady, rule::Reason::HoldWindow, rule::Reason::HoldSettling]
         .iter()
         .any(|calm| calm.as_str() == reason)
+}
+
+/// How many pods there are, and how many of them are known. A pool without load has no other figure:
+/// without these its status would say for ever that no pod answers, as when it was made.
+fn answers(sizing: &SizingStatus) -> Option<(i32, i32, Option<i32>)> {
+    sizing.signals.as_ref().map(|it| (it.pods, it.pods_told, it.pods_metered))
 }
 
 fn figures(sizing: &SizingStatus) -> Vec<i64> {
