@@ -295,7 +295,7 @@ fn waits(reason: &str) -> bool {
         .any(|calm| calm.as_str() == reason)
 }
 
-/// How many pods there are, and how many of them are known. A pool without load has no other figure:
+/// How many pods there are, and how many are known. A pool without load has no other figure:
 /// without these its status would say for ever that no pod answers, as when it was made.
 fn answers(sizing: &SizingStatus) -> Option<(i32, i32, Option<i32>)> {
     sizing.signals.as_ref().map(|it| (it.pods, it.pods_told, it.pods_metered))
