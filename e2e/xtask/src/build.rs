@@ -13,21 +13,9 @@ use crate::{say, shell};
 
 /// The collectors' default. It is built last, so that it stays in the release folder, where every
 /// test takes its collector from.
-pub(crate) const DEFAULT_ALLOCATOR: &str = "system";
+const DEFAULT_ALLOCATOR: &str = "system";
 /// One image tag each.
 const ALLOCATORS: [&str; 3] = ["mimalloc", "jemalloc", DEFAULT_ALLOCATOR];
-
-/// What is released, and what its tests run. They are always selected together: what they share then
-/// has one set of features, and is compiled once. Apart they took 86 crates twice.
-pub(crate) const PROGRAMS: [&str; 5] = [
-    "millrace-operator",
-    "millrace-plugin",
-    "millrace-ddl",
-    "millrace-loadgen",
-    "millrace-collector",
-];
-/// What `make demo` runs of them.
-const SHOWN: [&str; 3] = ["millrace-operator", "millrace-loadgen", "millrace-collector"];
 
 /// Which collectors are built: each takes a link of the whole program more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -144,40 +132,58 @@ impl Profile {
     }
 }
 
-/// Release binaries of the product and its tools, the collector once for each allocator.
+/// Release binaries of the product and its tools.
 pub(crate) fn binaries(which: Collectors) -> Result<()> {
-    each_allocator(Profile::Release, &PROGRAMS, which)
+    cargo_build(&[
+        "-p",
+        "millrace-operator",
+        "-p",
+        "millrace-plugin",
+        "-p",
+        "millrace-ddl",
+        "-p",
+        "millrace-loadgen",
+    ])?;
+    collectors(which)
 }
 
-/// What a benchmark runs beside them: the harness and its tools.
+/// What a benchmark runs: the harness, its tools, and the collector once for each allocator.
 pub(crate) fn benchmarks() -> Result<()> {
-    binaries(Collectors::All)?;
-    Profile::Release.build(&["-p", "millrace-bench"])?;
-    Profile::Release.build(&["-p", "millrace-columns", "--example", "columns-bench"])
+    cargo_build(&["-p", "millrace-bench", "-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
+    cargo_build(&["-p", "millrace-columns", "--example", "columns-bench"])?;
+    collectors(Collectors::All)
 }
 
-/// What the operator's benchmark runs beside them: the harness.
+/// `kubectl millrace` alone.
+pub(crate) fn plugin() -> Result<()> {
+    cargo_build(&["-p", "millrace-plugin"])
+}
+
+/// What the operator's benchmark runs: the harness and the operator.
 pub(crate) fn operator_bench() -> Result<()> {
-    binaries(Collectors::Default)?;
-    Profile::Release.build(&["-p", "millrace-operator-bench"])
+    cargo_build(&["-p", "millrace-operator", "-p", "millrace-operator-bench"])
 }
 
-/// Programs in one call of cargo for each allocator, so that only collectors are linked again.
-fn each_allocator(profile: Profile, programs: &[&str], which: Collectors) -> Result<()> {
+/// What faults are done to: the tools, and the collector with the allocator of the plain tag.
+pub(crate) fn struck() -> Result<()> {
+    cargo_build(&["-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
+    collector(DEFAULT_ALLOCATOR)
+}
+
+fn collectors(which: Collectors) -> Result<()> {
     for allocator in which.allocators() {
-        let selection = selection(programs, allocator);
-        profile.build(&selection.iter().map(String::as_str).collect::<Vec<_>>())?;
-        profile.keep(allocator)?;
+        collector(allocator)?;
+        Profile::Release.keep(allocator)?;
     }
     Ok(())
 }
 
-/// Cargo's arguments that select these programs, and the collector's allocator.
-pub(crate) fn selection(programs: &[&str], allocator: &str) -> Vec<String> {
-    let packages = programs.iter().flat_map(|name| ["-p", name]);
-    let feature = format!("millrace-collector/{allocator}");
-    let all = packages.chain(["--no-default-features", "--features", &feature]);
-    all.map(str::to_owned).collect()
+fn collector(allocator: &str) -> Result<()> {
+    cargo_build(&["-p", "millrace-collector", "--no-default-features", "--features", allocator])
+}
+
+fn cargo_build(select: &[&str]) -> Result<()> {
+    Profile::Release.build(select)
 }
 
 fn run_cargo(args: &[&str]) -> Result<()> {
@@ -196,10 +202,12 @@ pub(crate) enum Binaries {
     AsTheyAre,
 }
 
-/// An OCI archive of each image in `target/images`; before that the binaries.
+/// An OCI archive of each image in `target/images`; before that their binaries, and the load
+/// generator, which what runs them needs.
 pub(crate) fn images(from: Binaries, which: Collectors) -> Result<Vec<Archive>> {
     if from == Binaries::Built {
-        binaries(which)?;
+        cargo_build(&["-p", "millrace-operator", "-p", "millrace-loadgen"])?;
+        collectors(which)?;
     }
     Profile::Release.images(which)
 }
@@ -210,15 +218,23 @@ pub(crate) struct Shown {
     pub(crate) load_generator: PathBuf,
 }
 
-/// The same for `make demo`, which compiles them in a quicker way, and none that it doesn't run.
-/// Those of an earlier build are released ones.
+/// The same for `make demo`, which compiles them in a quicker way, and all of them at once: what
+/// they share has one set of features and is compiled once. Those of an earlier build are released
+/// ones.
 pub(crate) fn shown(from: Binaries, which: Collectors) -> Result<Shown> {
     let profile = match from {
         Binaries::Built => Profile::Demo,
         Binaries::AsTheyAre => Profile::Release,
     };
     if from == Binaries::Built {
-        each_allocator(profile, &SHOWN, which)?;
+        for allocator in which.allocators() {
+            let feature = format!("millrace-collector/{allocator}");
+            let programs = ["millrace-operator", "millrace-loadgen", "millrace-collector"];
+            let mut select: Vec<&str> = programs.iter().flat_map(|name| ["-p", name]).collect();
+            select.extend(["--no-default-features", "--features", &feature]);
+            profile.build(&select)?;
+            profile.keep(allocator)?;
+        }
     }
     let load_generator = profile.program("millrace-loadgen");
     Ok(Shown { images: profile.images(which)?, load_generator })

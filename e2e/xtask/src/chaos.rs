@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::build::{self, Binaries, Collectors};
+use crate::build::{self, Binaries};
 use crate::shell;
 
 /// Does the faults of a budget, in one world unless LANES says otherwise.
@@ -30,7 +30,7 @@ pub(crate) fn test() -> Result<()> {
 
 fn prepare(from: Binaries) -> Result<()> {
     if from == Binaries::Built {
-        build::binaries(Collectors::Default)?;
+        build::struck()?;
     }
     harness()
 }

@@ -5,8 +5,7 @@
 use anyhow::{Result, ensure};
 use millrace_stack::Stack;
 
-use crate::build::{self, Collectors};
-use crate::{say, shell};
+use crate::{build, say, shell};
 
 /// Builds what `make demo` doesn't, types the pages, and removes the stack.
 pub(crate) fn run() -> Result<()> {
@@ -15,7 +14,7 @@ pub(crate) fn run() -> Result<()> {
         !stack.status().is_up(),
         "the local stack is up, and the first page brings it up: `make down` first"
     );
-    build::binaries(Collectors::Default)?;
+    build::plugin()?;
     stack.install(&say::progress())?;
     let test = ["test", "--locked", "--workspace", "--test", "pages_cluster", "--", "--nocapture"];
     let outcome = shell::run("cargo", &test);

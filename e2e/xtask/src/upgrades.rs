@@ -12,15 +12,10 @@ use crate::{build, say, shell};
 /// What is installed of a commit.
 const WANTED: Wanted = Wanted {
     folder: "upgrades",
-    packages: &[&[
-        "-p",
-        "millrace-operator",
-        "-p",
-        "millrace-collector",
-        "--no-default-features",
-        "--features",
-        "millrace-collector/system",
-    ]],
+    packages: &[
+        &["-p", "millrace-operator"],
+        &["-p", "millrace-collector", "--no-default-features", "--features", "system"],
+    ],
     programs: &["millrace-operator", "millrace-collector"],
     folders: &["charts"],
 };

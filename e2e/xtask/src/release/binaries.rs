@@ -59,9 +59,12 @@ fn cross(plan: &Plan, platform: Platform, from: Binaries) -> Result<Programs> {
     let built = build::target().join(platform.triple()).join("release");
     let kept = build::target().join("dist").join(platform.architecture());
     if from == Binaries::Built {
+        let cargo = |select: &[&str]| cargo(platform, &root, &plan.commit, select);
+        cargo(&["-p", "millrace-operator", "-p", "millrace-plugin"])?;
+        cargo(&["-p", "millrace-ddl"])?;
         for allocator in plan.collectors.allocators() {
-            let selection = build::selection(&build::PROGRAMS, allocator);
-            cargo(platform, &root, &plan.commit, &selection)?;
+            let features = ["--no-default-features", "--features", allocator];
+            cargo(&[&["-p", "millrace-collector"][..], &features].concat())?;
             let folder = kept.join(allocator);
             fs::create_dir_all(&folder)
                 .with_context(|| format!("cannot make {}", folder.display()))?;
@@ -100,9 +103,9 @@ fn has_std(platform: Platform) -> Result<()> {
     Ok(())
 }
 
-fn cargo(platform: Platform, root: &Path, commit: &str, select: &[String]) -> Result<()> {
+fn cargo(platform: Platform, root: &Path, commit: &str, select: &[&str]) -> Result<()> {
     let mut args = vec!["build", "--release", "--locked", "--target", platform.triple()];
-    args.extend(select.iter().map(String::as_str));
+    args.extend(select);
     say::step(&format!("cargo {}", args.join(" ")));
     let mut command = shell::command("cargo", &args);
     let folders = Folders::new(&build::target());

@@ -13,7 +13,6 @@ use millrace_stack::image::{ImageSpec, Platform, digest};
 use serde_json::{Value, json};
 
 use super::plan::{self, Plan};
-use crate::build::{self, DEFAULT_ALLOCATOR};
 use crate::shell;
 
 /// A crate as `cargo tree` names it.
@@ -42,23 +41,6 @@ struct Tree {
     needs: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl Tree {
-    /// What the crate with this package URL needs, and itself.
-    fn of(self, root: &str) -> Self {
-        let mut needed = BTreeSet::new();
-        let mut next = vec![root.to_owned()];
-        while let Some(purl) = next.pop() {
-            if needed.insert(purl.clone()) {
-                next.extend(self.needs.get(&purl).into_iter().flatten().cloned());
-            }
-        }
-        let Self { mut crates, mut needs } = self;
-        crates.retain(|it| needed.contains(&it.purl()));
-        needs.retain(|purl, _| needed.contains(purl));
-        Self { crates, needs }
-    }
-}
-
 /// A shared library of an image.
 #[derive(Debug, Clone)]
 struct Library {
@@ -71,16 +53,16 @@ struct Library {
 /// The bill of a program built for a platform; of its image, if it is for one.
 pub(crate) fn of(
     plan: &Plan,
-    (crate_name, allocator): (&str, Option<&str>),
+    (crate_name, features): (&str, Option<&str>),
     platform: Platform,
     image: Option<&ImageSpec>,
 ) -> Result<Value> {
-    let mut args = vec!["tree", "--locked", "--target", platform.triple()];
+    let mut args = vec!["tree", "--locked", "-p", crate_name, "--target", platform.triple()];
     args.extend(["--edges", "normal,no-proc-macro", "--prefix", "depth", "--format", "|{p}|{l}"]);
-    // Selected as they were built: what programs share has the features that any of them asks for.
-    let selection = build::selection(&build::PROGRAMS, allocator.unwrap_or(DEFAULT_ALLOCATOR));
-    args.extend(selection.iter().map(String::as_str));
-    let tree = parse(&shell::output("cargo", &args)?)?.of(&purl(crate_name, plan.version));
+    if let Some(features) = features {
+        args.extend(["--no-default-features", "--features", features]);
+    }
+    let tree = parse(&shell::output("cargo", &args)?)?;
     let lock = plan::read(&shell::root().join("Cargo.lock"))?;
     let checksums = checksums(&String::from_utf8_lossy(&lock));
     let libraries = image.map(|it| libraries(it, platform)).transpose()?.unwrap_or_default();
@@ -270,19 +252,6 @@ mod tests {
         assert_eq!(app["ref"], "pkg:cargo/app@0.1.0");
         let on = ["file:/lib/libz.so.1", "pkg:cargo/core@2.0.0", "pkg:cargo/serde@1.0.0"];
         assert_eq!(app["dependsOn"], serde_json::json!(on));
-    }
-
-    /// Scenario: trees of two programs that were built together. Guarantee: one's bill has nothing of
-    /// the other's, and what the other's tree has printed of what both need.
-    #[test]
-    fn a_bill_has_one_program_of_those_that_were_built_together() {
-        let trees = format!(
-            "0|other v0.1.0|MIT\n1|hyper v1.0.0|MIT\n1|serde v1.0.0|MIT/Apache-2.0\n2|core v2.0.0|MIT\n{}",
-            TREE.replace("2|core v2.0.0|MIT\n1|core v2.0.0|MIT (*)\n", "")
-        );
-        let tree = parse(&trees).unwrap().of("pkg:cargo/app@0.1.0");
-        let names: Vec<_> = tree.crates.iter().map(|it| it.name.as_str()).collect();
-        assert_eq!(names, ["app", "core", "serde"]);
     }
 
     /// Scenario: what is no tree. Guarantee: it is refused, not left out.
