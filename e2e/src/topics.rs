@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{
     AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication,
@@ -112,12 +112,16 @@ pub fn set(bootstrap: &str, topic: &str, name: &str, value: &str) -> Result<()> 
     }
 }
 
-/// Delete a topic, and make one of the same name with as many partitions.
+/// Delete a topic that holds messages, and make one of the same name with as many partitions. Both
+/// are answered by the controller: until the broker has read of it, it acknowledges messages to the
+/// deleted topic, and then drops them. So this waits for the broker to serve the new topic.
 ///
 /// # Errors
-/// When the broker doesn't.
+/// When the topic is empty, or the broker doesn't do it in time.
 pub fn make_again(bootstrap: &str, topic: &str) -> Result<()> {
-    let partitions = i32::try_from(watermarks(bootstrap, topic)?.len())?;
+    let before = watermarks(bootstrap, topic)?;
+    ensure!(before.iter().any(|(_, high)| *high > 0), "{topic} is empty: nothing tells it apart");
+    let partitions = i32::try_from(before.len())?;
     let admin = admin(bootstrap)?;
     let options = AdminOptions::new();
     for answer in block_on(admin.delete_topics(&[topic], &options))?? {
@@ -130,6 +134,12 @@ pub fn make_again(bootstrap: &str, topic: &str) -> Result<()> {
             Some(Ok(_)) => Ok(()),
             other => bail!("{other:?}"),
         }
+    })?;
+    wait::until("the broker to serve the new topic", TIMEOUT, || {
+        let now = watermarks(bootstrap, topic)?;
+        ensure!(now.len() == before.len(), "{} of {} partitions", now.len(), before.len());
+        ensure!(now.iter().all(|marks| *marks == (0, 0)), "still the old one: {now:?}");
+        Ok(())
     })
 }
 
