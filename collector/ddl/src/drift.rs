@@ -354,7 +354,8 @@ fn of_keys(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
         found.push(notice(name, DriftKind::PartitionKey { declared: partition, live }));
     }
     let sorting = render::canonical_list(&table.order_by);
-    if sorting != live.sorting_key {
+    let other = table.order_by_attributes().map(|keys| render::canonical_list(&keys));
+    if sorting != live.sorting_key && other.as_ref() != Some(&live.sorting_key) {
         let live = live.sorting_key.clone();
         found.push(notice(name, DriftKind::SortingKey { declared: sorting, live }));
     }

@@ -25,6 +25,10 @@ pub(crate) struct Args {
     /// when absent.
     #[arg(long, env = "WAYS", value_delimiter = ';', value_name = "WAY")]
     ways: Vec<String>,
+    /// The bill with merges running while the gateway inserts, as on a server, so that the smaller
+    /// its inserts the more is merged; what is in `insert_ns` then holds merges too.
+    #[arg(long, env = "MERGING", value_parser = yes_or_no, default_value = "0")]
+    pub(crate) merging: bool,
     /// A third of the records.
     #[arg(long, env = "QUICK", value_parser = yes_or_no, default_value = "0")]
     quick: bool,

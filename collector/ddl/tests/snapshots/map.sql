@@ -114,7 +114,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_gauge`
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
-ORDER BY (`ServiceName`, `MetricName`, `Attributes`, toUnixTimestamp64Nano(`TimeUnix`))
+ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_sum`
@@ -151,7 +151,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_sum`
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
-ORDER BY (`ServiceName`, `MetricName`, `Attributes`, toUnixTimestamp64Nano(`TimeUnix`))
+ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_histogram`
@@ -192,7 +192,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_histogram`
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
-ORDER BY (`ServiceName`, `MetricName`, `Attributes`, toUnixTimestamp64Nano(`TimeUnix`))
+ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_exponential_histogram`
@@ -237,7 +237,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_exponential_histogram`
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
-ORDER BY (`ServiceName`, `MetricName`, `Attributes`, toUnixTimestamp64Nano(`TimeUnix`))
+ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_summary`
@@ -270,7 +270,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_summary`
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
-ORDER BY (`ServiceName`, `MetricName`, `Attributes`, toUnixTimestamp64Nano(`TimeUnix`))
+ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts_mv` TO `telemetry`.`acme_traces_trace_id_ts`

@@ -27,12 +27,6 @@ pub(super) fn metrics(kind: TableKind, attributes: Attributes) -> Table {
         delta("TimeUnix", DateTime64, 8),
     ];
     columns.extend(point_columns(kind, attributes));
-    let mut order_by = vec![Expr::Column("ServiceName"), Expr::Column("MetricName")];
-    // A JSON column can't be part of a sorting key.
-    if attributes == Attributes::Map {
-        order_by.push(Expr::Column("Attributes"));
-    }
-    order_by.push(Expr::ToUnixTimestamp64Nano("TimeUnix"));
     Table {
         kind,
         attributes,
@@ -48,7 +42,11 @@ pub(super) fn metrics(kind: TableKind, attributes: Attributes) -> Table {
         ),
         partition_by: Expr::ToDate("TimeUnix"),
         primary_key: Vec::new(),
-        order_by,
+        order_by: vec![
+            Expr::Column("ServiceName"),
+            Expr::Column("MetricName"),
+            Expr::ToUnixTimestamp64Nano("TimeUnix"),
+        ],
         ttl_from: Expr::ToDateTime("TimeUnix"),
     }
 }

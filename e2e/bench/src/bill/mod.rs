@@ -3,8 +3,9 @@
 //!
 //! Each kind of records goes once through an edge into a topic; every way of storing gets an engine
 //! of its own, with nothing else in it. Merges are stopped while a gateway drains the topic, so that
-//! inserts and merges are told apart, and run after that until nothing is left. One line for each
-//! way. The ways of one kind are compared with each other, never with those of another invocation.
+//! inserts and merges are told apart, and run after that until nothing is left; or they run all the
+//! time, if that is asked for. One line for each way. The ways of one kind are compared with each
+//! other, never with those of another invocation.
 
 pub(crate) mod counters;
 mod page;
@@ -51,6 +52,25 @@ const MERGE_LIMIT: Duration = Duration::from_secs(3_600);
 /// Between two looks at merges.
 const POLL: Duration = Duration::from_millis(500);
 
+/// When the engine merges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Merges {
+    /// Once all is inserted.
+    After,
+    /// All the time, as on a server.
+    Always,
+}
+
+impl Merges {
+    /// What a line calls its case.
+    fn case(self) -> &'static str {
+        match self {
+            Self::After => "bill",
+            Self::Always => "bill-merging",
+        }
+    }
+}
+
 /// What one way of storing costs. Times are CPU time for one record.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
@@ -63,7 +83,7 @@ struct Line {
     /// While the edge wrote and while the gateway read.
     broker_ns: [f64; 2],
     gateway_ns: f64,
-    /// The engine's process, its HTTP front in Python included.
+    /// The engine's process, its HTTP front in Python included, until the last insert.
     insert_ns: f64,
     insert_ns_range: [f64; 2],
     /// Its queries by its own counters, the front not included.
@@ -98,6 +118,7 @@ pub(crate) fn run(args: &Args, cases: &[Case], results: &mut Results) -> Result<
     let collector = Collector::ours(None)?;
     for case in cases {
         let Side::Bill(dataset) = case.side else { continue };
+        let merges = if args.merging { Merges::Always } else { Merges::After };
         let filled = fill(&mut world, &collector, case, args.size(), dataset)?;
         let ways = way::of(dataset, &args.ways())?.into_iter();
         let mut ways: Vec<(&Way, Vec<Line>)> = ways.map(|way| (way, Vec::new())).collect();
@@ -105,7 +126,7 @@ pub(crate) fn run(args: &Args, cases: &[Case], results: &mut Results) -> Result<
             for (way, lines) in &mut ways {
                 results.measure_machine()?;
                 let began = Instant::now();
-                let line = store(&mut world, &collector, case, &filled, dataset, way)
+                let line = store(&mut world, &collector, case, &filled, dataset, way, merges)
                     .with_context(|| format!("{} stored as {}", dataset.name(), way.name))?;
                 line.say(began.elapsed());
                 lines.push(line);
@@ -223,6 +244,7 @@ fn store(
     filled: &Filled,
     dataset: Dataset,
     way: &Way,
+    merges: Merges,
 ) -> Result<Line> {
     let tables = TempDir::new_in(TABLES).with_context(|| format!("no folder in {TABLES}"))?;
     let engine = Engine::start(EngineOptions {
@@ -235,7 +257,9 @@ fn store(
     let (user, password) = world.login();
     fs::write(user, engine.user())?;
     fs::write(password, engine.password())?;
-    engine.query("SYSTEM STOP MERGES")?;
+    if merges == Merges::After {
+        engine.query("SYSTEM STOP MERGES")?;
+    }
     let (broker_before, before) = (usage(world.broker.pid())?.cpu_seconds, Counters::of(&engine)?);
     let mut bench = Bench { world, collector, case, size: Size::Full, profile: None };
     let drained =
@@ -252,7 +276,7 @@ fn store(
     let insert_ns = each(inserted.process_seconds - before.process_seconds);
     let merge_ns = each(merged.process_seconds - inserted.process_seconds);
     Ok(Line {
-        case: "bill".to_owned(),
+        case: merges.case().to_owned(),
         records_of: dataset.name().to_owned(),
         way: way.name.to_owned(),
         records: filled.records,
