@@ -43,7 +43,7 @@ const DIFFERENCES: [(&str, &str); 4] = [
     ("MetricName", "LowCardinality(String) for String"),
     // The order of older tables had the nanoseconds as a number: the same order.
     ("sorting key", "TimeUnix for toUnixTimestamp64Nano(TimeUnix)"),
-    // Ours aren't sorted by them: that costs a third of a point's inserts and merges.
+    // Ours aren't sorted by them: that costs a third of a point's merges.
     ("attributes in a key", "MetricName, toUnixTimestamp64Nano(TimeUnix) without Attributes"),
 ];
 
