@@ -1,9 +1,9 @@
-//! Probes, metrics and pages over HTTP/1: `/livez`, `/readyz`, `/metrics`, `/`, `/targets`,
-//! `/targets.json`, `/share`. Nothing here shows records or secrets, nor of settings more than
-//! targets.
+//! Serves probes, metrics and pages over HTTP/1: `/livez`, `/readyz`, `/metrics`, `/`, `/targets`,
+//! `/targets.json`, `/share`, `/rules`. No answer shows records, secrets, or settings other than
+//! targets and rules.
 //!
 //! A connection serves one request. Every connection is accepted, and above the limit the oldest is
-//! closed: an answer takes milliseconds, so open connections of others can't block a probe.
+//! closed: an answer takes milliseconds, so other clients' open connections can't block a probe.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,36 +22,37 @@ use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use millrace_observe::text::Format;
+use millrace_observe::text::MetricsFormat;
 use millrace_pipeline::drain::Drain;
+use millrace_pipeline::listen;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_receivers::listen;
-use millrace_receivers::prometheus::Board;
+use millrace_rules::Rules;
+use millrace_source_prometheus::TargetStatus;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::page::{Page, share, targets};
+use crate::page::{StatusPage, share, targets};
 
-/// Connections at once: a kubelet, a Prometheus or two, and a person. Each holds a head and an
-/// answer: with 0.2 MB of metrics, as of 1,000 partitions, 7 MB in all; with a mebibyte of targets
-/// each, or of a share of 10,000 targets, 32 MB.
+/// The maximum number of connections: a kubelet, a Prometheus or two, and a person. Each holds a
+/// request head and an answer: 7 MB in all with 0.2 MB of metrics each, as of 1,000 partitions; 32
+/// MB with a mebibyte of targets each, or of a share of 10,000 targets.
 const CONNECTIONS: usize = 32;
 
-/// How long a connection may live, its request and all: a scrape takes milliseconds.
+/// How long a connection may live, including its request: a scrape takes milliseconds.
 const CONNECTION_TIME: Duration = Duration::from_secs(30);
 
 /// How long a request's headers may take.
 const HEADER_TIME: Duration = Duration::from_secs(5);
 
-/// The longest request head, in bytes, and the read buffer: the least that the library takes.
+/// The longest request head, in bytes, and the read buffer: the minimum that the library accepts.
 const HEADER_BYTES: usize = 8 * 1024;
 
 /// Delay after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Headers of the page: the browser loads nothing else, runs nothing and keeps nothing.
+/// Headers of the page: the browser loads nothing else, runs nothing and stores nothing.
 const PAGE_HEADERS: [(HeaderName, HeaderValue); 5] = [
     (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
     (
@@ -64,15 +65,15 @@ const PAGE_HEADERS: [(HeaderName, HeaderValue); 5] = [
 ];
 
 /// The sources of the answers.
-pub(crate) struct Admin {
-    pub(crate) page: Page,
+pub(crate) struct AdminContext {
+    pub(crate) page: StatusPage,
     pub(crate) readiness: Readiness,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) drain: Drain,
-    pub(crate) board: Board,
+    pub(crate) target_status: TargetStatus,
+    pub(crate) rules: Option<Arc<Rules>>,
 }
 
-/// The listener could not be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} (admin.address): {source}")]
 pub(crate) struct AdminError {
@@ -80,12 +81,11 @@ pub(crate) struct AdminError {
     source: io::Error,
 }
 
-/// Binds the listener.
-pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, AdminError> {
+pub(crate) async fn bind_listener(address: SocketAddr) -> Result<TcpListener, AdminError> {
     listen::bind(address).await.map_err(|source| AdminError { address, source })
 }
 
-impl Admin {
+impl AdminContext {
     /// Answers until the process ends: a drain needs probes and the last metrics too.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let this = Arc::new(self);
@@ -99,21 +99,22 @@ impl Admin {
                     {
                         oldest.abort();
                     }
-                    // Past the time the connection is dropped, whatever it was doing.
-                    let served = timeout(CONNECTION_TIME, Arc::clone(&this).connection(stream));
+                    // After this time the connection is dropped in any state.
+                    let served =
+                        timeout(CONNECTION_TIME, Arc::clone(&this).serve_connection(stream));
                     open.push_back(tokio::spawn(served).abort_handle());
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "an admin connection could not be accepted");
+                    tracing::warn!(%error, "cannot accept an admin connection");
                     sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream) {
+    async fn serve_connection(self: Arc<Self>, stream: TcpStream) {
         let service = service_fn(|request: Request<_>| {
-            let response = self.answer(&request);
+            let response = self.route_request(&request);
             async { Ok::<_, Infallible>(response) }
         });
         let connection = http1::Builder::new()
@@ -128,84 +129,99 @@ impl Admin {
         }
     }
 
-    fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+    fn route_request<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         if request.method() != Method::GET && request.method() != Method::HEAD {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "send GET\n".to_owned());
+            return text_response(StatusCode::METHOD_NOT_ALLOWED, "send GET\n".to_owned());
         }
         match request.uri().path() {
-            "/livez" => text(StatusCode::OK, "ok\n".to_owned()),
-            "/readyz" => self.ready(),
-            "/metrics" => self.metrics(request.headers()),
-            "/" => self.page(),
-            "/targets" => self.targets(request.uri().query().unwrap_or_default()),
-            "/targets.json" => self.targets_json(request.uri().query().unwrap_or_default()),
-            "/share" => self.share(),
-            _ => text(
+            "/livez" => text_response(StatusCode::OK, "ok\n".to_owned()),
+            "/readyz" => self.respond_ready(),
+            "/metrics" => self.respond_metrics(request.headers()),
+            "/" => self.respond_page(),
+            "/targets" => self.respond_targets(request.uri().query().unwrap_or_default()),
+            "/targets.json" => self.respond_targets_json(request.uri().query().unwrap_or_default()),
+            "/share" => self.respond_share(),
+            "/rules" => self.respond_rules(),
+            _ => text_response(
                 StatusCode::NOT_FOUND,
-                "write /, /targets, /targets.json, /share, /livez, /readyz or /metrics\n"
+                "use /, /targets, /targets.json, /share, /rules, /livez, /readyz or /metrics\n"
                     .to_owned(),
             ),
         }
     }
 
-    fn targets(&self, query: &str) -> Response<Full<Bytes>> {
+    fn respond_targets(&self, query: &str) -> Response<Full<Bytes>> {
         if query.split('&').any(|pair| pair == "format=json") {
-            return self.targets_json(query);
+            return self.respond_targets_json(query);
         }
-        let view = self.board.view(targets::from(query), targets::ROWS_MAX);
-        html(targets::page(&view))
+        let view = self.target_status.targets_view(targets::parse_from(query), targets::ROWS_MAX);
+        html_response(targets::render_page(&view))
     }
 
-    fn targets_json(&self, query: &str) -> Response<Full<Bytes>> {
-        let view = self.board.view(targets::from(query), targets::JSON_MAX);
-        json(targets::json(&view))
+    fn respond_targets_json(&self, query: &str) -> Response<Full<Bytes>> {
+        let view = self.target_status.targets_view(targets::parse_from(query), targets::JSON_MAX);
+        json_response(targets::render_json(&view))
     }
 
-    fn share(&self) -> Response<Full<Bytes>> {
-        match self.board.share() {
-            Some(report) => json(share::json(&report)),
-            None => text(
+    fn respond_share(&self) -> Response<Full<Bytes>> {
+        match self.target_status.share_report() {
+            Some(report) => json_response(share::render_json(&report)),
+            None => text_response(
                 StatusCode::NOT_FOUND,
-                "this process has no share of targets (receivers.prometheus.share)\n".to_owned(),
+                "this process has no share of targets (receivers.prometheus.share is not set)\n"
+                    .to_owned(),
             ),
         }
     }
 
-    fn ready(&self) -> Response<Full<Bytes>> {
+    fn respond_rules(&self) -> Response<Full<Bytes>> {
+        match &self.rules {
+            Some(rules) => json_response(rules.render_json()),
+            None => text_response(
+                StatusCode::NOT_FOUND,
+                "this process runs no rules (processing is not set)\n".to_owned(),
+            ),
+        }
+    }
+
+    fn respond_ready(&self) -> Response<Full<Bytes>> {
         if self.drain.is_announced() {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
+            return text_response(StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
         }
         let reasons = self.readiness.reasons();
         if reasons.is_empty() {
-            let notes = self.readiness.notes().into_iter();
-            text(StatusCode::OK, notes.fold("ok\n".to_owned(), |text, note| text + &note + "\n"))
+            let notes = self.readiness.warnings().into_iter();
+            text_response(
+                StatusCode::OK,
+                notes.fold("ok\n".to_owned(), |text, note| text + &note + "\n"),
+            )
         } else {
-            text(StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
+            text_response(StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
         }
     }
 
-    fn page(&self) -> Response<Full<Bytes>> {
+    fn respond_page(&self) -> Response<Full<Bytes>> {
         let figures = self.telemetry.figures();
-        html(self.page.render(&figures, &self.readiness, &self.drain))
+        html_response(self.page.render(&figures, &self.readiness, &self.drain))
     }
 
-    fn metrics(&self, headers: &HeaderMap) -> Response<Full<Bytes>> {
+    fn respond_metrics(&self, headers: &HeaderMap) -> Response<Full<Bytes>> {
         let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
-        let format = Format::of(accept.unwrap_or_default());
+        let format = MetricsFormat::from_accept(accept.unwrap_or_default());
         match self.telemetry.render_as(format) {
             Ok(metrics) => {
-                let mut response = text(StatusCode::OK, metrics);
+                let mut response = text_response(StatusCode::OK, metrics);
                 let format = HeaderValue::from_static(format.content_type());
                 response.headers_mut().insert(CONTENT_TYPE, format);
                 response
             }
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+            Err(error) => text_response(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         }
     }
 }
 
-fn json(body: String) -> Response<Full<Bytes>> {
-    let mut response = text(StatusCode::OK, body);
+fn json_response(body: String) -> Response<Full<Bytes>> {
+    let mut response = text_response(StatusCode::OK, body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -213,16 +229,15 @@ fn json(body: String) -> Response<Full<Bytes>> {
     response
 }
 
-/// A page.
-fn html(body: String) -> Response<Full<Bytes>> {
-    let mut response = text(StatusCode::OK, body);
+fn html_response(body: String) -> Response<Full<Bytes>> {
+    let mut response = text_response(StatusCode::OK, body);
     for (name, value) in PAGE_HEADERS {
         response.headers_mut().insert(name, value);
     }
     response
 }
 
-fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
+fn text_response(status: StatusCode, body: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
     let format = HeaderValue::from_static("text/plain; charset=utf-8");

@@ -1,5 +1,5 @@
-//! The allocator compiled in: exactly one of the features `system`, `jemalloc` and `mimalloc`; and
-//! what glibc's allocator is told, which librdkafka uses in all three builds.
+//! The allocator compiled in, selected by exactly one of the features `system`, `jemalloc` and
+//! `mimalloc`; and the settings of glibc's allocator, which librdkafka uses in all three builds.
 
 #[cfg(any(
     all(feature = "system", feature = "jemalloc"),
@@ -19,7 +19,7 @@ static GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[global_allocator]
 static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Its name, as in image tags and metrics.
+/// The allocator's name, as in image tags and metrics.
 pub(crate) const NAME: &str = if cfg!(feature = "jemalloc") {
     "jemalloc"
 } else if cfg!(feature = "mimalloc") {
@@ -28,35 +28,35 @@ pub(crate) const NAME: &str = if cfg!(feature = "jemalloc") {
     "system"
 };
 
-/// A process with at most this has one arena. Each keeps what was freed in it, and a message is
-/// allocated by one thread and freed by another: a gateway of 64 MiB with two workers held up to
+/// A process with at most this limit has one arena. An arena retains what was freed in it, and one
+/// thread allocates a message that another frees: a gateway of 64 MiB with two workers held up to
 /// 86 MiB with eight arenas a core, glibc's default, and up to 63 with one, in the same processor
-/// time. Larger processes have the room, and more cores that would wait for each other.
+/// time. Larger processes have more memory, and more cores that would wait for each other.
 const ONE_ARENA_UP_TO_BYTES: u64 = 256 << 20;
 
-/// From which size on memory is the kernel's own: 4 MiB. Messages, columns and compressed blocks
-/// are shorter, and made all the time; of the kernel's own memory each page costs a fault and its
-/// zeros, each time anew.
+/// The size from which memory comes directly from the kernel: 4 MiB. Messages, columns and
+/// compressed blocks are shorter, and allocated all the time; memory from the kernel costs a fault
+/// and zeroing for each page, on every allocation.
 const MMAP_BYTES: i32 = 4 << 20;
 
-/// The part of its memory limit that a process may keep at the end of each arena of what was freed:
-/// of 256 MiB 16. By itself glibc gives back what is more than twice the longest freed. A gateway
-/// of rich spans then had 212,000 page faults where it has 21,000 with this, and 0.66 M spans per
-/// CPU-second instead of 0.76; an edge of one arena 1.7 M instead of 2.1.
-const KEPT_PART: u64 = 16;
+/// The part of its memory limit that a process may retain as freed memory at the end of each arena:
+/// 16 MiB of 256. By default glibc returns what exceeds twice the longest freed block. A gateway of
+/// rich spans then had 212,000 page faults instead of 21,000 with this setting, and 0.66 M spans
+/// per CPU-second instead of 0.76; an edge of one arena 1.7 M instead of 2.1.
+const RETAINED_PART: u64 = 16;
 /// At least a message and a compressed block; at most 64 MiB an arena, whatever the limit.
-const KEPT_BYTES: std::ops::RangeInclusive<u64> = (4 << 20)..=(64 << 20);
+const RETAINED_BYTES: std::ops::RangeInclusive<u64> = (4 << 20)..=(64 << 20);
 
-/// Where targets are scraped, memory from this size on is asked of the kernel and given back to it.
-/// glibc raises this size, 128 KiB at first, to that of whatever such memory is freed, 32 MiB at
-/// most: lists that grow while a long body is read for the first time then stay in its arenas. With
-/// this a collector of a body of 195 MB ended with 97 MiB instead of 121. What is longer than this
-/// is allocated once in many scrapes, or lives as long as its target.
+/// For scraped targets, memory from this size on is allocated from the kernel and returned to it.
+/// glibc raises this size, at first 128 KiB, to that of each such block it frees, up to 32 MiB:
+/// lists that grow while a long body is read for the first time then stay in its arenas. With this
+/// setting a collector of a body of 195 MB ended with 97 MiB instead of 121. Longer blocks are
+/// allocated once in many scrapes, or live as long as their target.
 const SCRAPED_MMAP_BYTES: i32 = 1 << 20;
 
-/// Fits glibc's allocator to the memory limit, and to targets if there are some. To be called
-/// before the first thread starts: an arena that is there stays.
-pub(crate) fn fit(limit_bytes: u64, scrapes: bool) {
+/// Adapts glibc's allocator to the memory limit, and to scraped targets if there are any. The
+/// caller runs it before the first thread starts: an existing arena stays.
+pub(crate) fn tune_allocator(limit_bytes: u64, scrapes: bool) {
     if limit_bytes <= ONE_ARENA_UP_TO_BYTES {
         set(Setting::OneArena);
     }
@@ -64,18 +64,18 @@ pub(crate) fn fit(limit_bytes: u64, scrapes: bool) {
         set(Setting::MmapFrom(SCRAPED_MMAP_BYTES));
         return;
     }
-    let (least, most) = KEPT_BYTES.into_inner();
-    let kept_bytes = (limit_bytes / KEPT_PART).clamp(least, most);
+    let (least, most) = RETAINED_BYTES.into_inner();
+    let kept_bytes = (limit_bytes / RETAINED_PART).clamp(least, most);
     set(Setting::MmapFrom(MMAP_BYTES));
     set(Setting::TrimFrom(i32::try_from(kept_bytes).unwrap_or(i32::MAX)));
 }
 
-/// What glibc's allocator can be told.
+/// A setting of glibc's allocator.
 enum Setting {
     OneArena,
-    /// From which size on memory is the kernel's own.
+    /// The size from which memory comes directly from the kernel.
     MmapFrom(i32),
-    /// From which size on what is free at an arena's end is given back.
+    /// The size from which free memory at an arena's end is returned.
     TrimFrom(i32),
 }
 

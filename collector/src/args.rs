@@ -4,162 +4,183 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use millrace_config::{BootstrapServer, GroupId, TopicName};
-use millrace_dead_letters::{Place, Places};
-use millrace_exporters::clickhouse::{RunId, TEST_RECORDS_MAX};
+use millrace_dead_letters::{PartitionOffset, PartitionRange};
+use millrace_sink_clickhouse::{RunId, TEST_RECORDS_MAX};
 use millrace_wire::Signal;
 
 /// Receives telemetry and delivers it to Kafka or ClickHouse.
 #[derive(Debug, Parser)]
 #[command(name = "millrace-collector")]
 pub struct Args {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The subcommand.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run with the settings in a file, until SIGTERM or SIGINT.
+    /// Run with the settings in a file until SIGTERM or SIGINT.
     Run {
-        /// The settings, in YAML.
+        /// File with the settings, in YAML.
         #[arg(long)]
         config: PathBuf,
     },
-    /// Check the settings in a file, and print what is wrong with them.
+    /// Check the settings in a file and print all errors.
     Validate {
-        /// The settings, in YAML.
+        /// File with the settings, in YAML.
         #[arg(long)]
         config: PathBuf,
     },
-    /// Show dead letters, and send them again.
+    /// List, show and resend dead letters.
     #[command(subcommand)]
-    DeadLetters(DeadLetters),
-    /// Look for the rows of test records in ClickHouse, until all are there. `kubectl millrace
-    /// send` and `verify` use it.
+    DeadLetters(DeadLetterCommand),
+    /// Test the rules in a settings file.
+    #[command(subcommand)]
+    Rules(RulesCommand),
+    /// Count the rows of test records in ClickHouse until all exist. Used by `kubectl millrace
+    /// send` and `verify`.
     Rows(Rows),
     /// Print the version and the allocator compiled in.
     Version,
 }
 
-/// Which test records to look for. Prints a line of JSON for each look.
+/// Actions on rules.
+#[derive(Debug, Subcommand)]
+pub enum RulesCommand {
+    /// Run the rules on sample records, and print each record before and after each step that
+    /// changes it. Nothing is sent. Hashes are made with a key of zeros.
+    Test {
+        /// File with the settings, in YAML.
+        #[arg(long)]
+        config: PathBuf,
+        /// File with OTLP requests in JSON: one, or one after the other.
+        #[arg(long, value_name = "FILE")]
+        records: PathBuf,
+        /// Output format.
+        #[arg(long, value_enum, default_value_t = Output::Text)]
+        output: Output,
+    },
+}
+
+/// Test records to count. Prints a line of JSON for each query.
 #[derive(Debug, clap::Args)]
 pub struct Rows {
-    /// The settings of a gateway, for servers, log-in and tables.
+    /// Settings of a gateway, for servers, credentials and tables.
     #[arg(long)]
     pub config: PathBuf,
-    /// Their signal: traces, logs or metrics.
+    /// Signal of the test records: traces, logs or metrics.
     #[arg(long)]
     pub signal: Signal,
-    /// Their run: 16 lower-case hex digits.
+    /// Run ID of the test records: 16 lower-case hex digits.
     #[arg(long)]
     pub run: RunId,
-    /// When the run began, in seconds since 1970.
+    /// Start of the run, in seconds since 1970.
     #[arg(long, value_name = "SECONDS")]
     pub since: u32,
-    /// How many there are, 1 to 10,000: numbers from 1 on.
+    /// Number of test records, 1 to 10,000.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(TEST_RECORDS_MAX)))]
     pub expect: u32,
-    /// How long to look until all are there, in seconds, 0 to 900; 0 looks once.
+    /// Maximum time to wait for all records, in seconds, 0 to 900; 0 queries once.
     #[arg(long, value_name = "SECONDS", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=900))]
     pub wait: u32,
 }
 
-/// What to do with dead letters.
+/// Actions on dead letters.
 #[derive(Debug, Subcommand)]
-pub enum DeadLetters {
-    /// One line for each dead letter, and sums by reason.
+pub enum DeadLetterCommand {
+    /// List dead letters, one per line, and totals by reason.
     List {
-        /// Where they are.
+        /// The dead-letter topics.
         #[command(flatten)]
         topics: DeadLetterTopics,
-        /// Which of them.
+        /// The selected dead letters.
         #[command(flatten)]
         which: WhichDeadLetters,
-        /// Lines for each topic at most: the newest dead letters. The sums count all.
+        /// Maximum number of lines for each topic: the newest dead letters. The totals count all.
         #[arg(long, default_value_t = 100)]
         limit: usize,
         /// Output format.
         #[arg(long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
-    /// One dead letter: its headers, and its records as OTLP in JSON.
+    /// Show one dead letter: its headers, and its records as OTLP in JSON.
     Show {
-        /// Its place: PARTITION:OFFSET, as `list` prints it.
-        place: Place,
-        /// Where they are.
+        /// Position of the dead letter: PARTITION:OFFSET, as printed by `list`.
+        place: PartitionOffset,
+        /// The dead-letter topics.
         #[command(flatten)]
         topics: DeadLetterTopics,
-        /// Its signal: traces, logs or metrics.
+        /// Signal of the dead letter: traces, logs or metrics.
         #[arg(long)]
         signal: Option<Signal>,
-        /// Write the record's bytes to a new file.
+        /// New file for the record's bytes.
         #[arg(long, value_name = "FILE")]
         save: Option<PathBuf>,
     },
-    /// Send dead letters back to their source topic, unchanged. Sent ones are marked in the
-    /// dead-letter topic, and skipped the next time.
+    /// Send dead letters back to their source topic, unchanged. Sent dead letters are marked in the
+    /// dead-letter topic and skipped by later runs.
     Resend {
-        /// Dead letters, as PARTITION:OFFSET or PARTITION:FIRST-LAST. With several topics add
-        /// --signal.
-        places: Vec<Places>,
-        /// Where they are.
+        /// Positions of dead letters, as PARTITION:OFFSET or PARTITION:FIRST-LAST. With several
+        /// topics, add --signal.
+        places: Vec<PartitionRange>,
+        /// The dead-letter topics.
         #[command(flatten)]
         topics: DeadLetterTopics,
-        /// Which of them.
+        /// The selected dead letters.
         #[command(flatten)]
         which: WhichDeadLetters,
-        /// All dead letters; without it, select them by places, --reason, --since or --signal.
+        /// Select all dead letters. Without it, select by position, --reason, --since or --signal.
         #[arg(long)]
         all: bool,
-        /// Send to this topic instead.
+        /// Destination topic instead of the source topic.
         #[arg(long, value_name = "TOPIC")]
         to: Option<TopicName>,
-        /// Only print what would be sent.
+        /// Print the dead letters that would be sent, without sending them.
         #[arg(long)]
         dry_run: bool,
-        /// Also send those sent before.
+        /// Also send dead letters that were sent before.
         #[arg(long)]
         again: bool,
-        /// Send at most this many.
+        /// Maximum number of dead letters to send.
         #[arg(long)]
         limit: Option<u64>,
     },
 }
 
-/// Where dead letters are.
+/// The dead-letter topics.
 #[derive(Debug, clap::Args)]
 pub struct DeadLetterTopics {
-    /// A collector's settings, for the connection and the topics.
+    /// Settings file of a collector, for the connection and the topics.
     #[arg(long, required_unless_present = "brokers")]
     pub config: Option<PathBuf>,
-    /// Brokers as HOST:PORT, without TLS and log-in; for these use --config.
+    /// Brokers as HOST:PORT, without TLS and authentication; use --config for these.
     #[arg(long, value_delimiter = ',', conflicts_with = "config", requires = "topic")]
     pub brokers: Vec<BootstrapServer>,
-    /// Dead-letter topics, instead of those of the settings.
+    /// Dead-letter topics, instead of those in the settings.
     #[arg(long, value_delimiter = ',')]
     pub topic: Vec<TopicName>,
-    /// The consumer group to read as, where brokers ask for one. Nothing is committed in it.
+    /// Consumer group to read as, if the brokers require one. Nothing is committed in it.
     #[arg(long)]
     pub group: Option<GroupId>,
 }
 
-/// Which dead letters are selected.
+/// The selected dead letters.
 #[derive(Debug, clap::Args)]
 pub struct WhichDeadLetters {
-    /// Those with this reason; may be given several times.
+    /// Only dead letters with this reason; can be repeated.
     #[arg(long)]
     pub reason: Vec<String>,
-    /// Those whose record is not older: a time, or an age, as in 90m or 2d.
+    /// Only dead letters at most this old: a time, or an age, as in 90m or 2d.
     #[arg(long)]
     pub since: Option<String>,
-    /// Those of this signal: traces, logs or metrics.
+    /// Only dead letters of this signal: traces, logs or metrics.
     #[arg(long)]
     pub signal: Option<Signal>,
 }
 
-/// The format of an answer.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Output {
     /// Columns.

@@ -1,17 +1,19 @@
-//! What all modes work with, and why one cannot run.
+//! The parts that all modes share, and the reasons why a mode cannot run.
 
 use std::sync::Arc;
 
-use millrace_config::ByteSize;
-use millrace_exporters::clickhouse::SinkError;
-use millrace_exporters::kafka::{BufferError, ProducerError};
+use millrace_config::{ByteSize, NameError};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
-use millrace_pipeline::readiness::{Part, Readiness};
+use millrace_pipeline::publish::Publish;
+use millrace_pipeline::readiness::{Readiness, ReadinessPart};
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
-use millrace_receivers::kafka::StartError;
-use millrace_receivers::otlp::OtlpError;
-use millrace_receivers::prometheus::Board;
+use millrace_rules::{Rules, RulesError};
+use millrace_sink_clickhouse::SinkError;
+use millrace_sink_kafka::{BufferError, ProducerError};
+use millrace_source_kafka::StartError;
+use millrace_source_otlp::OtlpError;
+use millrace_source_prometheus::TargetStatus;
 
 use crate::admin::AdminError;
 
@@ -21,106 +23,140 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Why a collector cannot run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
-    /// The admin listener.
+    /// The admin listener failed.
     #[error(transparent)]
     Admin(#[from] AdminError),
-    /// The OTLP receiver.
+    /// The OTLP receiver failed.
     #[error(transparent)]
     Otlp(#[from] OtlpError),
-    /// The receiver of files.
+    /// The receiver of files failed.
     #[error("files: {0}")]
-    Files(#[from] millrace_receivers::files::StartError),
-    /// The receiver of the kernel's log.
+    Files(#[from] millrace_source_files::StartError),
+    /// The receiver of the kernel's log failed.
     #[error("kernel: {0}")]
-    Kernel(#[from] millrace_receivers::kernel::StartError),
-    /// The receiver of scraped targets.
+    Kernel(#[from] millrace_source_kernel::StartError),
+    /// The receiver of scraped targets failed.
     #[error("prometheus: {0}")]
-    Prometheus(#[from] millrace_receivers::prometheus::StartError),
-    /// The variables that a watch of pods needs.
+    Prometheus(#[from] millrace_source_prometheus::StartError),
+    /// A variable that a watch of pods needs is not set.
     #[error(
-        "receivers.containers.watchPods: the variable {0} is not set or is empty: pods can be watched \
-         only from within a pod, whose {0} it is"
+        "receivers.containers.podMetadata or an enrich step: the environment variable {0} is not \
+         set or is empty: pods can be watched only from within a pod; set it in the container's \
+         env if it is missing there"
     )]
     Pods(&'static str),
-    /// The variables that a share needs.
+    /// A variable that a share needs is not set.
     #[error(
-        "receivers.prometheus.share: the variable {0} is not set or is empty: a share can be read \
-         only from within a pod, whose {0} it is; give jobs instead"
+        "receivers.prometheus.share: the environment variable {0} is not set or is empty: a share \
+         can be read only from within a pod; set it in the container's env, or configure jobs \
+         instead"
     )]
     Share(&'static str),
-    /// A Kafka producer.
+    /// The rules don't compile.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+    /// A topic of a rule has a name that Kafka doesn't accept.
+    #[error("processing: {0}")]
+    Route(#[from] NameError),
+    /// A Kafka producer failed.
     #[error("kafka: {0}")]
     Producer(#[from] ProducerError),
-    /// The edge's buffer on disk.
+    /// The edge's buffer on disk failed.
     #[error(transparent)]
     Buffer(#[from] BufferError),
-    /// The Kafka source.
+    /// The Kafka source failed.
     #[error("kafka: {0}")]
     Source(#[from] StartError),
-    /// A secret of the Kafka source.
+    /// A secret of the Kafka source is invalid.
     #[error("kafka: {0}")]
     Secret(#[from] millrace_config::SecretError),
-    /// The ClickHouse sink.
+    /// The ClickHouse sink failed.
     #[error("clickhouse: {0}")]
     Sink(#[from] SinkError),
-    /// The variable with the member's name.
-    #[error("receivers.kafka.groupInstanceIdEnv: the variable {0} is not set or is empty")]
+    /// The variable with the member's name is not set.
+    #[error(
+        "receivers.kafka.groupInstanceIdEnv: the environment variable {0} is not set or is empty"
+    )]
     Instance(String),
     /// The budget cannot hold what the limits allow.
     #[error(
-        "the memory budget of {budget_bytes} bytes cannot hold a request of {needed_bytes} bytes, \
-         which is {copies} times the longest that receivers.otlp.limits allows: write \
-         memory.limitBytes: {limit} (or give the pod that memory), or {largest} in \
+        "the memory budget of {budget_bytes} bytes cannot hold the longest request that \
+         receivers.otlp.limits allows: {longest} require {needed_bytes} bytes with their copies. \
+         Set memory.limitBytes: {limit} (or give the pod that memory), or {largest} in \
          receivers.otlp.limits for {fields}"
     )]
     SmallBudget {
-        /// What there is.
+        /// The budget.
         budget_bytes: u64,
-        /// What one request may take.
+        /// The minimum budget for one request.
         needed_bytes: u64,
-        /// How many times over that is.
-        copies: u64,
-        /// The memory limit that is enough.
+        /// The longest request.
+        longest: ByteSize,
+        /// The memory limit that suffices.
         limit: ByteSize,
         /// The longest request that the budget holds.
         largest: ByteSize,
         /// The fields that allow longer ones.
         fields: String,
     },
-    /// The metrics.
+    /// The metrics failed.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
-    /// Threads or signals.
-    #[error("the system refuses a thread or a signal: {0}")]
+    /// Threads or signals failed.
+    #[error("cannot start a thread or handle signals: {0}")]
     System(#[from] std::io::Error),
-    /// A part ended the process from inside.
-    #[error("a part of the collector failed for good; its reason is above")]
+    /// A part of the process failed and ended it.
+    #[error("a component of the collector failed permanently; its error is logged above")]
     Failed,
-    /// The deadline came before everything was safe.
-    #[error("the drain's deadline came before everything was safe; what wasn't is sent again")]
-    Deadline,
-    /// A gateway ended before all it had taken was stored and committed.
+    /// The deadline passed before everything was safe.
     #[error(
-        "of {partitions} partitions, not everything taken is known to be stored and committed; \
-         their next owners read it again"
+        "the shutdown deadline passed before all records were safe; unacknowledged records are \
+         sent again"
     )]
-    LeftBehind {
-        /// How many.
+    Deadline,
+    /// A gateway ended before all received records were stored and committed.
+    #[error(
+        "partitions with records that are not known to be stored and committed: {partitions}; \
+         their next owners read these again"
+    )]
+    NotCommitted {
+        /// The number of partitions.
         partitions: usize,
     },
 }
 
-/// What all modes work with.
+/// The parts that all modes share.
 pub(crate) struct Common {
     pub(crate) budget: Budget,
-    /// The share of the memory limit that the budget is.
+    /// The budget's share of the memory limit, in percent.
     pub(crate) budget_percent: u8,
     pub(crate) drain: Drain,
     pub(crate) readiness: Readiness,
-    /// Ready once every other part is registered: probes are answered before that, and a process
+    /// Ready once every other part is registered. Probes are answered before that, and a process
     /// without parts would be ready at once.
-    pub(crate) starting: Part,
+    pub(crate) starting: ReadinessPart,
     pub(crate) telemetry: Arc<Telemetry>,
-    /// What is known of targets that are scraped.
-    pub(crate) board: Board,
+    /// The status of scraped targets.
+    pub(crate) target_status: TargetStatus,
+    /// The rules that run before the exporter.
+    pub(crate) rules: Option<Arc<Rules>>,
+}
+
+/// Puts rules in front of an exporter and its routes. Without rules, sources use the exporter.
+pub(crate) fn with_rules(
+    rules: Option<&Arc<Rules>>,
+    publisher: Arc<dyn Publish>,
+    routes: Vec<Arc<dyn Publish>>,
+    budget: &Budget,
+    telemetry: &Arc<Telemetry>,
+) -> Arc<dyn Publish> {
+    match rules {
+        Some(rules) => rules.run_before(publisher, routes, budget.clone(), Arc::clone(telemetry)),
+        None => publisher,
+    }
+}
+
+/// Returns what rules add to the memory of the longest request, in quarters of its length.
+pub(crate) fn rule_quarters(rules: Option<&Arc<Rules>>) -> u64 {
+    rules.map_or(0, |rules| rules.request_quarters())
 }

@@ -1,4 +1,4 @@
-//! One process from clients and files straight into ClickHouse, without Kafka.
+//! Direct mode: one process from clients and files to ClickHouse, without Kafka.
 //!
 //! Start: check the servers, then bind listeners; ready when both work. End: stop accepting, cut
 //! open batches, finish their inserts, answer.
@@ -6,20 +6,20 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use millrace_config::{ClickHouseExporter, OtlpLimits, Sources};
-use millrace_exporters::clickhouse::{
+use millrace_config::{ClickHouseExporter, Sources};
+use millrace_sink_clickhouse::{
     ClickHouseSink, DirectParts, DirectPublisher, SinkParts, SinkSettings,
 };
-use millrace_pipeline::budget::Budget;
-use millrace_pipeline::publish::Publish;
 use tokio::runtime::Handle;
 
-use crate::common::{Common, RunError};
-use crate::edge::finish;
-use crate::sources::{self, Parts, Ready, fits, limit_that_fits, longest_that_fits};
+use crate::common::{Common, RunError, rule_quarters, with_rules};
+use crate::edge::flush_publisher;
+use crate::pods::watch_pods;
+use crate::request_memory::RequestMemory;
+use crate::sources::{self, Ready, SourceContext};
 
-/// Memory of the largest request, as a multiple of its length: as it came, expanded, and five times
-/// for its columns and their bodies.
+/// The memory of the largest request, as a multiple of its length: once as received, once expanded,
+/// and five times for its columns and their bodies.
 const COPIES: u64 = 7;
 
 /// Runs until the drain is over.
@@ -29,10 +29,25 @@ pub(crate) async fn run(
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
-    let Common { budget, budget_percent, drain, readiness, starting, telemetry, board } = common;
+    let Common {
+        budget,
+        budget_percent,
+        drain,
+        readiness,
+        starting,
+        telemetry,
+        target_status: board,
+        rules,
+    } = common;
+    let pods = watch_pods(&sources, rules.as_ref(), &budget, &telemetry)?;
     if let Some(otlp) = &mut sources.otlp {
-        otlp.limits = following_memory(otlp.limits.clone(), &budget, budget_percent);
-        fits(&budget, budget_percent, &otlp.limits, COPIES)?;
+        let memory = RequestMemory {
+            budget_bytes: budget.limit_bytes().saturating_sub(pods.reserved_bytes),
+            percent: budget_percent,
+            quarters: 4 * COPIES + rule_quarters(rules.as_ref()),
+            threads: usize::from(cores.get()),
+        };
+        otlp.limits = memory.fit_limits(otlp.limits.clone())?;
     }
     let ready = Ready::register(&sources, &readiness);
     let threads = usize::from(cores.get());
@@ -45,7 +60,7 @@ pub(crate) async fn run(
             drain: drain.clone(),
         },
     )?;
-    starting.ready();
+    starting.set_ready();
     let publisher = Arc::new(DirectPublisher::start(
         exporter,
         DirectParts {
@@ -56,34 +71,23 @@ pub(crate) async fn run(
             shards: threads,
         },
     )?);
-    let parts = Parts {
+    let parts = SourceContext {
+        publisher: with_rules(
+            rules.as_ref(),
+            Arc::clone(&publisher) as _,
+            Vec::new(),
+            &budget,
+            &telemetry,
+        ),
         budget,
         drain: drain.clone(),
         ready,
         telemetry,
-        publisher: Arc::clone(&publisher) as Arc<dyn Publish>,
         threads,
-        board,
+        target_status: board,
+        pods: pods.logs,
     };
-    sources::take(&sources, parts).await?;
+    sources::run_sources(&sources, parts).await?;
     let remaining = drain.remaining();
-    finish(move || publisher.flush(remaining)).await
-}
-
-/// The limits with the longest HTTP body that the budget holds, if the default is longer: a small
-/// installation has less than the 281 MiB that OTLP's recommended 20 MiB take. Never below gRPC's
-/// limit; a configured length stays.
-fn following_memory(mut limits: OtlpLimits, budget: &Budget, percent: u8) -> OtlpLimits {
-    let default = OtlpLimits::default().http_body_bytes;
-    let fitting = longest_that_fits(budget.limit_bytes(), COPIES);
-    if limits.http_body_bytes != default || fitting >= default {
-        return limits;
-    }
-    limits.http_body_bytes = fitting.max(limits.grpc_message_bytes);
-    tracing::info!(
-        http_body_bytes = %limits.http_body_bytes,
-        limit_bytes_for_default = %limit_that_fits(default.get() * COPIES, percent),
-        "the longest HTTP body is what the memory budget holds"
-    );
-    limits
+    flush_publisher(move || publisher.flush(remaining)).await
 }

@@ -1,15 +1,15 @@
 //! The gateway: Kafka to ClickHouse.
 //!
 //! End: stop reading, finish inserts, produce dead letters, commit, leave the group. The source
-//! does all of this; here only what isn't safe afterwards is reported.
+//! does all of this; the gateway only reports what isn't safe afterwards.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use millrace_config::{ClickHouseExporter, Delivery, KafkaReceiver};
-use millrace_exporters::clickhouse::{ClickHouseSink, SinkParts, SinkSettings};
-use millrace_exporters::kafka::KafkaDeadLetters;
-use millrace_receivers::kafka::{self, KafkaSource, LeftBehind, SourceParts, SourceSettings};
+use millrace_sink_clickhouse::{ClickHouseSink, SinkParts, SinkSettings};
+use millrace_sink_kafka::KafkaDeadLetters;
+use millrace_source_kafka::{KafkaSource, SourceParts, SourceSettings, UncommittedPartition};
 use tokio::runtime::Handle;
 
 use crate::common::{Common, RunError, VERSION};
@@ -21,12 +21,21 @@ pub(crate) async fn run(
     common: Common,
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
-    let Common { budget, budget_percent: _, drain, readiness, starting, telemetry, board: _ } =
-        common;
-    let instance = instance(receiver)?;
+    let Common {
+        budget,
+        budget_percent: _,
+        drain,
+        readiness,
+        starting,
+        telemetry,
+        target_status: _,
+        // Its settings have none.
+        rules: _,
+    } = common;
+    let instance = instance_name(receiver)?;
     let delivery = match receiver.delivery {
-        Delivery::AtLeastOnce => kafka::Delivery::AtLeastOnce,
-        Delivery::EffectivelyOnce => kafka::Delivery::EffectivelyOnce,
+        Delivery::AtLeastOnce => millrace_source_kafka::DeliveryMode::AtLeastOnce,
+        Delivery::EffectivelyOnce => millrace_source_kafka::DeliveryMode::EffectivelyOnce,
     };
     let settings = SourceSettings::new(receiver, &exporter.batch, instance, cores, delivery)?;
     let sink = ClickHouseSink::new(
@@ -51,26 +60,31 @@ pub(crate) async fn run(
             drain: drain.clone(),
         },
     )?;
-    starting.ready();
-    drain.begun().await;
-    let last_words = source.last_words();
+    starting.set_ready();
+    drain.wait_for_begin().await;
+    let last_words = source.uncommitted_report();
     let ended = tokio::task::spawn_blocking(move || source.join());
-    // The source keeps to the deadline by itself; this is for one that can't.
+    // The source observes the deadline; this covers a source that can't.
     let late = async {
-        drain.expired().await;
+        drain.wait_for_deadline().await;
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     };
     tokio::select! {
-        joined = ended => safe(&joined.map_err(|_| RunError::Failed)?, receiver.delivery),
-        () = late => safe(&last_words.left(), receiver.delivery).and(Err(RunError::Deadline)),
+        joined = ended => {
+            report_uncommitted(&joined.map_err(|_| RunError::Failed)?, receiver.delivery)
+        }
+        () = late => {
+            report_uncommitted(&last_words.list_uncommitted(), receiver.delivery)?;
+            Err(RunError::Deadline)
+        }
     }
 }
 
-/// Whether everything taken is safe; logs what isn't, by topic, and the consequence.
-fn safe(left: &[LeftBehind], delivery: Delivery) -> Result<(), RunError> {
+/// Returns whether everything received is safe; logs what isn't, by topic, and the consequence.
+fn report_uncommitted(left: &[UncommittedPartition], delivery: Delivery) -> Result<(), RunError> {
     let stored_already = match delivery {
-        Delivery::AtLeastOnce => "is stored twice",
-        Delivery::EffectivelyOnce => "is dropped by its table",
+        Delivery::AtLeastOnce => "are duplicated",
+        Delivery::EffectivelyOnce => "are deduplicated by the table",
     };
     for topic in left.chunk_by(|one, next| one.topic == next.topic) {
         let Some(first) = topic.first() else { continue };
@@ -80,15 +94,15 @@ fn safe(left: &[LeftBehind], delivery: Delivery) -> Result<(), RunError> {
             unanswered_batches = topic.iter().map(|left| left.unanswered_batches).sum::<u64>(),
             uncommitted_offsets = topic.iter().map(|left| left.uncommitted_offsets).sum::<u64>(),
             why = %first.why,
-            "not everything taken is known to be stored and committed; its next owner reads it \
-             again, and what was stored already {stored_already}"
+            "not all records are known to be stored and committed; the next owner reads them \
+             again, and those already stored {stored_already}"
         );
     }
-    if left.is_empty() { Ok(()) } else { Err(RunError::LeftBehind { partitions: left.len() }) }
+    if left.is_empty() { Ok(()) } else { Err(RunError::NotCommitted { partitions: left.len() }) }
 }
 
-/// The member's fixed name, if the settings name a variable for it.
-fn instance(receiver: &KafkaReceiver) -> Result<Option<String>, RunError> {
+/// Returns the member's fixed name, if the settings name a variable for it.
+fn instance_name(receiver: &KafkaReceiver) -> Result<Option<String>, RunError> {
     let Some(variable) = &receiver.group_instance_id_env else { return Ok(None) };
     match std::env::var(variable.as_str()) {
         Ok(name) if !name.is_empty() => Ok(Some(name)),

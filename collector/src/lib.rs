@@ -1,4 +1,4 @@
-//! The collector's command line, as a library: tests read by it what pages tell people to type. All
-//! else is the program's own (`main.rs`).
+//! The collector's command line, as a library: tests use it to parse the commands that pages show.
+//! Everything else belongs to the program (`main.rs`).
 
 pub mod args;

@@ -1,8 +1,8 @@
-//! The Millrace collector: reads its settings, runs the edge, the gateway or both in one as they
-//! say, and drains when it gets a signal.
+//! The Millrace collector: reads its settings, runs the edge, the gateway or both in one, and
+//! drains on a signal.
 //!
-//! The crates beside this one do the work; this one connects them. Exit codes: 0 everything taken
-//! is safe, 1 something failed, 64 the settings can't be used.
+//! The other crates do the work; this one connects them. Exit codes: 0 everything accepted is safe,
+//! 1 something failed, 64 the settings can't be used.
 
 mod admin;
 mod allocator;
@@ -16,7 +16,9 @@ mod output;
 mod page;
 mod pods;
 mod process;
+mod request_memory;
 mod rows;
+mod rules;
 mod run;
 mod share;
 mod sources;
@@ -29,13 +31,14 @@ use millrace_collector::args::{Args, Command};
 use millrace_pipeline::failpoint;
 
 fn main() -> ExitCode {
-    millrace_librdkafka_clock::link();
+    millrace_librdkafka_clock::link_clock();
     failpoint::hit("start");
     match Args::parse().command {
         Command::Run { config } => run::run(&config),
         Command::Validate { config } => run::validate(&config),
         Command::DeadLetters(command) => dead_letters::run(command),
+        Command::Rules(command) => rules::run(command),
         Command::Rows(arguments) => rows::run(arguments),
-        Command::Version => run::version(),
+        Command::Version => run::print_version(),
     }
 }

@@ -1,15 +1,15 @@
-//! The only place that prints: answers to a person at a terminal. A running collector writes only
-//! its log.
+//! Prints answers to a person at a terminal; no other module prints. A running collector writes
+//! only its log.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::fmt::Display;
 
-/// An answer.
-pub(crate) fn answer(text: impl Display) {
+/// Prints an answer.
+pub(crate) fn print_output(text: impl Display) {
     println!("{text}");
 }
 
-/// A complaint.
-pub(crate) fn complaint(text: impl Display) {
+/// Prints a complaint.
+pub(crate) fn print_error(text: impl Display) {
     eprintln!("{text}");
 }

@@ -1,47 +1,82 @@
-//! The watches of this node's pods and of namespaces: started where settings ask for them, by what
-//! Kubernetes gives each pod. It knows what both sides need, so that the reader of files knows no
+//! Starts the watches of pods and of namespaces where settings request them, from what Kubernetes
+//! gives each pod. It connects both sides, so that the reader of files and the rules know no
 //! Kubernetes.
 
 use std::env;
 use std::sync::Arc;
 
-use millrace_config::{ContainersReceiver, LogSources};
-use millrace_pipeline::pods::{Namespaces, Pods};
+use millrace_config::{ContainersReceiver, LogSources, PodMetadata, Sources};
+use millrace_pipeline::budget::Budget;
+use millrace_pipeline::pods::{Namespaces, PodLookup};
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_pods::{Endpoint, Rules};
+use millrace_pods::{ApiEndpoint, MetadataRules, PodReaders, WatchedPods};
+use millrace_rules::Rules;
 
 use crate::common::RunError;
 
-/// The pod's account, as the kubelet mounts it.
+/// The pod's service account, as the kubelet mounts it.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// The name of the pod's node.
+/// The variable with the name of the pod's node.
 pub(crate) const NODE: &str = "NODE_NAME";
 const HOST: &str = "KUBERNETES_SERVICE_HOST";
 const PORT: &str = "KUBERNETES_SERVICE_PORT";
 
-/// Starts the watch, if pods are to be watched.
-pub(crate) fn watch(
-    logs: &LogSources,
+/// What a watch of pods gives the parts of an edge.
+#[derive(Default)]
+pub(crate) struct PodWatch {
+    /// The pods of log files.
+    pub(crate) logs: Option<Arc<dyn PodLookup>>,
+    /// The memory of the budget that its table for clients' records has.
+    pub(crate) reserved_bytes: u64,
+}
+
+/// Starts the watch of pods, if log files or rules need it, and gives rules their table.
+pub(crate) fn watch_pods(
+    sources: &Sources,
+    rules: Option<&Arc<Rules>>,
+    budget: &Budget,
     telemetry: &Telemetry,
-) -> Result<Option<Arc<dyn Pods>>, RunError> {
-    let Some(containers @ ContainersReceiver { watch_pods: true, .. }) = &logs.containers else {
-        return Ok(None);
-    };
-    let rules = Rules {
-        node: variable(NODE, RunError::Pods)?,
+) -> Result<PodWatch, RunError> {
+    let containers = sources.logs.as_deref().and_then(|logs| logs.containers.as_ref());
+    let containers = containers.filter(|it| it.pod_metadata == PodMetadata::KubernetesApi);
+    let rules = rules.filter(|_| sources.otlp.is_some());
+    let identities = rules.and_then(|rules| rules.pod_metadata().cloned());
+    if containers.is_none() && identities.is_none() {
+        return Ok(PodWatch::default());
+    }
+    let mut watched = WatchedPods { node: String::new(), logs: None, identities };
+    if containers.is_some() || !watched.is_cluster_wide() {
+        watched.node = required_variable(NODE, RunError::Pods)?;
+    }
+    watched.logs = containers.map(|containers| log_metadata(containers, &watched.node));
+    let endpoint = api_endpoint(RunError::Pods)?;
+    let reserved_bytes = watched.identity_bytes(budget.limit_bytes());
+    let (node, url) = (&watched.node, &endpoint.url);
+    match watched.is_cluster_wide() {
+        true => tracing::info!(url, "watching the pods of the cluster"),
+        false => tracing::info!(node, url, "watching the pods of the node"),
+    }
+    let PodReaders { logs, identities } =
+        millrace_pods::start_pods(endpoint, watched, budget, telemetry)?;
+    if let (Some(rules), Some(identities)) = (rules, identities) {
+        rules.set_pods(identities);
+    }
+    Ok(PodWatch { logs, reserved_bytes })
+}
+
+fn log_metadata(containers: &ContainersReceiver, node: &str) -> MetadataRules {
+    MetadataRules {
+        node: node.to_owned(),
         labels: containers.labels.clone(),
         annotations: containers.annotations.clone(),
         follow_annotations: containers.follow_annotations,
-    };
-    let endpoint = endpoint(RunError::Pods)?;
-    tracing::info!(node = rules.node, url = endpoint.url, "pods of the node are watched");
-    Ok(Some(millrace_pods::start(endpoint, rules, telemetry)?))
+    }
 }
 
-/// The file, beside positions, with the namespaces that were chosen last.
+/// The file, alongside positions, with the namespaces that were last selected.
 const NAMESPACES_RECORD: &str = "namespaces.json";
 
-/// Starts the watch of namespaces, if some are to be chosen by their labels.
+/// Starts the watch of namespaces, if the settings select some by their labels.
 pub(crate) fn watch_namespaces(
     logs: &LogSources,
     telemetry: &Telemetry,
@@ -49,30 +84,30 @@ pub(crate) fn watch_namespaces(
     let selector = logs.containers.as_ref().and_then(|it| it.namespace_selector.as_ref());
     let Some(selector) = selector else { return Ok(None) };
     let record = logs.positions.directory.join(NAMESPACES_RECORD);
-    let endpoint = endpoint(RunError::Pods)?;
-    tracing::info!(%selector, "namespaces are chosen by their labels");
+    let endpoint = api_endpoint(RunError::Pods)?;
+    tracing::info!(%selector, "selecting namespaces by their labels");
     Ok(Some(millrace_pods::start_namespaces(endpoint, selector, record, telemetry)?))
 }
 
-/// The API server as a pod reaches it. `missing` names a variable that isn't there.
-pub(crate) fn endpoint(missing: fn(&'static str) -> RunError) -> Result<Endpoint, RunError> {
-    Ok(Endpoint {
-        url: url(&variable(HOST, missing)?, &variable(PORT, missing)?),
+/// Returns the API server's address for a pod. `missing` names a variable that isn't set.
+pub(crate) fn api_endpoint(missing: fn(&'static str) -> RunError) -> Result<ApiEndpoint, RunError> {
+    Ok(ApiEndpoint {
+        url: api_url(&required_variable(HOST, missing)?, &required_variable(PORT, missing)?),
         token_file: format!("{ACCOUNT}/token").into(),
         ca_file: Some(format!("{ACCOUNT}/ca.crt").into()),
     })
 }
 
-/// A variable that Kubernetes gives a pod.
-pub(crate) fn variable(
+/// Returns a variable that Kubernetes gives a pod.
+pub(crate) fn required_variable(
     name: &'static str,
     missing: fn(&'static str) -> RunError,
 ) -> Result<String, RunError> {
     env::var(name).ok().filter(|value| !value.is_empty()).ok_or_else(|| missing(name))
 }
 
-/// The address of the API server; one of IPv6 is in brackets in a URL.
-fn url(host: &str, port: &str) -> String {
+/// Returns the URL of the API server, with brackets around IPv6.
+fn api_url(host: &str, port: &str) -> String {
     if host.contains(':') {
         format!("https://[{host}]:{port}")
     } else {

@@ -7,25 +7,25 @@ use std::thread;
 use std::time::Duration;
 
 use millrace_observe::log;
-use millrace_observe::otlp::Collected;
+use millrace_observe::otlp::TelemetryLayer;
 use millrace_pipeline::drain::Drain;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How long a part may hang after a drain's deadline: pods are given at least this much more.
+/// How long a part may hang after a drain's deadline: pods get at least this much more.
 const PAST_DEADLINE: Duration = Duration::from_secs(3);
 
-/// What the log is filtered by unless `RUST_LOG` says otherwise.
+/// The log's filter without `RUST_LOG`.
 const LOG: &str = "info";
 
 /// Sends the log to standard error as JSON lines, and to an export if there is one. `RUST_LOG`
-/// filters; what isn't a filter counts as none.
-pub(crate) fn start_log(own: Option<Collected>) {
+/// filters it; an invalid filter is ignored.
+pub(crate) fn start_log(own: Option<TelemetryLayer>) {
     let asked = std::env::var("RUST_LOG").ok().filter(|text| log::is_filter(text));
-    // The default is a filter.
-    let _ = log::start(asked.as_deref().unwrap_or(LOG), own);
+    // The default is a valid filter.
+    let _ = log::init_logging(asked.as_deref().unwrap_or(LOG), own);
 }
 
-/// Makes a panic on any thread the end of the process.
+/// Makes a panic on any thread end the process.
 ///
 /// A dead thread would silently leave its work undone; a new process starts clean, and clients send
 /// unconfirmed records again.
@@ -33,25 +33,25 @@ pub(crate) fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = thread::current();
         let name = thread.name().unwrap_or("unnamed");
-        tracing::error!(thread = name, "panic: {panic}; ending the process");
+        tracing::error!(thread = name, "panic: {panic}; the process ends");
         std::process::abort();
     }));
 }
 
-/// The cores this process may use, at least 1: what the cgroup and the scheduler allow.
-pub(crate) fn cores() -> NonZeroU16 {
+/// Returns the cores that the cgroup and the scheduler allow this process, at least 1.
+pub(crate) fn usable_cores() -> NonZeroU16 {
     let cores = thread::available_parallelism().ok();
     cores.and_then(|cores| NonZeroU16::try_from(cores).ok()).unwrap_or(NonZeroU16::MIN)
 }
 
-/// The signals that ask a process to end.
+/// The signals that request a process to end.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    /// Begins to listen for them; from now on they have no default effect.
+    /// Starts to listen for them; from now on they have no default effect.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -59,9 +59,14 @@ impl Signals {
         })
     }
 
-    /// Announces the drain at the first signal, which it notes in `asked`, begins it `announce`
+    /// Announces the drain at the first signal, which it records in `asked`, begins it `announce`
     /// later, and ends the process at the second.
-    pub(crate) async fn watch(mut self, drain: Drain, announce: Duration, asked: Arc<AtomicBool>) {
+    pub(crate) async fn drain_on_signal(
+        mut self,
+        drain: Drain,
+        announce: Duration,
+        asked: Arc<AtomicBool>,
+    ) {
         let name = self.next().await;
         asked.store(true, Ordering::Release);
         let seconds = drain.remaining().as_secs();
@@ -75,8 +80,8 @@ impl Signals {
             );
             tokio::select! {
                 () = tokio::time::sleep(announce) => {}
-                // Begun by a part that can't go on.
-                () = drain.begun() => {}
+                // A part that can't continue began the drain.
+                () = drain.wait_for_begin() => {}
                 name = self.next() => return end_at_once(name),
             }
         }
@@ -93,23 +98,25 @@ impl Signals {
     }
 }
 
-/// Ends the process shortly after a drain's deadline, if a part of it hangs. Parts give up by
-/// themselves at the deadline; this is for what they can't stop, such as a library's thread.
+/// Ends the process shortly after a drain's deadline if a part hangs. Parts give up at the deadline
+/// themselves; this covers what they can't stop, such as a library's thread.
 pub(crate) async fn end_past_deadline(drain: Drain) {
-    drain.begun().await;
+    drain.wait_for_begin().await;
     let limit = drain.remaining() + PAST_DEADLINE;
-    // A thread of its own: the runtime itself may hang.
+    // It uses a separate thread, since the runtime itself may hang.
     let waits = thread::Builder::new().name("deadline".to_owned()).spawn(move || {
         thread::sleep(limit);
-        tracing::error!("a part has not ended at the deadline: ending the process without it");
+        tracing::error!("a component did not stop by the deadline: ending the process without it");
         std::process::exit(1);
     });
     if let Err(error) = waits {
-        tracing::warn!(%error, "nothing ends the process if a part hangs past the deadline");
+        tracing::warn!(%error,
+            "cannot watch the shutdown deadline: a component that hangs past it keeps the process \
+             running");
     }
 }
 
 fn end_at_once(signal: &str) {
-    tracing::warn!(signal, "a second signal: ending at once");
+    tracing::warn!(signal, "received a second signal: ending immediately");
     std::process::exit(1);
 }

@@ -1,9 +1,9 @@
-//! `rows`: looks for the rows of test records in ClickHouse, with the collector's own log-in, until
-//! all are there. `kubectl millrace send` and `verify` run it in a gateway's pod, so that nobody
-//! needs that log-in elsewhere. It only reads, and only rows of test records.
+//! `rows`: polls ClickHouse for the rows of test records, with the collector's own credentials,
+//! until all exist. `kubectl millrace send` and `verify` run it in a gateway's pod, so that no
+//! other process needs those credentials. It only reads, and only rows of test records.
 //!
-//! A line of JSON for each look. Exit codes: 0 the last line says what is stored, whole or not; 1
-//! it can't be told; 64 the settings can't be used.
+//! It prints a line of JSON for each poll. Exit codes: 0 the last line has the stored rows,
+//! complete or not; 1 no result; 64 the settings can't be used.
 //!
 //! Limits: 10,000 records, 15 minutes.
 
@@ -13,112 +13,116 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use millrace_collector::args::Rows;
-use millrace_config::Mode;
-use millrace_exporters::clickhouse::{LookError, Seen, SinkError, TestRows, TestRun};
+use millrace_config::CollectorMode;
+use millrace_sink_clickhouse::{SinkError, TestRowCounts, TestRows, TestRowsError, TestRun};
 use serde_json::json;
 
 use crate::output;
-use crate::run::{EXIT_FAILED, EXIT_SETTINGS, load};
+use crate::run::{EXIT_FAILED, EXIT_SETTINGS, load_settings};
 
-/// Between looks while somebody watches a record's way: a look is one narrow query.
+/// The interval of polls while somebody follows a record; a poll is one narrow query.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Between later looks.
+/// The interval of later polls.
 const INTERVAL_LATER: Duration = Duration::from_secs(1);
-/// When they are later ones.
+/// The time after which polls are later ones.
 const LATER: Duration = Duration::from_secs(10);
 
-/// Why it ends early.
+/// Why the command ends early.
 #[derive(Debug, thiserror::Error)]
-enum Stop {
-    /// The settings of an edge.
+enum RowsError {
+    /// The settings are an edge's, without ClickHouse.
     #[error("{0}: this collector has no ClickHouse: use the settings of a gateway")]
     NoClickHouse(String),
-    /// Secrets, certificates, names.
+    /// A secret, certificate or name is invalid.
     #[error(transparent)]
     Settings(#[from] SinkError),
-    /// No look told anything by the end.
+    /// No poll gave a result by the end.
     #[error(transparent)]
-    Look(#[from] LookError),
+    Query(#[from] TestRowsError),
     /// Nobody reads the answer.
-    #[error("the answer cannot be written: {0}")]
+    #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
-    /// Nothing can wait here.
+    /// The runtime can't start.
     #[error("no runtime: {0}")]
     Runtime(io::Error),
 }
 
-/// Carries the command out.
+/// Runs the command.
 pub(crate) fn run(arguments: Rows) -> ExitCode {
-    let checked = match load(&arguments.config) {
+    let checked = match load_settings(&arguments.config) {
         Ok(checked) => checked,
         Err(code) => return code,
     };
-    let done = table(checked.mode, &arguments).and_then(|rows| {
+    let done = test_rows(checked.mode, &arguments).and_then(|rows| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(Stop::Runtime)?;
-        runtime.block_on(watch(&rows, &arguments, &mut io::stdout().lock()))
+        let runtime = runtime.map_err(RowsError::Runtime)?;
+        runtime.block_on(watch_rows(&rows, &arguments, &mut io::stdout().lock()))
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads has read enough.
-        Err(Stop::Output(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        // The reader closed the pipe.
+        Err(RowsError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(stop) => {
-            let settings = matches!(stop, Stop::NoClickHouse(_) | Stop::Settings(_));
-            output::complaint(&stop);
+            let settings = matches!(stop, RowsError::NoClickHouse(_) | RowsError::Settings(_));
+            output::print_error(&stop);
             ExitCode::from(if settings { EXIT_SETTINGS } else { EXIT_FAILED })
         }
     }
 }
 
-fn table(mode: Mode, arguments: &Rows) -> Result<TestRows, Stop> {
+fn test_rows(mode: CollectorMode, arguments: &Rows) -> Result<TestRows, RowsError> {
     let path: &Path = &arguments.config;
     match mode {
-        Mode::Gateway { clickhouse, .. } | Mode::Direct { clickhouse, .. } => {
+        CollectorMode::Gateway { clickhouse, .. } | CollectorMode::Direct { clickhouse, .. } => {
             Ok(TestRows::new(&clickhouse, arguments.signal)?)
         }
-        Mode::Edge { .. } => Err(Stop::NoClickHouse(path.display().to_string())),
+        CollectorMode::Edge { .. } => Err(RowsError::NoClickHouse(path.display().to_string())),
     }
 }
 
-/// Looks until all are there or the time is over. A look that failed is told too, so that whoever
-/// reads sees that there is an attempt, and so that a reader who went away is noticed.
-async fn watch(rows: &TestRows, arguments: &Rows, out: &mut impl Write) -> Result<(), Stop> {
+/// Polls until all rows exist or the time is over. A failed poll is printed too, so that the reader
+/// knows of the attempt, and so that a reader that went away is noticed.
+async fn watch_rows(
+    rows: &TestRows,
+    arguments: &Rows,
+    out: &mut impl Write,
+) -> Result<(), RowsError> {
     let Rows { run, since, expect, wait, .. } = arguments;
     let run = TestRun { id: run.clone(), since_seconds: *since };
     let began = Instant::now();
     let deadline = Duration::from_secs((*wait).into());
-    let table = rows.name().to_string();
+    let table = rows.table_name().to_string();
     loop {
-        let looked = rows.look(&run, *expect).await;
+        let looked = rows.find_rows(&run, *expect).await;
         let elapsed = began.elapsed();
         let is_last = elapsed >= deadline;
         match looked {
             Ok(seen) => {
-                say(out, &told(&table, *expect, &seen))?;
-                if seen.is_whole() || is_last {
+                write_line(out, &report_json(&table, *expect, &seen))?;
+                if seen.is_complete() || is_last {
                     return Ok(());
                 }
             }
             Err(error) if is_last || !error.may_pass() => return Err(error.into()),
-            Err(error) => say(out, &json!({"table": table, "error": error.to_string()}))?,
+            Err(error) => write_line(out, &json!({"table": table, "error": error.to_string()}))?,
         }
         let interval = if elapsed < LATER { INTERVAL } else { INTERVAL_LATER };
         tokio::time::sleep(interval.min(deadline.saturating_sub(elapsed))).await;
     }
 }
 
-fn told(table: &str, expect: u32, seen: &Seen) -> serde_json::Value {
+fn report_json(table: &str, expect: u32, seen: &TestRowCounts) -> serde_json::Value {
     json!({
         "table": table,
         "expected": expect,
-        "found": seen.found,
+        "found": seen.stored,
         "repeated": seen.repeated,
         "unexpected": seen.unexpected,
         "missingFirst": seen.missing_first,
     })
 }
 
-fn say(out: &mut impl Write, line: &serde_json::Value) -> io::Result<()> {
+fn write_line(out: &mut impl Write, line: &serde_json::Value) -> io::Result<()> {
     writeln!(out, "{line}")?;
     out.flush()
 }

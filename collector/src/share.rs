@@ -1,21 +1,20 @@
-//! The watch of this pod's share of scrape targets: started where settings ask for it, by what
-//! Kubernetes gives each pod. It knows what both sides need, so that the scraper knows no
-//! Kubernetes.
+//! Starts the watch of this pod's share of scrape targets where settings request it, from what
+//! Kubernetes gives each pod. It connects both sides, so that the scraper knows no Kubernetes.
 
 use millrace_config::PrometheusReceiver;
 use millrace_pipeline::share::Shares;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_pods::Whose;
+use millrace_pods::ShareOwner;
 
 use crate::common::RunError;
-use crate::pods::{endpoint, variable};
+use crate::pods::{api_endpoint, required_variable};
 
-/// The pod's namespace and uid, by the downward API.
+/// The variable with the pod's namespace, from the downward API.
 const NAMESPACE: &str = "POD_NAMESPACE";
 const UID: &str = "POD_UID";
 
 /// Starts the watch, if targets come from a share.
-pub(crate) fn watch(
+pub(crate) fn watch_share(
     settings: &PrometheusReceiver,
     telemetry: &Telemetry,
 ) -> Result<Option<Shares>, RunError> {
@@ -23,13 +22,16 @@ pub(crate) fn watch(
         return Ok(None);
     }
     let missing = RunError::Share;
-    let whose = Whose { namespace: variable(NAMESPACE, missing)?, uid: variable(UID, missing)? };
-    let endpoint = endpoint(missing)?;
+    let whose = ShareOwner {
+        namespace: required_variable(NAMESPACE, missing)?,
+        uid: required_variable(UID, missing)?,
+    };
+    let endpoint = api_endpoint(missing)?;
     tracing::info!(
         namespace = whose.namespace,
         uid = whose.uid,
         url = endpoint.url,
-        "this pod's share of scrape targets is watched"
+        "watching this pod's share of scrape targets"
     );
     Ok(Some(millrace_pods::start_share(endpoint, &whose, telemetry)?))
 }

@@ -1,35 +1,32 @@
-//! Where an edge's records come from: starts each source that the settings give, and ends them with
-//! the drain. It knows no exporter: sources hand over to whatever publishes.
+//! Starts each source of an edge's records that the settings contain, and ends them with the drain.
+//! It knows no exporter: sources hand records to a publisher.
 
 use std::env;
 use std::fs;
 use std::sync::Arc;
 
 use millrace_config::{
-    ByteSize, KernelReceiver, LogSources, Mode, OtlpLimits, OtlpReceiver, Positions,
-    PrometheusReceiver, Sources,
+    CollectorMode, KernelReceiver, LogSources, OtlpReceiver, Positions, PrometheusReceiver, Sources,
 };
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
+use millrace_pipeline::pods::PodLookup;
 use millrace_pipeline::publish::Publish;
-use millrace_pipeline::readiness::{Part, Readiness};
+use millrace_pipeline::readiness::{Readiness, ReadinessPart};
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_receivers::files::{self, SourceSettings, StartError};
-use millrace_receivers::kernel::{self, Log, Machine};
-use millrace_receivers::otlp::{self, Otlp};
-use millrace_receivers::prometheus::{self, Board};
+use millrace_source_files::{SourceSettings, StartError};
+use millrace_source_kernel::{Log, Machine};
+use millrace_source_otlp::Otlp;
+use millrace_source_prometheus::TargetStatus;
 
 use crate::common::RunError;
 use crate::{pods, share};
 
-/// A mebibyte.
-const MIB: u64 = 1 << 20;
-
-/// The name that a machine calls itself; in a pod the pod's.
+/// The file with the machine's host name; in a pod it is the pod's name.
 pub(crate) const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// What sources work with.
-pub(crate) struct Parts {
+/// The parts that sources use.
+pub(crate) struct SourceContext {
     pub(crate) budget: Budget,
     pub(crate) drain: Drain,
     pub(crate) ready: Ready,
@@ -37,16 +34,19 @@ pub(crate) struct Parts {
     pub(crate) publisher: Arc<dyn Publish>,
     /// Threads for compression and checks of requests.
     pub(crate) threads: usize,
-    /// Where it is said what is known of targets.
-    pub(crate) board: Board,
+    /// The status of targets.
+    pub(crate) target_status: TargetStatus,
+    /// The pods of log files.
+    pub(crate) pods: Option<Arc<dyn PodLookup>>,
 }
 
-/// What has to be well before clients come: registered before the process says that it has started.
+/// What must be ready before clients connect: registered before the process reports that it has
+/// started.
 pub(crate) struct Ready {
-    listeners: Option<Part>,
-    files: Option<Part>,
-    kernel: Option<Part>,
-    prometheus: Option<Part>,
+    listeners: Option<ReadinessPart>,
+    files: Option<ReadinessPart>,
+    kernel: Option<ReadinessPart>,
+    prometheus: Option<ReadinessPart>,
 }
 
 impl Ready {
@@ -55,19 +55,21 @@ impl Ready {
         let Sources { otlp, logs, prometheus } = sources;
         let logs = logs.as_deref();
         Self {
-            listeners: otlp.is_some().then(|| readiness.part("listeners")),
-            files: logs.filter(|logs| has_files(logs)).map(|_| readiness.part("files")),
-            kernel: logs.and_then(|logs| logs.kernel.as_ref()).map(|_| readiness.part("kernel")),
-            prometheus: prometheus.as_ref().map(|_| readiness.part("prometheus")),
+            listeners: otlp.is_some().then(|| readiness.add_part("listeners")),
+            files: logs.filter(|logs| has_files(logs)).map(|_| readiness.add_part("files")),
+            kernel: logs
+                .and_then(|logs| logs.kernel.as_ref())
+                .map(|_| readiness.add_part("kernel")),
+            prometheus: prometheus.as_ref().map(|_| readiness.add_part("prometheus")),
         }
     }
 }
 
-/// Starts all sources, then takes records until the drain.
-pub(crate) async fn take(sources: &Sources, parts: Parts) -> Result<(), RunError> {
+/// Starts all sources, then accepts records until the drain.
+pub(crate) async fn run_sources(sources: &Sources, parts: SourceContext) -> Result<(), RunError> {
     let Sources { otlp, logs, prometheus } = sources;
     let listening = match otlp {
-        Some(receiver) => Some(listen(receiver, &parts).await?),
+        Some(receiver) => Some(bind_otlp(receiver, &parts).await?),
         None => None,
     };
     let serve = async {
@@ -78,7 +80,7 @@ pub(crate) async fn take(sources: &Sources, parts: Parts) -> Result<(), RunError
     };
     let read = async {
         match logs.as_deref().filter(|logs| has_files(logs)) {
-            Some(logs) => read(logs, &parts).await,
+            Some(logs) => read_files(logs, &parts).await,
             None => Ok(true),
         }
     };
@@ -92,7 +94,7 @@ pub(crate) async fn take(sources: &Sources, parts: Parts) -> Result<(), RunError
     };
     let scrape = async {
         match prometheus.as_deref() {
-            Some(settings) => scrape(settings, &parts).await,
+            Some(settings) => scrape_targets(settings, &parts).await,
             None => Ok(true),
         }
     };
@@ -106,10 +108,10 @@ fn has_files(logs: &LogSources) -> bool {
     logs.containers.is_some() || !logs.files.is_empty()
 }
 
-/// Binds the listeners for clients, and says where they are.
-async fn listen(receiver: &OtlpReceiver, parts: &Parts) -> Result<Otlp, RunError> {
+/// Binds the listeners for clients, and logs their addresses.
+async fn bind_otlp(receiver: &OtlpReceiver, parts: &SourceContext) -> Result<Otlp, RunError> {
     let ready = parts.ready.listeners.as_ref();
-    let parts = otlp::Parts {
+    let parts = millrace_source_otlp::OtlpContext {
         budget: parts.budget.clone(),
         drain: parts.drain.clone(),
         telemetry: Arc::clone(&parts.telemetry),
@@ -118,101 +120,108 @@ async fn listen(receiver: &OtlpReceiver, parts: &Parts) -> Result<Otlp, RunError
     };
     let otlp = Otlp::bind(receiver, parts).await?;
     if let Some(address) = otlp.grpc_address() {
-        tracing::info!(%address, "otlp over grpc is listened for");
+        tracing::info!(%address, "listening for OTLP over gRPC");
     }
     if let Some(address) = otlp.http_address() {
-        tracing::info!(%address, "otlp over http is listened for");
+        tracing::info!(%address, "listening for OTLP over HTTP");
     }
     if let Some(listeners) = ready {
-        listeners.ready();
+        listeners.set_ready();
     }
     Ok(otlp)
 }
 
-/// Reads files until the drain. Whether all that was read is on record then.
-async fn read(logs: &LogSources, parts: &Parts) -> Result<bool, RunError> {
-    let needs = files::Parts {
+/// Reads files until the drain. Returns whether the positions of everything read are recorded then.
+async fn read_files(logs: &LogSources, parts: &SourceContext) -> Result<bool, RunError> {
+    let needs = millrace_source_files::FilesContext {
         sources: files_of(logs),
         positions: logs.positions.clone(),
         budget: parts.budget.clone(),
         drain: parts.drain.clone(),
         telemetry: Arc::clone(&parts.telemetry),
         publisher: Arc::clone(&parts.publisher),
-        pods: pods::watch(logs, &parts.telemetry)?,
+        pods: parts.pods.clone(),
         namespaces: pods::watch_namespaces(logs, &parts.telemetry)?,
     };
-    let started = tokio::task::spawn_blocking(|| files::start(needs)).await;
+    let started = tokio::task::spawn_blocking(|| millrace_source_files::start(needs)).await;
     let reading = match started.unwrap_or_else(|ended| Err(StartError::Thread(ended.into()))) {
-        // Nothing was read, and clients' requests are still to be answered.
+        // Nothing was read, and clients' requests still need answers.
         Err(_) if parts.drain.is_begun() => return Ok(true),
         started => started?,
     };
     if let Some(ready) = &parts.ready.files {
-        ready.ready();
+        ready.set_ready();
     }
     Ok(tokio::task::spawn_blocking(|| reading.join()).await.unwrap_or(false))
 }
 
-/// Reads the kernel's log until the drain. Whether all that was read is on record then.
+/// Reads the kernel's log until the drain. Returns whether the position of everything read is
+/// recorded then.
 async fn read_kernel(
     settings: &KernelReceiver,
     positions: &Positions,
-    parts: &Parts,
+    parts: &SourceContext,
 ) -> Result<bool, RunError> {
-    let needs = kernel::Parts {
-        log: Log::of(&settings.device)?,
-        machine: machine(),
+    let needs = millrace_source_kernel::KernelContext {
+        log: Log::from_device(&settings.device)?,
+        machine: machine_name(),
         positions: positions.clone(),
         budget: parts.budget.clone(),
         drain: parts.drain.clone(),
         telemetry: Arc::clone(&parts.telemetry),
         publisher: Arc::clone(&parts.publisher),
     };
-    let started = tokio::task::spawn_blocking(|| kernel::start(needs)).await;
+    let started = tokio::task::spawn_blocking(|| millrace_source_kernel::start(needs)).await;
     let reading = match started.map_err(|ended| RunError::System(ended.into()))? {
-        // Nothing was read, and clients' requests are still to be answered.
+        // Nothing was read, and clients' requests still need answers.
         Err(_) if parts.drain.is_begun() => return Ok(true),
         started => started?,
     };
     if let Some(ready) = &parts.ready.kernel {
-        ready.ready();
+        ready.set_ready();
     }
     Ok(reading.run().await)
 }
 
-/// Scrapes targets until the drain. Whether all that was taken is confirmed then.
-async fn scrape(settings: &PrometheusReceiver, parts: &Parts) -> Result<bool, RunError> {
-    let scraping = prometheus::start(prometheus::Parts {
-        settings: settings.clone(),
-        budget: parts.budget.clone(),
-        drain: parts.drain.clone(),
-        telemetry: Arc::clone(&parts.telemetry),
-        publisher: Arc::clone(&parts.publisher),
-        board: parts.board.clone(),
-        share: share::watch(settings, &parts.telemetry)?,
-        hosts: prometheus::HostNames::of_system(),
-    })?;
+/// Scrapes targets until the drain. Returns whether all samples are confirmed then.
+async fn scrape_targets(
+    settings: &PrometheusReceiver,
+    parts: &SourceContext,
+) -> Result<bool, RunError> {
+    let scraping =
+        millrace_source_prometheus::start(millrace_source_prometheus::PrometheusContext {
+            settings: settings.clone(),
+            budget: parts.budget.clone(),
+            drain: parts.drain.clone(),
+            telemetry: Arc::clone(&parts.telemetry),
+            publisher: Arc::clone(&parts.publisher),
+            target_status: parts.target_status.clone(),
+            share: share::watch_share(settings, &parts.telemetry)?,
+            hosts: millrace_source_prometheus::HostNames::of_system(),
+        })?;
     if let Some(ready) = &parts.ready.prometheus {
-        ready.ready();
+        ready.set_ready();
     }
     Ok(scraping.run().await)
 }
 
-/// Whose kernel it is: in a pod the node's, which the pod's own name says nothing of.
-fn machine() -> Machine {
+/// Returns the machine whose kernel this is: in a pod the node, which the pod's own name doesn't
+/// identify.
+fn machine_name() -> Machine {
     match env::var(pods::NODE).ok().filter(|name| !name.is_empty()) {
         Some(node) => Machine::Node(node),
         None => Machine::Host(fs::read_to_string(HOST_NAME).unwrap_or_default().trim().to_owned()),
     }
 }
 
-/// What only starting would show of settings: whether patterns can be used.
-pub(crate) fn check(mode: &Mode) -> Result<(), files::StartError> {
+/// Checks whether patterns can be used, which otherwise only starting would show.
+pub(crate) fn check(mode: &CollectorMode) -> Result<(), millrace_source_files::StartError> {
     match mode {
-        Mode::Edge { sources, .. } | Mode::Direct { sources, .. } => {
-            sources.logs.as_deref().map_or(Ok(()), |logs| files::check(&files_of(logs)))
-        }
-        Mode::Gateway { .. } => Ok(()),
+        CollectorMode::Edge { sources, .. } | CollectorMode::Direct { sources, .. } => sources
+            .logs
+            .as_deref()
+            .map_or(Ok(()), |logs| millrace_source_files::check_sources(&files_of(logs))),
+        CollectorMode::Gateway { .. } => Ok(()),
     }
 }
 
@@ -220,46 +229,4 @@ fn files_of(logs: &LogSources) -> Vec<SourceSettings> {
     let LogSources { containers, files, kernel: _, positions: _ } = logs;
     let containers = containers.iter().cloned().map(SourceSettings::Containers);
     containers.chain(files.iter().cloned().map(SourceSettings::Files)).collect()
-}
-
-/// Whether the budget holds the largest request that the limits allow, `copies` times over; what to
-/// write if it doesn't.
-pub(crate) fn fits(
-    budget: &Budget,
-    percent: u8,
-    limits: &OtlpLimits,
-    copies: u64,
-) -> Result<(), RunError> {
-    let needed_bytes = limits.longest_bytes() * copies;
-    let budget_bytes = budget.limit_bytes();
-    if needed_bytes <= budget_bytes {
-        return Ok(());
-    }
-    let largest = longest_that_fits(budget_bytes, copies);
-    let fields = [
-        ("grpcMessageBytes", limits.grpc_message_bytes),
-        ("httpBodyBytes", limits.http_body_bytes),
-    ];
-    let fields = fields.into_iter().filter(|(_, bytes)| *bytes > largest);
-    Err(RunError::SmallBudget {
-        budget_bytes,
-        needed_bytes,
-        copies,
-        limit: limit_that_fits(needed_bytes, percent),
-        largest,
-        fields: fields.map(|(name, _)| name).collect::<Vec<_>>().join(" and "),
-    })
-}
-
-/// The longest request that a budget holds so many times over, in whole mebibytes if it has any.
-pub(crate) fn longest_that_fits(budget_bytes: u64, copies: u64) -> ByteSize {
-    let bytes = budget_bytes / copies;
-    ByteSize::bytes(if bytes < MIB { bytes } else { bytes / MIB * MIB })
-}
-
-/// The least memory limit, in whole mebibytes, of which `percent` are so many bytes.
-pub(crate) fn limit_that_fits(needed_bytes: u64, percent: u8) -> ByteSize {
-    // The share is taken of whole hundreds of bytes.
-    let limit_bytes = needed_bytes.div_ceil(u64::from(percent).max(1)) * 100;
-    ByteSize::mib(limit_bytes.div_ceil(MIB))
 }

@@ -1,6 +1,5 @@
 //! The collector's own traces and logs, with an edge as a process that sends them to itself, which
 //! is the worst that settings can ask for; from clients to librdkafka's mock cluster.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::fs;
 use std::io::{Read, Write};
@@ -131,7 +130,7 @@ fn ask(address: SocketAddr, request: &[u8]) -> String {
 
 /// A client's request with a log record.
 fn request(number: usize) -> Vec<u8> {
-    let record = LogRecord { time_unix_nano: 1 + number as u64, ..LogRecord::default() };
+    let record = LogRecord { dropped_attributes_count: 1 + number as u32, ..LogRecord::default() };
     let scope_logs = vec![ScopeLogs { log_records: vec![record], ..ScopeLogs::default() }];
     let resource_logs = vec![ResourceLogs { scope_logs, ..ResourceLogs::default() }];
     let body = ExportLogsServiceRequest { resource_logs }.encode_to_vec();

@@ -1,7 +1,7 @@
 //! Checked amounts: periods (`6h`), memory (`512Mi`), CPU (`500m`).
 //!
-//! The user's text is kept and written back unchanged; the number is computed once. Must not know
-//! what an amount is for.
+//! The user's text is retained and written back unchanged; the number is computed once. Must not
+//! depend on an amount's use.
 //!
 //! Limits: periods up to 99,999 of a unit (273 years of days), memory up to 9,999 TiB.
 
@@ -123,7 +123,7 @@ checked_amount!(
 );
 
 checked_amount!(
-    /// An amount of processor time as Kubernetes writes it.
+    /// An amount of CPU as Kubernetes writes it.
     CpuQuantity,
     "amount of processor time",
     8,
@@ -176,5 +176,4 @@ fn read_cpu(text: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/amounts.rs"]
 mod tests;

@@ -24,7 +24,7 @@ const POOL_NAME_LENGTH: usize = 52;
 const OBJECT_NAME_LENGTH: usize = 63;
 
 /// All five definitions, finished, in the order of the reference.
-pub fn all() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
+pub fn all_definitions() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
     [
         (TelemetryPipeline::crd(), PIPELINE_NAME_LENGTH),
         (EdgePool::crd(), POOL_NAME_LENGTH),
@@ -33,17 +33,17 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
         (TelemetrySchema::crd(), OBJECT_NAME_LENGTH),
     ]
     .into_iter()
-    .map(|(crd, name_length)| finish(crd, name_length))
+    .map(|(crd, name_length)| finish_definition(crd, name_length))
     .collect()
 }
 
 /// One generated object as the YAML that is committed.
-pub fn yaml(object: &impl Serialize) -> Result<String, serde_norway::Error> {
+pub fn render_yaml(object: &impl Serialize) -> Result<String, serde_norway::Error> {
     let body = serde_norway::to_string(object)?;
     Ok(format!("# Generated from the types in crds/src by `crdgen`; do not edit.\n{body}"))
 }
 
-fn finish(
+fn finish_definition(
     crd: CustomResourceDefinition,
     name_length: usize,
 ) -> Result<CustomResourceDefinition, serde_json::Error> {
@@ -68,7 +68,7 @@ fn finish_schema(schema: &mut Value) {
     object.remove("nullable");
     object.remove("title");
     if let Some(Value::String(description)) = object.get_mut("description") {
-        *description = unwrapped(description);
+        *description = unwrap_lines(description);
     }
     if object.get("format").and_then(Value::as_str).is_some_and(|f| f.starts_with("uint")) {
         object.remove("format");
@@ -87,7 +87,7 @@ fn finish_schema(schema: &mut Value) {
 }
 
 /// One line per paragraph: `kubectl explain` wraps.
-fn unwrapped(description: &str) -> String {
+fn unwrap_lines(description: &str) -> String {
     let paragraphs: Vec<String> = description
         .split("\n\n")
         .map(|paragraph| paragraph.lines().map(str::trim).collect::<Vec<_>>().join(" "))
@@ -95,7 +95,7 @@ fn unwrapped(description: &str) -> String {
     paragraphs.join("\n\n")
 }
 
-/// Adds a plain default to the description; defaults of whole objects are described at their
+/// Adds a plain default to the description; defaults of complete objects are described at their
 /// fields.
 fn describe_default(object: &mut Map<String, Value>, default: &Value) {
     let text = match default {

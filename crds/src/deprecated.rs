@@ -1,18 +1,18 @@
-//! What warns of a field that has a better name: policies that the API server asks at each write,
-//! made of the definitions alone. A field is deprecated by its comment: `Deprecated: write
+//! Warnings of fields that have a better name: policies that the API server evaluates at each
+//! write, generated from the definitions. A field is deprecated by its comment: `Deprecated: write
 //! spec.other.`
 //!
 //! Must not refuse anything: an object with such a field works as before, for as long as
-//! docs/upgrading.md says. Limit: the reader of an object is told nothing.
+//! docs/upgrading.md says. Limit: reading an object gives no warning.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
-/// How the comment of such a field begins.
+/// First word of such a field's comment.
 const MARK: &str = "Deprecated: ";
 
-/// Names of fields that CEL takes for words of its own; it knows them with underscores around. Ours
-/// have letters alone, so nothing else needs that.
+/// Names of fields that are reserved words in CEL, which escapes them with underscores. Ours have
+/// no underscores, so nothing else needs that.
 const WORDS_OF_CEL: [&str; 20] = [
     "as",
     "break",
@@ -61,16 +61,20 @@ pub fn deprecation_policy(
         versions.push(&version.name);
         let schema = serde_json::to_value(&version.schema)?;
         let mut path = Vec::new();
-        walk(&schema["openAPIV3Schema"]["properties"]["spec"], &mut path, &mut |path, text| {
-            let steps = [&[Step::Field("spec".to_owned())], path].concat();
-            let rule = json!({
-                "expression": format!("!({})", has("object", &steps, 0)),
-                "message": format!("{} is deprecated: {text}", shown(&steps)),
-            });
-            if !validations.contains(&rule) {
-                validations.push(rule);
-            }
-        });
+        walk_schema(
+            &schema["openAPIV3Schema"]["properties"]["spec"],
+            &mut path,
+            &mut |path, text| {
+                let steps = [&[Step::Field("spec".to_owned())], path].concat();
+                let rule = json!({
+                    "expression": format!("!({})", presence_expression("object", &steps, 0)),
+                    "message": format!("{} is deprecated: {text}", steps_text(&steps)),
+                });
+                if !validations.contains(&rule) {
+                    validations.push(rule);
+                }
+            },
+        );
     }
     if validations.is_empty() {
         return Ok(None);
@@ -87,7 +91,7 @@ pub fn deprecation_policy(
         "resources": [plural],
     }]});
     let policy = json!({
-        // A warning that can't be made holds up nothing.
+        // A failed evaluation blocks nothing.
         "failurePolicy": "Ignore",
         "matchConstraints": matched,
         "validations": validations,
@@ -100,14 +104,14 @@ pub fn deprecation_policy(
 }
 
 /// Calls `found` with each deprecated field below a schema, and with what to write instead.
-fn walk(schema: &Value, path: &mut Vec<Step>, found: &mut impl FnMut(&[Step], &str)) {
+fn walk_schema(schema: &Value, path: &mut Vec<Step>, found: &mut impl FnMut(&[Step], &str)) {
     let mut inner = |step: Step, schema: &Value| {
         path.push(step);
         let description = schema["description"].as_str().unwrap_or_default();
         match description.strip_prefix(MARK) {
             // Its first sentence: what it means and its default follow.
             Some(text) => found(path, text.split(". ").next().unwrap_or(text)),
-            None => walk(schema, path, found),
+            None => walk_schema(schema, path, found),
         }
         path.pop();
     };
@@ -122,34 +126,36 @@ fn walk(schema: &Value, path: &mut Vec<Step>, found: &mut impl FnMut(&[Step], &s
 }
 
 /// CEL's words for: the object that `root` names has what `steps` lead to.
-fn has(root: &str, steps: &[Step], depth: usize) -> String {
+fn presence_expression(root: &str, steps: &[Step], depth: usize) -> String {
     let Some((first, rest)) = steps.split_first() else { return "true".to_owned() };
     let one = format!("it{depth}");
     match first {
         Step::Field(name) => {
-            let here = format!("{root}.{}", escaped(name));
+            let here = format!("{root}.{}", escape_name(name));
             match rest.is_empty() {
                 true => format!("has({here})"),
-                false => format!("has({here}) && {}", has(&here, rest, depth)),
+                false => format!("has({here}) && {}", presence_expression(&here, rest, depth)),
             }
         }
-        Step::Item => format!("{root}.exists({one}, {})", has(&one, rest, depth + 1)),
+        Step::Item => {
+            format!("{root}.exists({one}, {})", presence_expression(&one, rest, depth + 1))
+        }
         Step::Value => {
             let value = format!("{root}[{one}]");
-            format!("{root}.exists({one}, {})", has(&value, rest, depth + 1))
+            format!("{root}.exists({one}, {})", presence_expression(&value, rest, depth + 1))
         }
     }
 }
 
-fn escaped(name: &str) -> String {
+fn escape_name(name: &str) -> String {
     match WORDS_OF_CEL.contains(&name) {
         true => format!("__{name}__"),
         false => name.to_owned(),
     }
 }
 
-/// As people write it.
-fn shown(steps: &[Step]) -> String {
+/// The path for people.
+fn steps_text(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {
         match step {
@@ -163,5 +169,4 @@ fn shown(steps: &[Step]) -> String {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/deprecated.rs"]
 mod tests;

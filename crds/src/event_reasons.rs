@@ -3,51 +3,47 @@
 //!
 //! They are an interface as conditions' reasons are: one is never renamed.
 
-use crate::words::words;
+use crate::word_list::words;
 
 words!(
     /// What an event reports that no condition does.
     EventReason {
-        /// The topic was made in Kafka.
+        /// The operator created the topic in Kafka.
         TopicCreated,
-        /// Partitions were added to the topic.
-        TopicGrown,
-        /// Settings of the topic were changed to what is declared.
+        /// The operator added partitions to the topic.
+        TopicPartitionsAdded,
+        /// The operator changed settings of the topic to the declared values.
         TopicSettingsChanged,
-        /// The topic was deleted with its records, as `deletionPolicy` asks.
+        /// The operator deleted the topic with its records (`deletionPolicy: Delete`).
         TopicDeleted,
-        /// Tables were made or migrated; the note has the migrations' numbers.
+        /// The operator created or migrated tables; the note has the migrations' numbers.
         TablesChanged,
-        /// The tables were dropped with their rows, as `deletionPolicy` asks.
+        /// The operator dropped the tables with their rows (`deletionPolicy: Delete`).
         TablesDeleted,
-        /// Objects that this one owns were created, updated or deleted; the note names them.
+        /// The operator created, updated or deleted child objects; the note names them.
         ChildrenApplied,
-        /// Someone else changed a field of an owned object, and it was put back. Change the
-        /// `millrace.dev` object instead.
+        /// Another writer changed a field of an owned object, and the operator reverted it. Change
+        /// the `millrace.dev` object instead.
         DriftRepaired,
-        /// The image's tag means another build than it did: pods of one rollout differ. Use a
-        /// version whose tag is not moved, or a digest.
+        /// The image's tag points to another build than before: pods of one rollout run different
+        /// builds. Use a version whose tag does not move, or set its digest in the chart's
+        /// `collector.digests`.
         ImageTagMoved,
-        /// The memory limit of each gateway pod was changed.
+        /// The operator changed the memory limit of each gateway pod.
         MemoryResized,
-        /// The processor time of each gateway pod was changed.
+        /// The operator changed the CPU of each gateway pod.
         CpuResized,
-        /// Memory or processor time reaches pods by replacing them, not in place; the note says
-        /// why.
-        ResizeRolling,
-        /// No node has room for the new size, so the earlier one stays.
-        ResizeTakenBack,
-        /// Another autoscaler sets the pool's size from now on, or no longer does.
-        SizedElsewhere,
-        /// Who holds a topic, consumer group or table could not be recorded, so other clusters
-        /// are not kept from it; the note says why.
+        /// Another autoscaler started or stopped setting the pool's size.
+        ExternalAutoscalerChanged,
+        /// The operator could not record who holds a topic, consumer group or table, so other
+        /// clusters may use it too; the note has the cause.
         HolderNotRecorded,
-        /// A field of a monitor can't be used, and what it belongs to is not scraped.
-        MonitorBroken,
-        /// A field of a monitor is ignored; all is scraped.
+        /// A field of a monitor can't be used, so its endpoint, target or monitor is not scraped.
+        MonitorInvalid,
+        /// A field of a monitor is ignored; its targets are scraped.
         FieldIgnored,
-        /// The object can't be read and is left alone: the definitions, or who wrote it, are of
-        /// another release.
+        /// The operator can't read the object and does not change it: the definitions, or its
+        /// writer, are of another release.
         Unparsable,
     }
 );

@@ -16,11 +16,14 @@ pub mod pods;
 pub mod reference;
 mod remedies;
 pub mod v1alpha1;
-mod words;
+mod word_list;
 
 pub use amounts::{CpuQuantity, MemoryQuantity, Period};
-pub use conditions::{Condition, ConditionStatus, ConditionType, Reason, cut, find, is_true, set};
-pub use crd::{all, yaml};
+pub use conditions::{
+    Condition, ConditionStatus, ConditionType, Reason, find_condition, is_true, set_condition,
+    truncate_text,
+};
+pub use crd::{all_definitions, render_yaml};
 pub use deprecated::deprecation_policy;
 pub use event_reasons::EventReason;
 pub use names::{
@@ -29,7 +32,7 @@ pub use names::{
     ReplicaName, SecretKey, SecretName, StorageClassName, StorageName, TablePrefix, TopicName,
     Version,
 };
-pub use remedies::{Remedy, remedy};
+pub use remedies::{Remedy, remedy_for};
 
 /// The API group of every kind.
 pub const GROUP: &str = "millrace.dev";
@@ -39,26 +42,6 @@ pub const VERSION: &str = "v1alpha1";
 
 /// Value of the label `app.kubernetes.io/managed-by` on everything the operator makes.
 pub const MANAGED_BY: &str = "millrace-operator";
-
-/// Annotation that pauses an object: no write but to its status while it is `"true"`. It doesn't
-/// hold up the object's deletion.
-pub const PAUSED_ANNOTATION: &str = "millrace.dev/paused";
-
-/// Annotation on a GatewayPool or EdgePool that holds or takes back its rollout: `pause`, `resume`
-/// (the same as none) or `abort`.
-pub const ROLLOUT_ANNOTATION: &str = "millrace.dev/rollout";
-
-/// Annotation on a GatewayPool that acknowledges messages lost to retention. Its value is the
-/// number in status.dataLost.total.
-pub const ACKNOWLEDGE_DATA_LOST_ANNOTATION: &str = "millrace.dev/acknowledge-data-lost";
-
-/// Annotation on a GatewayPool that acknowledges dead letters. Its value is the number in
-/// status.deadLetters.total.
-pub const ACKNOWLEDGE_DEAD_LETTERS_ANNOTATION: &str = "millrace.dev/acknowledge-dead-letters";
-
-/// Annotation on a TelemetryTopic, TelemetrySchema or GatewayPool that takes over what another
-/// holds on record. Its value is the holder exactly as the condition `HeldByAnother` names it.
-pub const TAKES_OVER_ANNOTATION: &str = "millrace.dev/takes-over";
 
 /// Finalizer of objects whose deletion removes something outside Kubernetes (a topic, tables).
 /// Set only while `deletionPolicy` is `Delete`.

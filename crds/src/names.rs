@@ -2,7 +2,7 @@
 //!
 //! One pattern serves both sides: the CEL rule in the CRD (refused by the API server, with a
 //! message that says what to write instead) and the check when an object is read. Must not reach
-//! out to anything: whether a host exists is for the controllers to find out.
+//! out to anything: controllers check whether a host exists.
 //!
 //! Limits: each type states its longest text; patterns are the common subset of RE2 and Rust.
 
@@ -29,7 +29,7 @@ pub struct InvalidText {
 
 impl InvalidText {
     pub(crate) fn new(text: &str, what: &'static str, says: &'static str) -> Self {
-        /// Enough to recognise the text in a message without letting it fill a status.
+        /// Enough to recognise the text in a message; a longer one would fill a status.
         const SHOWN_CHARACTERS: usize = 80;
         Self { text: text.chars().take(SHOWN_CHARACTERS).collect(), what, says }
     }
@@ -161,11 +161,11 @@ checked_text!(
     269,
     concat!("^https?://", host!(), "(:", port!(), ")?$"),
     "write http://host:8123 or https://host:8443, with no path, query or user name (credentials \
-     go into credentialsSecretRef)"
+     go into authentication)"
 );
 
 checked_text!(
-    /// A server that takes OTLP over HTTP: `http://host:4318` or `https://host:4318`.
+    /// An OTLP server over HTTP: `http://host:4318` or `https://host:4318`.
     OtlpEndpoint,
     "OTLP endpoint",
     269,
@@ -175,7 +175,7 @@ checked_text!(
 );
 
 checked_text!(
-    /// Where a Keeper or ZooKeeper server is asked how it is: `host:port` for four-letter words,
+    /// Address to monitor a Keeper or ZooKeeper server: `host:port` for four-letter words,
     /// `http://host:port` or `https://host:port` for Keeper's HTTP API.
     CoordinationServer,
     "coordination server",
@@ -208,7 +208,7 @@ checked_text!(
 );
 
 impl Default for EdgeName {
-    /// The pool of a pipeline that names none.
+    /// The edge pool of a pipeline without `edges`.
     fn default() -> Self {
         Self("clients".to_owned())
     }
@@ -234,7 +234,7 @@ checked_text!(
 );
 
 checked_text!(
-    /// What the names of all tables start with: `otel` gives `otel_traces`.
+    /// Prefix of table names: `otel` gives `otel_traces`.
     TablePrefix,
     "table prefix",
     40,
@@ -307,6 +307,15 @@ checked_text!(
 );
 
 checked_text!(
+    /// The name of a ConfigMap in the object's own namespace.
+    ConfigMapName,
+    "ConfigMap name",
+    253,
+    "^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$",
+    "write the name of a ConfigMap in this namespace: lower-case letters, digits, '-' and '.'"
+);
+
+checked_text!(
     /// A key inside a Secret.
     SecretKey,
     "Secret key",
@@ -344,5 +353,4 @@ checked_text!(
 );
 
 #[cfg(test)]
-#[path = "../tests/unit/names.rs"]
 mod tests;

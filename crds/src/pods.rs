@@ -1,4 +1,4 @@
-//! By what a pool's pods are found: the operator writes it, and whoever looks for them reads it.
+//! Labels and ports of a pool's pods: the operator writes them, tools find pods by them.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ pub const CONTAINER: &str = "collector";
 /// The collector's port for probes and metrics.
 pub const ADMIN_PORT: i32 = 9464;
 
-/// What a pool's collectors do.
+/// The role of a pool's collectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {

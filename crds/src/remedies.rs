@@ -18,228 +18,344 @@ pub struct Remedy {
     pub section: &'static str,
 }
 
-const READING: &str = "docs/operations.md#reading-the-status";
-const ROLLOUTS: &str = "docs/operations.md#rollouts-of-gateways";
-const EDGES: &str = "docs/operations.md#changes-of-edge-pools";
-const GONE: &str = "docs/operations.md#data-that-is-gone-or-set-aside";
-const NODES: &str = "docs/operations.md#logs-of-nodes-that-went-unread";
-const LETTERS: &str = "docs/operations.md#dead-letters";
-const DRIFT: &str = "docs/operations.md#live-tables-that-differ";
-const HOLDERS: &str = "docs/operations.md#two-pipelines-on-one-kafka-or-clickhouse";
-const HOSTS: &str = "docs/operations.md#hosts-that-specs-name";
-const PLAIN: &str = "docs/operations.md#passwords-in-plaintext";
-const WINDOW: &str = "docs/operations.md#how-long-a-table-remembers-inserts";
-const SHARDS: &str = "docs/operations.md#several-shards-of-clickhouse";
-const REMOVED: &str = "docs/operations.md#what-is-removed-and-what-stays";
-const TABLES: &str = "docs/operations.md#clickhouse-and-its-tables";
+impl Remedy {
+    /// The address of the section in a book; its path in the repository without one.
+    #[must_use]
+    pub fn address(&self, book_url: Option<&str>) -> String {
+        let Some(book) = book_url else { return self.section.to_owned() };
+        let section = self.section.strip_prefix("docs/").unwrap_or(self.section);
+        format!("{}/{}", book.trim_end_matches('/'), section.replacen(".md", ".html", 1))
+    }
+}
+
+const READING: &str = "docs/troubleshooting.md#not-ready";
+const ROLLOUTS: &str = "docs/rollouts.md#gateways";
+const PROCESSING: &str = "docs/processing.md#a-change-of-rules";
+const EDGES: &str = "docs/rollouts.md#edge-pools";
+const LOST_DATA: &str = "docs/lost-data.md#lost-messages";
+const NODES: &str = "docs/lost-data.md#lost-logs-of-nodes";
+const DEAD_LETTERS: &str = "docs/lost-data.md#dead-letters";
+const DRIFT: &str = "docs/clickhouse.md#live-tables-that-differ";
+const HOLDERS: &str = "docs/topics.md#two-pipelines-on-one-kafka-or-clickhouse";
+const RIGHTS: &str = "docs/security.md#rights-in-kafka-and-clickhouse";
+const HOSTS: &str = "docs/security.md#allowed-hosts";
+const PLAIN: &str = "docs/security.md#passwords-in-plaintext";
+const WINDOW: &str = "docs/clickhouse.md#deduplication-window";
+const SHARDS: &str = "docs/clickhouse.md#several-shards";
+const REMOVED: &str = "docs/deletion.md#what-is-deleted";
+const TABLES: &str = "docs/clickhouse.md#when-an-insert-fails";
 const KEEPER: &str = "docs/coordination.md#reasons";
 const PLANS: &str = "docs/schema.md#what-a-plan-says";
 const IN_CLUSTER: &str = "docs/schema.md#in-a-cluster";
+const RESIZING: &str = "docs/autoscaling.md#where-pods-cant-be-resized-in-place";
 const SIZING: &str = "docs/autoscaling.md#reasons";
 const SHARING: &str = "docs/sharing.md#reasons";
 
 /// What to do about a reason; none where nothing is wrong, or only waiting helps.
 #[must_use]
-pub const fn remedy(reason: Reason) -> Option<Remedy> {
+pub const fn remedy_for(reason: Reason) -> Option<Remedy> {
     if let Some(found) = of_connections(reason) {
+        return Some(found);
+    }
+    if let Some(found) = of_coordination(reason) {
         return Some(found);
     }
     if let Some(found) = of_pods(reason) {
         return Some(found);
     }
-    of_the_rest(reason)
+    if let Some(found) = of_rollouts(reason) {
+        return Some(found);
+    }
+    if let Some(found) = of_tables(reason) {
+        return Some(found);
+    }
+    of_others(reason)
 }
 
-const fn say(text: &'static str, section: &'static str) -> Option<Remedy> {
+const fn new_remedy(text: &'static str, section: &'static str) -> Option<Remedy> {
     Some(Remedy { text, section })
 }
 
 const fn of_connections(reason: Reason) -> Option<Remedy> {
     match reason {
-        Reason::SecretMissing | Reason::SecretKeyMissing => say(
-            "make the Secret or the key that the message names; nothing else is needed",
+        Reason::SecretMissing | Reason::SecretKeyMissing => new_remedy(
+            "create the Secret or the key that the message names; the operator then continues",
             READING,
         ),
-        Reason::KafkaUnreachable | Reason::ClickHouseUnreachable => say(
-            "check the address in the message from inside the cluster; the operator retries",
+        Reason::KafkaUnreachable | Reason::ClickHouseUnreachable => new_remedy(
+            "check that the cluster can reach the address in the message; the operator retries",
             READING,
         ),
         Reason::KafkaHostUnknown | Reason::ClickHouseHostUnknown => {
-            say("correct the host's name in the spec: the cluster can't resolve it", READING)
+            new_remedy("correct the host name in the spec: the cluster can't resolve it", READING)
         }
-        Reason::KafkaAuthenticationFailed | Reason::ClickHouseAuthenticationFailed => say(
-            "correct user and password in the Secret that the message names; pods roll",
+        Reason::KafkaAuthenticationFailed | Reason::ClickHouseAuthenticationFailed => new_remedy(
+            "correct the authentication or the Secret that the message names; the pods are then \
+             replaced",
             READING,
         ),
         Reason::KafkaNotAuthorized | Reason::ClickHouseNotAuthorized => {
-            say("grant the user what the message names", HOLDERS)
+            new_remedy("grant the user the ACL or privilege that the message names", RIGHTS)
         }
-        Reason::KafkaTlsFailed | Reason::ClickHouseTlsFailed => {
-            say("check tls in the spec: its authority, the server's name and dates", READING)
+        Reason::KafkaTlsFailed | Reason::ClickHouseTlsFailed => new_remedy(
+            "check tls in the spec: its CA, and the server certificate's host name and dates",
+            READING,
+        ),
+        Reason::HostNotAllowed => new_remedy(
+            "use another host, or add this one to the chart's allowedHosts; link-local hosts are \
+             never allowed",
+            HOSTS,
+        ),
+        Reason::ConnectionUnencrypted => new_remedy(
+            "encrypt the connection that the message names: https for ClickHouse, targets and \
+             token endpoints; tls for Kafka, where a SCRAM type also protects the password",
+            PLAIN,
+        ),
+        Reason::KafkaRequestRejected | Reason::TopicSettingRejected | Reason::TooFewBrokers => {
+            new_remedy(
+                "change the topic's settings in the spec as the message says, or raise Kafka's \
+                 limits",
+                READING,
+            )
         }
-        Reason::HostNotAllowed => {
-            say("use another host, or have it added to the chart's allowedHosts", HOSTS)
-        }
-        Reason::ConnectionUnencrypted => {
-            say("use tls, or another sasl mechanism than PLAIN", PLAIN)
-        }
-        Reason::KafkaRefused | Reason::TopicSettingRefused | Reason::ReplicationImpossible => {
-            say("change the topic's settings as the message says, or Kafka's limits", READING)
-        }
-        Reason::ClickHouseRefused
+        Reason::ClickHouseStatementRejected
         | Reason::ClickHouseReadOnly
         | Reason::ReplicaReadOnly
         | Reason::ClickHouseDiskFull
         | Reason::ClickHouseQuotaExceeded
-        | Reason::ClickHouseVersionUnsupported => {
-            say("mend ClickHouse as the message says; records wait in Kafka meanwhile", TABLES)
-        }
-        Reason::ClickHouseKeeperMissing => {
-            say("name a Keeper in ClickHouse's configuration, or declare MergeTree", KEEPER)
-        }
-        Reason::ClickHouseKeeperLost | Reason::CoordinationQuorumLost => say(
-            "bring back a majority of Keeper's servers; records wait in Kafka meanwhile",
+        | Reason::ClickHouseVersionUnsupported => new_remedy(
+            "fix the ClickHouse error in the message; records wait in Kafka until then",
+            TABLES,
+        ),
+        _ => None,
+    }
+}
+
+const fn of_coordination(reason: Reason) -> Option<Remedy> {
+    match reason {
+        Reason::ClickHouseKeeperMissing => new_remedy(
+            "configure a Keeper in ClickHouse; engine is immutable, so MergeTree needs a new \
+             object",
             KEEPER,
         ),
-        Reason::CoordinationPartlyLost => {
-            say("look at the ClickHouse server that the message names, and its session", KEEPER)
-        }
+        Reason::ClickHouseKeeperLost | Reason::CoordinationQuorumLost => new_remedy(
+            "restore a majority of Keeper's servers; records wait in Kafka until then",
+            KEEPER,
+        ),
+        Reason::CoordinationSessionsLost => new_remedy(
+            "check the ClickHouse server that the message names, and its Keeper session",
+            KEEPER,
+        ),
         Reason::CoordinationServerDown => {
-            say("bring back the server that the message names before another one fails", KEEPER)
+            new_remedy("restore the server that the message names before another one fails", KEEPER)
         }
-        Reason::CoordinationUnsteady => {
-            say("look at Keeper's disk, memory and network, and at its leader's log", KEEPER)
+        Reason::CoordinationUnstable => {
+            new_remedy("check Keeper's disk, memory and network, and the log of its leader", KEEPER)
         }
-        Reason::CoordinationOverLimit => say(
-            "larger batches, a larger or another Keeper; or raise the limit in the spec",
+        Reason::CoordinationOverLimit => new_remedy(
+            "reduce the load on Keeper, give it more resources, or raise \
+             clickhouse.coordination.limits",
             KEEPER,
         ),
-        Reason::CoordinationUnreachable => {
-            say("correct clickhouse.coordination.servers, or let the operator reach them", KEEPER)
-        }
+        Reason::CoordinationUnreachable => new_remedy(
+            "correct clickhouse.coordination.servers, or allow the operator to connect to them",
+            KEEPER,
+        ),
         _ => None,
     }
 }
 
 const fn of_pods(reason: Reason) -> Option<Remedy> {
     match reason {
-        Reason::PodsNotReady => say(
-            "see `kubectl millrace top` and `kubectl millrace logs`; a starting pod needs seconds",
+        Reason::PodsNotReady => new_remedy(
+            "read `kubectl millrace logs` if it lasts; a pod starts within seconds",
             READING,
         ),
-        Reason::ImagePullFailed => say(
-            "correct collector.imageRepository or version, or add the registry's pull secret",
+        Reason::ImagePullFailed => new_remedy(
+            "correct collector.imageRepository or collector.version, or add \
+             podTemplate.spec.imagePullSecrets",
             READING,
         ),
-        Reason::PodCrashing | Reason::PodOutOfMemory => say(
-            "read `kubectl millrace logs --previous`; raise resources.memory.max if it was killed for memory",
+        Reason::PodCrashing | Reason::PodOutOfMemory => new_remedy(
+            "read `kubectl millrace logs --previous`; if the pod was OOM-killed, raise \
+             resources.limits.memory",
             READING,
         ),
-        Reason::PodUnschedulable => say(
-            "make room on nodes, or lower resources, or change podTemplate's placement",
+        Reason::PodUnschedulable => new_remedy(
+            "add nodes, lower resources, or change the scheduling fields in podTemplate.spec",
             READING,
         ),
-        Reason::WatchesRefused => say(
-            "grant what the message names to the pods' account, or let the operator grant it \
-             (chart: podAccess.grant)",
+        Reason::TopicSettingsConflict => new_remedy(
+            "follow the message: change the settings where the topic is managed, or write the \
+             same ones in all objects that share it; a change of this spec retries",
+            HOLDERS,
+        ),
+        Reason::ResizeRejected => new_remedy(
+            "raise the quota or limit that the message names, or raise resources, which replaces \
+             the pods",
+            RESIZING,
+        ),
+        Reason::WatchForbidden => new_remedy(
+            "grant the pods' service account the right in the message, or set podAccess.grant in \
+             the operator's chart",
             READING,
         ),
-        Reason::PodsRefused => say(
-            "the message has the API server's cause: a quota, an admission rule, a role",
+        Reason::PodCreationFailed => new_remedy(
+            "fix the cause in the message: a quota, an admission policy, or a missing role",
             READING,
         ),
-        Reason::SettingsRefused => {
-            say("change the field that the message names; no pod was changed", EDGES)
+        Reason::ConfigurationRejected => {
+            new_remedy("correct the field that the message names", EDGES)
         }
-        Reason::RolloutDeadlineExceeded
-        | Reason::RolledBack
-        | Reason::CanaryUnaccounted
-        | Reason::CanarySlower
-        | Reason::CanaryMemory
-        | Reason::CanaryInsertsFail
-        | Reason::CanaryLagGrows
-        | Reason::CanaryFallsBehind
-        | Reason::CanaryLosesLogs
-        | Reason::CanaryReadsNothing => say(
-            "all pods run the earlier unit; see `kubectl millrace rollout status`, then change the spec",
-            ROLLOUTS,
-        ),
-        Reason::RolloutPaused => say("`kubectl millrace rollout resume` goes on", ROLLOUTS),
-        Reason::RolloutAborted => {
-            say("change the spec, then `kubectl millrace rollout resume`", ROLLOUTS)
-        }
-        Reason::PodsSilent => say(
-            "let the operator reach port 9464 of the pods (a NetworkPolicy may forbid it)",
+        Reason::PodsUnreachable => new_remedy(
+            "allow the operator to connect to port 9464 of the pods (a NetworkPolicy may block it)",
             NODES,
         ),
-        Reason::LagAboveBound | Reason::AtPartitionCeiling => say(
-            "`kubectl millrace why` has the sizing decision; nothing is lost before Kafka's retention ends",
+        Reason::LagAboveBound | Reason::PartitionLimitReached => new_remedy(
+            "read the sizing decision in `kubectl millrace why`; nothing is lost before Kafka's \
+             retention ends",
             SIZING,
         ),
-        Reason::LagUnknown => say("see whether Kafka answers the operator; it retries", SIZING),
+        Reason::LagUnknown => {
+            new_remedy("check that Kafka answers the operator; the operator retries", SIZING)
+        }
         _ => None,
     }
 }
 
-const fn of_the_rest(reason: Reason) -> Option<Remedy> {
+const fn of_rollouts(reason: Reason) -> Option<Remedy> {
     match reason {
-        Reason::SpecInvalid => say("change the field that the message names", READING),
-        Reason::PausedByAnnotation => {
-            say("remove the annotation millrace.dev/paused to let the operator go on", READING)
-        }
-        Reason::NotObserved | Reason::ChildOutOfDate => say(
-            "see whether the operator runs and watches this namespace: its pods, its log",
-            READING,
+        Reason::RolloutDeadlineExceeded
+        | Reason::RolledBack
+        | Reason::CanaryRecordsUnaccounted
+        | Reason::CanarySlower
+        | Reason::CanaryMemoryHigher
+        | Reason::CanaryInsertsFail
+        | Reason::CanaryLagGrows
+        | Reason::CanaryFallsBehind
+        | Reason::CanaryLosesLogs
+        | Reason::CanaryReadsNothing => new_remedy(
+            "compare the figures in `kubectl millrace rollout status`, then change the spec",
+            ROLLOUTS,
         ),
-        Reason::TopicMissing | Reason::TopicTooFewPartitions => {
-            say("the operator makes it; the message says what holds it back", READING)
+        Reason::CanaryDropsAll => new_remedy(
+            "correct the condition of the step that drops the records: `kubectl millrace rules \
+             test` shows it",
+            PROCESSING,
+        ),
+        Reason::RolloutPaused => {
+            new_remedy("run `kubectl millrace rollout resume` to continue", ROLLOUTS)
         }
-        Reason::TopicMorePartitions | Reason::ReplicationDiffers => {
-            say("write what the topic has into the spec: Kafka can't take it back", READING)
+        Reason::RolloutAborted => {
+            new_remedy("change the spec, then run `kubectl millrace rollout resume`", ROLLOUTS)
         }
-        Reason::TableMissing | Reason::TableColumnMissing | Reason::TableDrifted => {
-            say("the message names table and column; only additive repairs are automatic", DRIFT)
+        _ => None,
+    }
+}
+
+const fn of_tables(reason: Reason) -> Option<Remedy> {
+    match reason {
+        Reason::TableMissing | Reason::TableColumnMissing | Reason::TableDrifted => new_remedy(
+            "fix the table or column that the message names; the operator only adds tables and \
+             columns",
+            DRIFT,
+        ),
+        Reason::ConsentRequired => {
+            new_remedy("to allow deletion, list it in spec.consent of the TelemetrySchema", PLANS)
         }
-        Reason::ConsentNeeded => {
-            say("if the data may go, name it in spec.consent of the TelemetrySchema", PLANS)
-        }
-        Reason::ApprovalNeeded => say(
-            "read `kubectl millrace plan`; approve with the annotation millrace.dev/approve-plan",
+        Reason::ApprovalRequired => new_remedy(
+            "review status.planPending of the TelemetrySchema; approve with its spec.approvedPlan: \
+             status.planHash",
             IN_CLUSTER,
         ),
-        Reason::CollectorsOutdated => say("write a newer collector.version first", PLANS),
-        Reason::TableBlocked | Reason::MigrationJournalBroken => {
-            say("the message says what blocks it and what a person can do", PLANS)
+        Reason::CollectorsOutdated => {
+            new_remedy("upgrade collector.version of the gateway pools first", PLANS)
         }
-        Reason::MessagesLostToRetention => say(
-            "longer topic.retention, more gateways, an alert on lag; then acknowledge the number",
-            GONE,
-        ),
-        Reason::LogsGoneUnread => say("find out why the node is behind; let it keep more", NODES),
-        Reason::RecordsDeadLettered => say(
-            "`kubectl millrace dead-letters list` has the causes; remove them and resend, then acknowledge",
-            LETTERS,
-        ),
-        Reason::TargetsRefused | Reason::CapReached => {
-            say("the message names the target, or how many pods the load needs", SHARING)
+        Reason::TableChangeBlocked | Reason::MigrationJournalNewer => {
+            new_remedy("follow the message: it names the cause and the manual fix", PLANS)
         }
-        Reason::DeduplicationWindowShort => {
-            say("set what the message says, or cut larger batches", WINDOW)
-        }
-        Reason::ServersNotReplicas => say("write what the message says", SHARDS),
-        Reason::HeldByAnother => {
-            say("use other names, or take over what a gone cluster holds", HOLDERS)
-        }
-        Reason::NotOurs | Reason::FieldConflict => say(
-            "another writer owns it: remove that object or field, or name this one differently",
-            READING,
-        ),
-        Reason::DeletionGivenUp => say("remove by hand what the message names", REMOVED),
-        Reason::ApiServerFailed => say(
-            "the message says whether it passes: a role, a quota, an admission rule don't",
-            READING,
-        ),
-        Reason::ReconcileTimedOut => say("the operator's log says what hung", READING),
         _ => None,
+    }
+}
+
+const fn of_others(reason: Reason) -> Option<Remedy> {
+    match reason {
+        Reason::SpecInvalid => new_remedy("correct the field that the message names", READING),
+        Reason::PausedBySpec => {
+            new_remedy("set spec.paused to false to resume reconciliation", READING)
+        }
+        Reason::NotObserved | Reason::ChildOutOfDate => new_remedy(
+            "wait for the first observation; if none follows, check that the operator runs, \
+             watches this namespace and reaches the pods: read its log",
+            READING,
+        ),
+        Reason::TopicMissing | Reason::TopicTooFewPartitions => new_remedy(
+            "with management: Managed, the operator creates topics and adds partitions; with \
+             Observed, do so where the topic is managed",
+            READING,
+        ),
+        Reason::TopicTooManyPartitions | Reason::ReplicationFactorDiffers => new_remedy(
+            "write the topic's current value into the spec; the operator can't change it",
+            READING,
+        ),
+        Reason::MessagesLostToRetention => new_remedy(
+            "raise topic.retention or scaling.maxReplicas; once resolved, acknowledge with \
+             spec.acknowledged.dataLost",
+            LOST_DATA,
+        ),
+        Reason::LogsDeletedUnread => {
+            new_remedy("find out why the node is behind, and let it retain logs for longer", NODES)
+        }
+        Reason::RecordsDeadLettered => new_remedy(
+            "list the causes with `kubectl millrace dead-letters list`, fix them, resend; then \
+             acknowledge with spec.acknowledged.deadLetters",
+            DEAD_LETTERS,
+        ),
+        Reason::TargetsRejected | Reason::CapacityReached => {
+            new_remedy("correct the target, or set replicas, as the message says", SHARING)
+        }
+        Reason::DeduplicationWindowShort => new_remedy(
+            "raise the setting that the message names, or batch.maxAgeMillis of the gateway for \
+             fewer, larger inserts",
+            WINDOW,
+        ),
+        Reason::ServersNotReplicas => new_remedy(
+            "change clickhouse.endpoints, clickhouse.shards or the engine as the message says",
+            SHARDS,
+        ),
+        Reason::HeldByAnother => new_remedy(
+            "use other names; if the holder no longer exists, write it into spec.takesOver",
+            HOLDERS,
+        ),
+        Reason::OwnedByAnother | Reason::FieldConflict => {
+            new_remedy("delete the other owner's object or field, or rename this object", READING)
+        }
+        Reason::DeletionFailed => new_remedy("delete what the message names manually", REMOVED),
+        Reason::ApiServerFailed => new_remedy(
+            "fix the role, quota or admission policy that the message names; other errors are \
+             retried",
+            READING,
+        ),
+        Reason::ReconcileTimedOut => {
+            new_remedy("find the request that did not finish in the operator's log", READING)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::remedy_for;
+    use crate::Reason;
+
+    /// Scenario: a remedy's section with the address of a book, with and without a slash at its
+    /// end, and without an address. Guarantee: a link to the rendered page; else the path.
+    #[test]
+    fn a_section_is_a_link_into_the_book() {
+        let remedy = remedy_for(Reason::RecordsDeadLettered).unwrap();
+        let link = "https://d.example/0.1.0/lost-data.html#dead-letters";
+        assert_eq!(remedy.address(Some("https://d.example/0.1.0")), link);
+        assert_eq!(remedy.address(Some("https://d.example/0.1.0/")), link);
+        assert_eq!(remedy.address(None), "docs/lost-data.md#dead-letters");
     }
 }

@@ -3,9 +3,6 @@
 //! Here without an API server (kube-cel runs the rules); the cluster tests put the same files
 //! before a real one. A file holds one object, or two: an object and a change of it. The first
 //! line of a refused file says what the refusal must contain.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,6 +12,8 @@ use millrace_crds::v1alpha1::{
 };
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::support;
 
 fn files(folder: &str) -> Vec<(PathBuf, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(folder);
@@ -33,7 +32,7 @@ fn documents(text: &str) -> Vec<Value> {
         .collect()
 }
 
-fn judge(schemas: &BTreeMap<String, Value>, documents: &[Value]) -> Vec<String> {
+fn judge(schemas: &BTreeMap<String, support::Schema>, documents: &[Value]) -> Vec<String> {
     let newest = documents.last().unwrap();
     let schema = &schemas[newest["kind"].as_str().unwrap()];
     if let [old, _] = documents {

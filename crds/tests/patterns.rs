@@ -1,5 +1,4 @@
 //! One pattern, two readers: the API server's rule and the operator's check must agree.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::str::FromStr;
 

@@ -144,7 +144,7 @@ func randomRule(r *rand.Rand) rule {
 		if r.Intn(2) == 0 {
 			regex = pattern(r, 0)
 		}
-		// Not taken by Millrace, and named in docs/prometheus.md: a repetition behind flags.
+		// Not taken by Millrace, and named in docs/internals/prometheus.md: a repetition behind flags.
 		if flagsRepeated.MatchString(regex) {
 			regex = simple(r)
 		}

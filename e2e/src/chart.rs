@@ -10,6 +10,14 @@ use crate::binaries;
 pub const PROMETHEUS_KINDS: [&str; 2] =
     ["monitoring.coreos.com/v1/PodMonitor", "monitoring.coreos.com/v1/PrometheusRule"];
 
+/// Repositories that every rendering needs.
+pub const IMAGES: &str = "image.repository=registry.example.com/millrace/operator,\
+                          collector.imageRepository=registry.example.com/millrace/collector";
+
+/// What images that are built and loaded into the local cluster are called there.
+pub const LOADED: &str = "replicas=1,shareAccess.grant=true,image.repository=docker.io/millrace/operator,\
+                          collector.imageRepository=docker.io/millrace/collector";
+
 /// One template's objects with these values (`name=value`), where the cluster serves these kinds.
 ///
 /// # Errors
@@ -19,7 +27,7 @@ pub fn rendered(stack: &Stack, template: &str, values: &[&str], kinds: &[&str]) 
     let chart = chart.to_string_lossy();
     let template = format!("templates/{template}");
     let mut args = vec!["template", "millrace", &chart, "--show-only", &template];
-    args.extend(["--namespace", "millrace-system", "--kube-version", "1.34.0"]);
+    args.extend(["--namespace", "millrace-system", "--kube-version", "1.34.0", "--set", IMAGES]);
     args.extend(values.iter().flat_map(|value| ["--set", value]));
     args.extend(kinds.iter().flat_map(|kind| ["--api-versions", kind]));
     let output = stack.helm(&args)?;

@@ -64,6 +64,20 @@ pub struct Condition {
     pub observed_generation: i64,
 }
 
+impl Condition {
+    fn of(object: &Value, of: &str) -> Result<Self> {
+        let found = condition_of(object, of);
+        ensure!(!found.is_null(), "there is no condition {of} yet");
+        let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+        Ok(Self {
+            status: text("status"),
+            reason: text("reason"),
+            message: text("message"),
+            observed_generation: found["observedGeneration"].as_i64().unwrap_or(-1),
+        })
+    }
+}
+
 impl Cluster {
     /// The local stack's cluster.
     ///
@@ -161,15 +175,7 @@ impl Cluster {
     /// When the object or the condition is not there.
     pub fn condition(&self, ns: &str, kind: &str, name: &str, of: &str) -> Result<Condition> {
         let object = self.get(ns, kind, name)?;
-        let found = condition_of(&object, of);
-        ensure!(!found.is_null(), "{kind}/{name} has no condition {of} yet");
-        let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
-        Ok(Condition {
-            status: text("status"),
-            reason: text("reason"),
-            message: text("message"),
-            observed_generation: found["observedGeneration"].as_i64().unwrap_or(-1),
-        })
+        Condition::of(&object, of).with_context(|| format!("{kind}/{name}"))
     }
 
     /// Wait until a condition has a status and, unless empty, a reason, for the newest generation.
@@ -184,8 +190,8 @@ impl Cluster {
     ) -> Result<Condition> {
         let what = format!("{kind}/{name} to be {condition}={status} {reason}");
         wait::until(&what, limit, || {
-            let seen = self.condition(namespace, kind, name, condition)?;
             let object = self.get(namespace, kind, name)?;
+            let seen = Condition::of(&object, condition)?;
             let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
             let reason_fits = reason.is_empty() || seen.reason == reason;
             if seen.status != status || !reason_fits || seen.observed_generation != generation {
@@ -228,9 +234,14 @@ impl Cluster {
     pub fn namespace_enforcing(&self, level: &str, purpose: &str) -> Result<Namespace<'_>> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let name = format!("e2e-{purpose}-{:x}", now.as_millis() & 0xff_ffff);
-        self.kubectl(&["create", "namespace", &name])?;
-        let label = format!("pod-security.kubernetes.io/enforce={level}");
-        self.kubectl(&["label", "namespace", &name, &label])?;
+        let object = format!(
+            "{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}, \
+             labels: {{pod-security.kubernetes.io/enforce: {level}}}}}}}"
+        );
+        let spoken = self.call(&["create", "-f", "-"], &object)?;
+        if !spoken.ok {
+            bail!("cannot make the namespace {name}: {}", spoken.err.trim());
+        }
         Ok(Namespace { cluster: self, name })
     }
 }

@@ -42,8 +42,6 @@ impl Ports {
 /// How the program is started, where it isn't as users do.
 #[derive(Debug, Clone, Default)]
 pub struct Launch {
-    /// Another binary than the shipped one.
-    pub binary: Option<PathBuf>,
     /// Variables of its environment.
     pub variables: Vec<(String, String)>,
 }
@@ -173,8 +171,7 @@ impl Collector {
 }
 
 fn spawn(folder: &Path, name: &str, config: &Path, launch: &Launch) -> Result<Process> {
-    let shipped = || binaries::path("millrace-collector");
-    let mut command = Command::new(launch.binary.clone().map_or_else(shipped, Ok)?);
+    let mut command = Command::new(binaries::path("millrace-collector")?);
     let variables = launch.variables.iter().map(|(name, value)| (name, value));
     command.arg("run").arg("--config").arg(config).envs(variables);
     Process::start(name, &mut command, &folder.join(format!("{name}.log")))

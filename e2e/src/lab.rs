@@ -5,9 +5,10 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use millrace_stack::clickhouse::{Engine, EngineOptions};
 use millrace_stack::kafka::{Broker, BrokerOptions};
 use rdkafka::ClientConfig;
@@ -32,6 +33,9 @@ pub const PARTITIONS: i32 = 4;
 pub const SIGNALS: [&str; 3] = ["traces", "logs", "metrics"];
 /// The collectors' shutdown deadline plus time to see it.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(40);
+
+/// Below a receiver: records of any time, as tests send them whose times are fixed.
+const ANY_TIMES: &str = "    recordTimes: {pastDays: 36500, futureHours: 876000}\n";
 
 /// How tables hold attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +117,6 @@ impl Lab {
         let folder = TempDir::new().context("no temporary folder")?;
         let dir = broker.dir.unwrap_or_else(|| folder.path().join("broker"));
         let broker = BrokerOptions { dir: Some(dir), ..broker };
-        let broker = Broker::start(broker).context("no broker")?;
         let table_engine = if zookeeper.is_empty() { "MergeTree" } else { "ReplicatedMergeTree" };
         let options = EngineOptions {
             dir: engine_dir,
@@ -121,7 +124,14 @@ impl Lab {
             zookeeper,
             ..EngineOptions::default()
         };
-        let engine = Engine::start(options).context("no engine")?;
+        // Each takes seconds to start.
+        let (broker, engine) = thread::scope(|scope| {
+            let broker = scope.spawn(|| Broker::start(broker));
+            let engine = Engine::start(options).context("no engine");
+            let broker = broker.join().map_err(|_| anyhow!("the broker's start panicked"));
+            (broker.and_then(|broker| broker.context("no broker")), engine)
+        });
+        let (broker, engine) = (broker?, engine?);
         let lab = Self { broker, engine, table_engine, folder };
         lab.make_topics(partitions)?;
         fs::write(lab.password_file(), lab.engine.password())?;
@@ -203,10 +213,18 @@ impl Lab {
     /// # Errors
     /// When it isn't ready in time.
     pub fn edge(&self) -> Result<Collector> {
+        self.edge_with("")
+    }
+
+    /// The same, with more sections in its settings, such as rules.
+    ///
+    /// # Errors
+    /// When it isn't ready in time.
+    pub fn edge_with(&self, sections: &str) -> Result<Collector> {
         let ports = Ports::free()?;
         let settings = format!(
-            "receivers:\n  otlp:\n    grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
-             exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n",
+            "{sections}receivers:\n  otlp:\n    grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
+             {ANY_TIMES}exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n",
             ports.grpc,
             ports.http,
             self.broker.bootstrap(),
@@ -246,6 +264,21 @@ impl Lab {
         self.collector(name, Ports::free()?, &settings)
     }
 
+    /// The same, with more below the Kafka receiver and the ClickHouse exporter.
+    ///
+    /// # Errors
+    /// When it isn't ready in time.
+    pub fn gateway_of(
+        &self,
+        name: &str,
+        group: &str,
+        variant: Variant,
+        (receiver, exporter): (&str, &str),
+    ) -> Result<Collector> {
+        let settings = self.gateway_settings(group, variant, receiver, exporter);
+        self.collector(name, Ports::free()?, &settings)
+    }
+
     fn gateway_settings(
         &self,
         group: &str,
@@ -256,7 +289,7 @@ impl Lab {
         let (attributes, database) = (variant.name(), variant.database());
         format!(
             "receivers:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
-             groupId: {group}\n    sessionTimeoutSeconds: 6\n{receiver}\
+             groupId: {group}\n    sessionTimeoutSeconds: 6\n{ANY_TIMES}{receiver}\
              exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    database: {database}\n    \
              attributes: {attributes}\n    \
              credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n{exporter}",
@@ -276,7 +309,8 @@ impl Lab {
         let ports = Ports::free()?;
         let settings = format!(
             "receivers:\n  otlp:\n    grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
-             {receiver}exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    database: otel\n    \
+             {ANY_TIMES}{receiver}exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    \
+             database: otel\n    \
              credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n{exporter}",
             ports.grpc,
             ports.http,

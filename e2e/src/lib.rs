@@ -15,6 +15,7 @@ pub mod memory;
 pub mod page;
 pub mod pipeline;
 pub mod process;
+pub mod rights;
 pub mod segment;
 pub mod topics;
 pub mod wait;

@@ -99,16 +99,30 @@ pub fn delete_before(bootstrap: &str, topic: &str, partition: i32, offset: i64) 
     element.error().with_context(|| format!("cannot delete from {topic}/{partition}"))
 }
 
-/// Set one setting of a topic; all others go back to the broker's defaults.
+/// Give a topic these settings, by name and value; all others go back to the broker's defaults.
 ///
 /// # Errors
 /// When the broker doesn't take it.
-pub fn set(bootstrap: &str, topic: &str, name: &str, value: &str) -> Result<()> {
-    let config = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(name, value);
+pub fn configure(bootstrap: &str, topic: &str, settings: &[(&str, &str)]) -> Result<()> {
+    let config = AlterConfig::new(ResourceSpecifier::Topic(topic));
+    let config = settings.iter().fold(config, |config, (name, value)| config.set(name, value));
     let answers = block_on(admin(bootstrap)?.alter_configs([&config], &AdminOptions::new()))??;
     match answers.into_iter().next() {
         Some(Ok(_)) => Ok(()),
-        other => bail!("cannot set {name} of {topic}: {other:?}"),
+        other => bail!("cannot configure {topic}: {other:?}"),
+    }
+}
+
+/// Make a topic.
+///
+/// # Errors
+/// When the broker doesn't do it.
+pub fn create(bootstrap: &str, topic: &str, partitions: i32) -> Result<()> {
+    let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
+    let answers = block_on(admin(bootstrap)?.create_topics([&new], &AdminOptions::new()))??;
+    match answers.into_iter().next() {
+        Some(Ok(_)) => Ok(()),
+        other => bail!("cannot create {topic}: {other:?}"),
     }
 }
 

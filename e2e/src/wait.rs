@@ -6,8 +6,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// Between two looks. Short against every deadline used, long against the cost of a look.
-const POLL: Duration = Duration::from_millis(100);
+/// The pause between two looks: a tenth of the time waited so far, within these bounds. A look at
+/// the cluster starts a kubectl, which takes 0.06 s of a processor before its first request, and
+/// several tests wait side by side: every look takes time from what they wait for.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
+
+/// The last look comes at the limit, so that waiting in steps makes no limit longer.
+fn pause(waited: Duration, limit: Duration) -> Duration {
+    (waited / 10).clamp(PAUSE.0, PAUSE.1).min(limit.saturating_sub(waited))
+}
 
 /// Look until `look` gives a value. A look that gives `Err` says what is still missing.
 ///
@@ -21,7 +28,26 @@ pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<T>
             Err(missing) if started.elapsed() >= limit => {
                 bail!("waited {:.0} s for {what}: {missing:#}", limit.as_secs_f64())
             }
-            Err(_) => thread::sleep(POLL),
+            Err(_) => thread::sleep(pause(started.elapsed(), limit)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::pause;
+
+    /// Scenario: waits of several lengths, one near its limit. Guarantee: short waits look often,
+    /// long ones twice a second, and none looks past its limit.
+    #[test]
+    fn a_long_wait_looks_less_often() {
+        let pause = |waited, limit| {
+            pause(Duration::from_millis(waited), Duration::from_secs(limit)).as_millis()
+        };
+        assert_eq!([0, 900, 2_000, 30_000].map(|waited| pause(waited, 60)), [100, 100, 200, 500]);
+        assert_eq!(pause(4_800, 5), 200);
+        assert_eq!(pause(5_100, 5), 0);
     }
 }

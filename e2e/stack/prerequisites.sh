@@ -12,6 +12,11 @@ missing() {
 command -v cargo >/dev/null 2>&1 ||
     missing "cargo" "install Rust 1.89 or newer (https://rustup.rs)"
 
+# Subjects of commits are checked as they are written, not only by `make check`.
+if [ -e .git ] && command -v git >/dev/null 2>&1; then
+    git config core.hooksPath .config/git-hooks || true
+fi
+
 packages=""
 need() { # need COMMAND-OR-FILE PACKAGE
     case "$1" in

@@ -1,6 +1,5 @@
 //! An alert on its way to a person, all parts real but the person: the chart's rules in a Prometheus,
 //! an Alertmanager behind it, and a listener where a pager would be.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write, stderr};
@@ -103,7 +102,8 @@ fn free() -> SocketAddr {
 
 /// Scenario: a gateway's metrics say that it set records aside; later they are gone with the pod.
 /// Guarantee: Alertmanager tells a person once which pool it is, how bad, and where to read what to
-/// do, in a section that there is; then that it is over.
+/// do, in a section that there is; then that it is over. Slow: Helm renders the chart, Alertmanager
+/// and Prometheus start, and an alert must fire and resolve.
 #[test]
 fn an_alert_reaches_a_person_with_its_runbook() {
     let folder = tempfile::tempdir().unwrap();

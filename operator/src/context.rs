@@ -1,8 +1,8 @@
-//! What a reconcile may use: the API, the clock, events, metrics, and outside systems.
+//! The dependencies of a reconcile: the API, the clock, events, metrics, and external systems.
 //!
-//! Outside systems are trait objects, so that tests can replace them. What is cached of objects
-//! (failures in a row, sizing, verified children) only saves work, and pods' figures are sampled
-//! again: losing it undoes no decision.
+//! External systems are trait objects, so that tests can replace them. The caches of objects
+//! (failures in a row, sizing, verified children) only save work, and pods' figures are sampled
+//! again: losing them undoes no decision.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ use jiff::Timestamp;
 use kube::Client;
 use millrace_coordination::observation::Counters;
 
-use crate::cache::access::Access;
+use crate::cache::access::AccountBinding;
 use crate::cache::baseline::Baseline;
 use crate::cache::by_pool::ByPool;
-use crate::cache::children::Seen;
+use crate::cache::children::ChildCache;
 use crate::cache::claims::Claims;
 use crate::cache::failures::Failures;
 use crate::cache::holders::Holders;
@@ -24,14 +24,15 @@ use crate::cache::objects::Stores;
 use crate::cache::queue_time::QueueTimes;
 use crate::cache::scraping::Scraping;
 use crate::cache::secret_references::References;
-use crate::cache::shown::Shown;
+use crate::cache::shown::ConsoleHistory;
 use crate::cache::sizing::Sizing;
-use crate::clickhouse::Tables;
+use crate::cache::slots::Slots;
+use crate::clickhouse::TableAccess;
 use crate::clickhouse::migrations::Migrations;
 use crate::coordination::Coordinators;
 use crate::discovery::Discovery;
 use crate::kafka::Brokers;
-use crate::kafka::lag_board::LagSource;
+use crate::kafka::lag_cache::LagSource;
 use crate::outbound::Outbound;
 use crate::pods::{MetricsApi, PodSource, ShareSource};
 use crate::report::events::Events;
@@ -39,7 +40,7 @@ use crate::telemetry::metrics::Metrics;
 
 /// The current time, for conditions and sizing windows.
 pub trait Clock: Send + Sync {
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
@@ -53,12 +54,12 @@ impl Clock for SystemClock {
     }
 }
 
-/// The digest that a collector's tag stands for: `TAG=sha256:` and 64 hex digits.
+/// The digest of a collector's tag: `TAG=sha256:` and 64 hex digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagDigest {
     /// Version and allocator, for example `0.1.0-system`.
     pub tag: String,
-    /// With its algorithm, as image names have it.
+    /// The digest with its algorithm, as in image names.
     pub digest: String,
 }
 
@@ -83,84 +84,88 @@ impl FromStr for TagDigest {
 /// The repository of collector images, and the user that pods run as.
 #[derive(Clone, Debug)]
 pub struct Images {
-    /// Repository without tag, for example `millrace/collector`.
+    /// The repository without tag, for example `millrace/collector`.
     pub collector_repository: String,
-    /// Digests by tag, of images in that repository.
+    /// The digests of images in that repository, by tag.
     pub collector_digests: BTreeMap<String, String>,
-    /// Version used where a spec does not name one.
+    /// The version used where a spec does not name one.
     pub collector_version_default: String,
-    /// User and group of their pods; none where the cluster assigns them.
+    /// The user and group of their pods; `None` where the cluster assigns them.
     pub user: Option<i64>,
 }
 
-/// Everything a reconcile may touch.
+/// All dependencies of a reconcile.
 pub struct Context {
-    /// The Kubernetes API.
+    /// The client of the Kubernetes API.
     pub client: Client,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Events on the user's objects.
+    /// Publishes events on the user's objects.
     pub events: Events,
-    /// The operator's figures.
+    /// The operator's metrics.
     pub metrics: Metrics,
     /// Failures in a row, per object.
     pub failures: Failures,
-    /// Where images come from.
+    /// The collector images.
     pub images: Images,
     /// Consumer lag, from the broker.
     pub lag: Arc<dyn LagSource>,
     /// Topics, in Kafka.
     pub brokers: Arc<dyn Brokers>,
-    /// Allowed hosts, and the budget for their answers.
+    /// The allowed hosts, and the budget for their responses.
     pub outbound: Outbound,
     /// Tables, in ClickHouse.
-    pub tables: Arc<dyn Tables>,
+    pub tables: Arc<dyn TableAccess>,
     /// Keeper's and ZooKeeper's servers.
     pub coordination: Arc<dyn Coordinators>,
-    /// What ClickHouse servers had counted of their requests to these at the last look, by a
+    /// The counts of requests to these servers that ClickHouse servers had at the last check, by a
     /// schema's uid and by endpoint.
     pub coordination_counts: ByPool<BTreeMap<String, Counters>>,
-    /// What pods say of themselves.
+    /// The pods' figures.
     pub pods: Arc<dyn PodSource>,
-    /// What pods say of the targets that they scrape.
+    /// The pods' reports of the targets that they scrape.
     pub shares: Arc<dyn ShareSource>,
-    /// What the last round of sharing out found of each pool.
+    /// The result of each pool's last round of sharing out targets.
     pub scraping: ByPool<Scraping>,
     /// The metrics API, for silent pods.
     pub metered: MetricsApi,
-    /// What is remembered of each pool's sizing.
+    /// The sizing data of each pool.
     pub sizings: ByPool<Sizing>,
-    /// What the console shows and no status holds.
-    pub shown: Shown,
+    /// What the console shows and no status contains.
+    pub console_history: ConsoleHistory,
     /// Versions of children from watches, and which were verified.
-    pub seen: Arc<Seen>,
-    /// Who holds which topics, groups and tables.
+    pub child_cache: Arc<ChildCache>,
+    /// The holders of topics, groups and tables.
     pub claims: Claims,
-    /// Records of claims in Kafka and ClickHouse, for claimants that this process can't see.
+    /// Records of claims in Kafka and ClickHouse, for claimants that this process can't observe.
     pub holders: Holders,
     /// Which pools refer to which Secrets.
     pub references: Arc<References>,
     /// Whether the operator may watch Secrets, and does.
     pub watches_secrets: bool,
-    /// Since when objects wait for their reconcile.
+    /// When objects began to wait for their reconcile.
     pub queue_times: Arc<QueueTimes>,
     /// Objects of our own kinds, from their controllers' stores.
     pub stores: Stores,
-    /// Who may watch pods.
-    pub pod_access: Access,
-    /// Who may watch namespaces.
-    pub namespace_access: Access,
-    /// The ClusterRole with which pods that scrape read their shares; none if that right is given
-    /// by others.
+    /// The reconciles that may run at once.
+    pub slots: Slots,
+    /// The accounts that may watch pods.
+    pub pod_access: AccountBinding,
+    /// The accounts that may watch namespaces.
+    pub namespace_access: AccountBinding,
+    /// The ClusterRole with which pods that scrape read their shares; `None` if that right is
+    /// granted by other means.
     pub share_role: Option<String>,
     /// Which tables are being migrated.
     pub migrations: Migrations,
-    /// How fast pools insert into tables.
+    /// The insert rates of pools by table.
     pub inserts: Inserts,
-    /// What pods did, for judging rollouts.
+    /// The pods' past figures, for judging rollouts.
     pub baselines: ByPool<Baseline>,
-    /// What is found in the cluster for pools that scrape.
+    /// The objects discovered in the cluster for pools that scrape.
     pub discovery: Discovery,
+    /// The address of the release's documentation, for statuses.
+    pub docs_url: Option<String>,
     /// Whether Secrets that monitors name may be gathered into Secrets of pools.
     pub gathers_secrets: bool,
 }

@@ -1,8 +1,8 @@
-//! What can go wrong in a reconcile, and what follows from it.
+//! Errors of a reconcile, and how they are handled.
 //!
-//! Every step wraps its own error enum in a [`StepError`]: the step it happened in, a category that
-//! drives retry, event and metric, and a stable reason for conditions. It must not decide what a
-//! condition says; that is the status step's.
+//! Every step wraps its own error enum in a [`StepError`]: the step in which it occurred, a
+//! category that determines retry, event and metric, and a stable reason for conditions. It must
+//! not decide the content of a condition; the status step does.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ use millrace_crds::Reason;
 
 /// The five steps of a reconcile, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// Reading outside systems.
+pub enum ReconcileStep {
+    /// Reads external systems.
     Observe,
-    /// Checking what was read.
+    /// Checks what was read.
     Validate,
-    /// Making the wanted objects, or a plan.
+    /// Builds the desired objects, or a plan.
     Build,
-    /// Writing the difference.
+    /// Writes the difference.
     Apply,
-    /// Writing the status.
+    /// Writes the status.
     Status,
 }
 
-impl Step {
-    /// The step's name as metrics and logs give it.
+impl ReconcileStep {
+    /// Returns the step's name in metrics and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,30 +37,30 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ReconcileStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// What kind of trouble it is; drives the retry delay and the `result` label of the metrics.
+/// The category of an error. It determines the retry delay and the `result` label of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
     /// The object can't work as written: only a change of it helps, so it is reconciled again
     /// rarely.
     Invalid,
-    /// Someone else wrote first (HTTP 409): try again soon with fresh eyes.
+    /// Another writer was first (HTTP 409): retry soon with a new read.
     Conflict,
     /// The API server refused us (HTTP 401, 403, 422): a role or an admission rule must change.
     Denied,
-    /// The API server is away, slow or overloaded.
+    /// The API server is unavailable, slow or overloaded.
     Temporary,
-    /// Kafka, ClickHouse or another thing outside Kubernetes is away or refuses.
+    /// Kafka, ClickHouse or another external system is unavailable or refuses.
     External,
 }
 
 impl Category {
-    /// The category's name as metrics and logs give it.
+    /// Returns the category's name in metrics and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -72,15 +72,15 @@ impl Category {
         }
     }
 
-    /// Whether only a person can end it: a retry would be refused too.
+    /// Returns whether only a person can resolve it: a retry would be refused too.
     #[must_use]
     pub const fn needs_a_person(self) -> bool {
         matches!(self, Self::Invalid | Self::Denied)
     }
 
-    /// Classes an error of the Kubernetes client.
+    /// Classifies an error of the Kubernetes client.
     #[must_use]
-    pub fn of(error: &kube::Error) -> Self {
+    pub fn from_kube(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => match status.code {
                 409 => Self::Conflict,
@@ -92,58 +92,58 @@ impl Category {
     }
 }
 
-/// A failed step: where, of what category, under which stable reason, and the cause.
+/// A failed step: the step, the category, the stable reason, and the cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{step} step failed: {source}")]
 pub struct StepError {
     /// The step that failed.
-    pub step: Step,
-    /// What drives retry and metric.
+    pub step: ReconcileStep,
+    /// The category, which determines retry and metric.
     pub category: Category,
-    /// The stable reason that conditions and events give.
+    /// The stable reason for conditions and events.
     pub reason: Reason,
     /// Whether the object's status already reports it.
-    is_told: bool,
+    is_reported: bool,
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl StepError {
     /// Wraps the error of a step.
     pub fn new(
-        step: Step,
+        step: ReconcileStep,
         category: Category,
         reason: Reason,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self { step, category, reason, is_told: false, source: source.into() }
+        Self { step, category, reason, is_reported: false, source: source.into() }
     }
 
     /// Wraps a Kubernetes client error that occurred while doing `what` (a verb phrase that names
     /// the object, for example `get Secret telemetry/kafka-user`).
     #[must_use]
-    pub fn api(step: Step, what: impl Into<String>, source: kube::Error) -> Self {
-        let category = Category::of(&source);
+    pub fn from_kube(step: ReconcileStep, what: impl Into<String>, source: kube::Error) -> Self {
+        let category = Category::from_kube(&source);
         Self::new(step, category, Reason::ApiServerFailed, ApiError { what: what.into(), source })
     }
 }
 
 impl StepError {
-    /// The same, already in the object's status: the frame adds nothing.
+    /// Marks the error as already reported in the object's status: the caller adds nothing.
     #[must_use]
-    pub fn told(self) -> Self {
-        Self { is_told: true, ..self }
+    pub fn mark_reported(self) -> Self {
+        Self { is_reported: true, ..self }
     }
 
-    /// Whether the object's status already reports it.
+    /// Returns whether the object's status already reports it.
     #[must_use]
-    pub const fn is_told(&self) -> bool {
-        self.is_told
+    pub const fn is_reported(&self) -> bool {
+        self.is_reported
     }
 
-    /// The cause without the step it occurred in, for conditions.
+    /// Returns the cause without the step in which it occurred, for conditions.
     #[must_use]
     pub fn cause(&self) -> String {
-        chain(self.source.as_ref())
+        error_chain(self.source.as_ref())
     }
 }
 
@@ -151,13 +151,13 @@ impl StepError {
 #[derive(Debug, thiserror::Error)]
 #[error("failed to {what}: {source}{}", remedy(source))]
 pub struct ApiError {
-    /// A verb phrase naming the object.
+    /// A verb phrase that names the object.
     pub what: String,
     /// The client's error.
     pub source: kube::Error,
 }
 
-/// What a person can do about a refusal whose message doesn't say it.
+/// Returns what a person can do about a refusal whose message doesn't state it.
 fn remedy(error: &kube::Error) -> &'static str {
     match error {
         kube::Error::Api(status) if status.code == 403 => {
@@ -167,14 +167,15 @@ fn remedy(error: &kube::Error) -> &'static str {
     }
 }
 
-/// The whole chain of causes on one line; the `Display` of most errors shows only the outermost.
+/// Returns the complete chain of causes on one line; the `Display` of most errors shows only the
+/// outermost.
 #[must_use]
-pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
         let cause_text = cause.to_string();
-        // Many enums already print their source; saying it twice helps nobody.
+        // Many enums already print their source; don't repeat it.
         if !text.contains(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);
@@ -184,7 +185,7 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// A spec that cannot work as written, or not yet: what a condition says about it.
+/// A spec that cannot work as written, or not yet: the reason and message of a condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Invalid {
@@ -195,16 +196,16 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// A field of the spec that cannot work.
-    pub fn spec(message: impl Into<String>) -> Self {
+    /// Creates the error for a field of the spec that cannot work.
+    pub fn spec_invalid(message: impl Into<String>) -> Self {
         Self { reason: Reason::SpecInvalid, message: message.into() }
     }
 }
 
 impl From<Invalid> for StepError {
-    /// It may end without a change of this object: it is retried, less and less often.
+    /// The error may end without a change of this object: it is retried, less and less often.
     fn from(invalid: Invalid) -> Self {
-        Self::new(Step::Validate, Category::External, invalid.reason, invalid)
+        Self::new(ReconcileStep::Validate, Category::External, invalid.reason, invalid)
     }
 }
 
@@ -213,26 +214,26 @@ mod tests {
     use super::*;
     use kube::core::Status;
 
-    fn api(code: u16) -> kube::Error {
+    fn api_error(code: u16) -> kube::Error {
         kube::Error::Api(Status::failure("no", "No").with_code(code).boxed())
     }
 
     /// Scenario: the API server answers with each class of code. Guarantee: a conflict is retried
-    /// soon, a refusal is told from an outage.
+    /// soon, and a refusal is distinguished from an outage.
     #[test]
     fn answers_of_the_api_server_fall_into_their_category() {
-        assert_eq!(Category::of(&api(409)), Category::Conflict);
-        assert_eq!(Category::of(&api(403)), Category::Denied);
-        assert_eq!(Category::of(&api(422)), Category::Denied);
-        assert_eq!(Category::of(&api(429)), Category::Temporary);
-        assert_eq!(Category::of(&api(503)), Category::Temporary);
+        assert_eq!(Category::from_kube(&api_error(409)), Category::Conflict);
+        assert_eq!(Category::from_kube(&api_error(403)), Category::Denied);
+        assert_eq!(Category::from_kube(&api_error(422)), Category::Denied);
+        assert_eq!(Category::from_kube(&api_error(429)), Category::Temporary);
+        assert_eq!(Category::from_kube(&api_error(503)), Category::Temporary);
     }
 
-    /// Scenario: an error prints its source itself. Guarantee: the chain says it once.
+    /// Scenario: an error prints its source itself. Guarantee: the chain contains it once.
     #[test]
     fn a_chain_says_each_cause_once() {
-        let error = StepError::api(Step::Apply, "patch Service a/b", api(403));
-        let text = chain(&error);
+        let error = StepError::from_kube(ReconcileStep::Apply, "patch Service a/b", api_error(403));
+        let text = error_chain(&error);
         assert_eq!(text.matches("patch Service a/b").count(), 1, "{text}");
     }
 }

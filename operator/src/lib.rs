@@ -1,4 +1,4 @@
-//! The Millrace operator as a library, so that its tests drive the same code as the binary.
+//! The Millrace operator as a library, so that its tests run the same code as the binary.
 //!
 //! The modules below are in order: each may use only those above it (`cargo xtask check` enforces
 //! it). Nothing here touches the collector's data path.

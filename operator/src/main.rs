@@ -1,42 +1,44 @@
-//! The Millrace operator's binary: parse, run, pick the exit code.
+//! The Millrace operator's binary: parses the command line, runs, and chooses the exit code.
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use millrace_operator::{args::Args, error::chain, run};
+use millrace_operator::{args::Args, error::error_chain, run};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    millrace_librdkafka_clock::link();
+    millrace_librdkafka_clock::link_clock();
     let args = Args::parse();
     let ended = match args.check {
-        true => run::check(&args).map(|leader| output::say(&format!("{leader} leads"))),
-        false => run::to_the_end(args),
+        true => {
+            run::check_leader(&args).map(|leader| output::print_line(&format!("{leader} leads")))
+        }
+        false => run::run_blocking(args),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let error = chain(&error);
+            let error = error_chain(&error);
             tracing::error!("{error}");
-            output::complain(&error);
+            output::print_error(&error);
             ExitCode::FAILURE
         }
     }
 }
 
-/// The one place that prints.
+/// The only module that prints.
 mod output {
-    /// What was asked for, on standard output.
+    /// Prints a requested result on standard output.
     #[allow(clippy::print_stdout)]
-    pub(crate) fn say(line: &str) {
+    pub(crate) fn print_line(line: &str) {
         println!("{line}");
     }
 
-    /// One line on standard error, for failures before logging starts.
+    /// Prints one line on standard error, for failures before logging starts.
     #[allow(clippy::print_stderr)]
-    pub(crate) fn complain(error: &str) {
+    pub(crate) fn print_error(error: &str) {
         eprintln!("millrace-operator: {error}");
     }
 }

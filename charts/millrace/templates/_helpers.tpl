@@ -1,8 +1,17 @@
 {{- /* Names and labels, in one place. */}}
 
+{{- define "millrace.chart" -}}
+{{ .Values.nameOverride | default "millrace" }}
+{{- end }}
+
 {{- define "millrace.name" -}}
-{{- $release := ternary .Release.Name (printf "%s-millrace" .Release.Name) (contains "millrace" .Release.Name) -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride }}
+{{- else -}}
+{{- $chart := include "millrace.chart" . -}}
+{{- $release := ternary .Release.Name (printf "%s-%s" .Release.Name $chart) (contains $chart .Release.Name) -}}
 {{ $release | trunc 40 | trimSuffix "-" }}-operator
+{{- end }}
 {{- end }}
 
 {{- define "millrace.podAccess" -}}
@@ -17,20 +26,35 @@
 {{ include "millrace.name" . }}-{{ .Release.Namespace }}-share-access
 {{- end }}
 
+{{- /* No image is published, so a default would name a repository that is nobody's. */}}
 {{- define "millrace.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- $missing := "image.repository is empty: set it to the repository of the operator's image, for example --set image.repository=REGISTRY/millrace/operator (no image is published yet; README.md builds one)" -}}
+{{ required $missing .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
+{{- define "millrace.collectorRepository" -}}
+{{- required "collector.imageRepository is empty: set it to the repository of the collectors' images, for example --set collector.imageRepository=REGISTRY/millrace/collector (no image is published yet; README.md builds one)" .Values.collector.imageRepository }}
+{{- end }}
+
+{{- /* Whether an object of the Prometheus operator is created: auto creates it if the cluster serves its
+       kind. Called with the root, the value and the kind. */}}
+{{- define "millrace.monitored" -}}
+{{- $root := index . 0 }}{{ $switch := index . 1 | toString }}
+{{- $served := $root.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" (index . 2)) }}
+{{- if or (eq $switch "true") (and (eq $switch "auto") $served) }}true{{ end }}
+{{- end }}
+
 {{- define "millrace.selector" -}}
-app.kubernetes.io/name: millrace
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "millrace.chart" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: operator
 {{- end }}
 
 {{- define "millrace.labels" -}}
 {{ include "millrace.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: millrace
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
@@ -42,9 +66,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- /* The section of an alert on the page that monitoring.runbookUrl names. */}}
+{{- /* The section of an alert on the page that monitoring.runbookUrl names, or on docsUrl's. */}}
 {{- define "millrace.runbook" -}}
-{{- with (index . 0).Values.monitoring.runbookUrl }}
+{{- $values := (index . 0).Values }}
+{{- $page := "" }}
+{{- with $values.docsUrl }}{{ $page = printf "%s/alerts.html" (trimSuffix "/" .) }}{{ end }}
+{{- with $values.monitoring.runbookUrl | default $page }}
             runbook_url: {{ printf "%s#%s" . (index $ 1 | lower) | quote }}
 {{- end }}
 {{- end }}
@@ -53,10 +80,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .Values.serviceAccount.name | default (include "millrace.name" .) }}
 {{- end }}
 
-{{- /* What the operator may do where it looks after pipelines: exactly the verbs it uses. */}}
+{{- /* The operator's rights in watched namespaces: exactly the verbs it uses. */}}
 {{- define "millrace.rules" -}}
-# The kinds themselves. A pipeline makes and prunes the other four; patched itself is only its
-# finalizer, and its status through an endpoint of its own.
+# The kinds. The operator creates and prunes the other four of a pipeline; of the pipeline itself it
+# patches only the finalizer, and the status through its subresource.
 - apiGroups: [millrace.dev]
   resources: [telemetrypipelines]
   verbs: [get, list, watch, patch]
@@ -70,7 +97,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [millrace.dev]
   resources: [telemetrypipelines/finalizers, edgepools/finalizers, gatewaypools/finalizers]
   verbs: [update]
-# What pools are made of.
+# Objects of pools.
 - apiGroups: [apps]
   resources: [deployments, daemonsets, statefulsets]
   verbs: [get, list, watch, create, patch, delete]
@@ -78,14 +105,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   resources: [services, configmaps, serviceaccounts]
   verbs: [get, list, watch, create, patch, delete]
 {{- if .Values.shareAccess.grant }}
-# The right of pods that scrape to read their shares, in their own namespace: bindings to one role and
-# no other.
+# Lets scraping pods read their shares, in their own namespace: bindings to this role only.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [rolebindings]
   verbs: [get, list, create, patch, delete]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [clusterroles]
-  resourceNames: [{{ include "millrace.shareAccess" . }}]
+  resourceNames: [{{ include "millrace.shareAccess" . | quote }}]
   verbs: [bind]
 {{- end }}
 - apiGroups: [policy]
@@ -94,13 +120,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
-# Why pods are not ready, and where to ask them how busy they are
-{{- if .Values.tries.enabled }}; and a pod that tries a change of
-# image or configuration before any pod of the pool changes{{ end }}.
+# Why pods are not ready, and their addresses, to read their load
+{{- if .Values.tries.enabled }}; and trial pods, which validate a
+# change of image or configuration before any pod of the pool changes{{ end }}.
 - apiGroups: [""]
   resources: [pods]
   verbs: [list{{ if .Values.tries.enabled }}, create, delete{{ end }}]
-# What those that don't answer use, where the cluster has a metrics API.
+# Resource use of pods that don't answer, if the cluster has a metrics API.
 - apiGroups: [metrics.k8s.io]
   resources: [pods]
   verbs: [list]
@@ -108,12 +134,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [""]
   resources: [pods/resize]
   verbs: [patch]
-# Whether another autoscaler sizes a pool already (KEDA acts through these too).
+# Whether another autoscaler sizes a pool (KEDA uses these too).
 - apiGroups: [autoscaling]
   resources: [horizontalpodautoscalers]
   verbs: [list]
 {{- if .Values.discovery.enabled }}
-# What scrape targets are found by, for pools that ask for it.
+# Discovery of scrape targets, for pools that use it.
 - apiGroups: [monitoring.coreos.com]
   resources: [servicemonitors, podmonitors, probes, scrapeconfigs]
   verbs: [list, watch]
@@ -129,26 +155,26 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create, patch{{ if .Values.console.enabled }}, list{{ end }}]
 {{- end }}
 
 {{- define "millrace.secretRules" -}}
-# The Secrets that specs name, one by one: content is read to hash it and to sign in to Kafka and
-# ClickHouse. No list and no watch, so that other Secrets can't be found; a changed Secret is seen
-# when its object is looked at again (at least every minute).
-{{- /* With secrets.watch it is seen at once, and this role may list them all. */}}
+# The Secrets that specs reference, individually: content is read to hash it and to authenticate to
+# Kafka and ClickHouse. No list and no watch, so that other Secrets can't be discovered; a changed
+# Secret is noticed at the next reconcile of its object (at least every minute).
+{{- /* With secrets.watch it is noticed immediately, and this role may list all of them. */}}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get{{ if .Values.secrets.watch }}, list, watch{{ end }}]
 {{- if and .Values.discovery.enabled .Values.discovery.secrets }}
-# The values that monitors name, in one Secret of the pool. Creation can't be limited to a name.
+# The values that monitors reference, in one Secret of the pool. Creation can't be limited to a name.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [create, patch]
 {{- end }}
 {{- end }}
 
-{{/* Whether others can reach the console's port: not on loopback. */}}
+{{/* Whether the console listens on more than loopback. */}}
 {{- define "millrace.consolePort" -}}
 {{- if and .Values.console.enabled (ne .Values.console.access "portForward") }}true{{ end }}
 {{- end }}
@@ -166,9 +192,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{/* Whether the operator's pods mount anything. */}}
 {{- define "millrace.volumes" -}}
 {{- include "millrace.consoleToken" . }}{{ include "millrace.otlpHeaders" . }}{{ include "millrace.otlpTls" . }}
+{{- if or .Values.extraVolumes .Values.extraVolumeMounts .Values.metrics.token.secretName }}true{{ end }}
 {{- end }}
 
-{{/* Whether the console asks for a token. */}}
+{{/* Whether the console requires a token. */}}
 {{- define "millrace.consoleToken" -}}
 {{- if and .Values.console.enabled (eq .Values.console.access "token") }}true{{ end }}
 {{- end }}

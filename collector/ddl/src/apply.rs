@@ -1,59 +1,63 @@
-//! Brings every server of a client to its declaration, one after the other, and says what is left.
-//! The work on one server is [`crate::migrate`]'s.
+//! Converges every server of a client to its declaration, one after the other, and reports the
+//! remaining differences. [`crate::migrate`] does the work on one server.
 
-use crate::client::{Client, ClientError, Endpoint};
+use crate::client::{ClientError, DdlClient, ServerEndpoint};
 use crate::declared::Declared;
-use crate::drift::{Drift, diff};
-use crate::migrate::{MigrateError, MigrateOptions, Migrated, migrate};
-use crate::observe::observe;
-use crate::origin::Origin;
-use crate::plan::{Blocked, Step};
+use crate::drift::{Drift, find_drift};
+use crate::migrate::{MigrateError, MigrateOptions, MigrationReport, migrate_server};
+use crate::observe::{observe_database, observe_declared};
+use crate::origin::TableOrigin;
+use crate::plan::{Blocked, PlanStep};
+use crate::render::{self, Statement};
 
-/// What still differs on the server the client asks; empty means equal.
+/// Returns what still differs on the client's server; an empty result means equal.
 ///
 /// # Errors
-/// The server cannot be asked.
-pub async fn verify(client: &Client, declared: &Declared) -> Result<Vec<Drift>, ClientError> {
-    Ok(diff(declared, &observe(client, declared).await?))
+/// The server cannot be queried.
+pub async fn verify_tables(
+    client: &DdlClient,
+    declared: &Declared,
+) -> Result<Vec<Drift>, ClientError> {
+    Ok(find_drift(declared, &observe_declared(client, declared).await?))
 }
 
-/// What [`converge`] came to, over all servers.
+/// The result of [`converge_servers`] over all servers.
 #[derive(Debug, Default)]
-pub struct Converged {
+pub struct ConvergeReport {
     /// Steps that ran, each with the server it ran on.
-    pub applied: Vec<(Endpoint, Step)>,
-    /// Steps the permit did not allow.
-    pub refused: Vec<(Endpoint, Step)>,
-    /// Differences no statement mends.
-    pub blocked: Vec<(Endpoint, Blocked)>,
+    pub applied: Vec<(ServerEndpoint, PlanStep)>,
+    /// Steps that the permit did not allow.
+    pub refused: Vec<(ServerEndpoint, PlanStep)>,
+    /// Differences that no statement repairs.
+    pub blocked: Vec<(ServerEndpoint, Blocked)>,
     /// What still differs afterwards, notices included.
-    pub drift: Vec<(Endpoint, Drift)>,
-    /// Migrations that were finished, by number, and whose tables were taken over.
-    pub migrations: Vec<(Endpoint, u32)>,
-    /// Whose tables were taken over, where this was the first run with a journal.
-    pub adopted: Vec<(Endpoint, Origin)>,
-    /// Servers that could not be brought there, and why; the others were.
-    pub failed: Vec<(Endpoint, MigrateError)>,
+    pub drift: Vec<(ServerEndpoint, Drift)>,
+    /// Finished migrations, by number.
+    pub migrations: Vec<(ServerEndpoint, u32)>,
+    /// The origin of the existing tables, where this was the first run with a journal.
+    pub adopted: Vec<(ServerEndpoint, TableOrigin)>,
+    /// Servers that did not converge, and why; the others did.
+    pub failed: Vec<(ServerEndpoint, MigrateError)>,
 }
 
-/// Observes, plans, applies and looks again, on every endpoint of the client one after the other:
-/// endpoints are servers of their own, and a table has to exist on each. One that is down does not
-/// hold up the others.
+/// Observes, plans, applies and observes again, on each endpoint of the client in turn. Endpoints
+/// are separate servers, and a table has to exist on each. A server that is down does not hold up
+/// the others.
 ///
 /// # Errors
-/// No server could be brought there: the last one's error.
-pub async fn converge(
-    client: &Client,
+/// No server converged; the error is the last one's.
+pub async fn converge_servers(
+    client: &DdlClient,
     declared: &Declared,
     options: &MigrateOptions,
-) -> Result<Converged, MigrateError> {
-    let mut all = Converged::default();
-    let servers = client.each();
+) -> Result<ConvergeReport, MigrateError> {
+    let mut all = ConvergeReport::default();
+    let servers = client.per_endpoint();
     let count = servers.len();
     for server in servers {
         let at = server.endpoint().clone();
-        match migrate(&server, declared, options).await {
-            Ok(done) => all.add(&at, done),
+        match migrate_server(&server, declared, options).await {
+            Ok(done) => all.add_server(&at, done),
             Err(error) if all.failed.len() + 1 == count => return Err(error),
             Err(error) => all.failed.push((at, error)),
         }
@@ -61,17 +65,45 @@ pub async fn converge(
     Ok(all)
 }
 
-impl Converged {
-    fn add(&mut self, at: &Endpoint, done: Migrated) {
-        fn with<T>(at: &Endpoint, list: impl IntoIterator<Item = T>) -> Vec<(Endpoint, T)> {
+impl ConvergeReport {
+    fn add_server(&mut self, at: &ServerEndpoint, done: MigrationReport) {
+        fn with_endpoint<T>(
+            at: &ServerEndpoint,
+            list: impl IntoIterator<Item = T>,
+        ) -> Vec<(ServerEndpoint, T)> {
             list.into_iter().map(|each| (at.clone(), each)).collect()
         }
-        let Migrated { server: _, adopted, migrations, applied, blocked, before: _, drift } = done;
-        self.applied.extend(with(at, applied.done));
-        self.refused.extend(with(at, applied.refused));
-        self.blocked.extend(with(at, blocked));
-        self.drift.extend(with(at, drift));
-        self.migrations.extend(with(at, migrations));
-        self.adopted.extend(with(at, adopted));
+        let MigrationReport { server: _, adopted, migrations, applied, blocked, before: _, drift } =
+            done;
+        self.applied.extend(with_endpoint(at, applied.done));
+        self.refused.extend(with_endpoint(at, applied.refused));
+        self.blocked.extend(with_endpoint(at, blocked));
+        self.drift.extend(with_endpoint(at, drift));
+        self.migrations.extend(with_endpoint(at, migrations));
+        self.adopted.extend(with_endpoint(at, adopted));
     }
+}
+
+/// Drops the declared tables and views with all their rows, and the journal, but not the database.
+/// Missing ones are no error.
+///
+/// # Errors
+/// The server can't be queried, or refuses.
+pub async fn drop_tables(client: &DdlClient, declared: &Declared) -> Result<(), ClientError> {
+    let replicates_itself = observe_database(client, &declared.database).await?.unwrap_or(false);
+    let statements = match replicates_itself {
+        true => render::drop_all(&declared.for_replicated_database())
+            .into_iter()
+            .map(Statement::with_replica_timeout)
+            .collect(),
+        false => render::drop_all(declared),
+    };
+    for statement in statements {
+        match client.execute(&statement).await {
+            // Without the database there are no tables either.
+            Ok(()) | Err(ClientError::UnknownDatabase { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }

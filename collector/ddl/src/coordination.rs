@@ -1,17 +1,19 @@
-//! How a ClickHouse server sees its Keeper or ZooKeeper: sessions, replicas, counters, what tables
-//! ask. Only reads.
+//! Reports a ClickHouse server's view of its Keeper or ZooKeeper: sessions, replicas, counters, the
+//! requests of its tables. It only reads.
 //!
-//! A right that is missing hides a part and is named with its `GRANT`; it is never taken for an
-//! outage. Nor is a server that keeps no record of parts, or an older one without their counters.
-//! Limits: `system.replicas` asks Keeper itself, some requests for each table.
+//! A missing right hides one part of the report and is named with its `GRANT`; it never counts as
+//! an outage. Nor does a server without a part log, or an older one without those counters. Limit:
+//! `system.replicas` queries Keeper, with some requests for each table.
 
 use std::collections::BTreeSet;
 
 use clickhouse::Row;
-use millrace_coordination::observation::{Blindness, Counters, Replica, Session, Sight, TableLoad};
+use millrace_coordination::observation::{
+    CoordinationView, Counters, KeeperSession, Replica, TableLoad, ViewError,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::client::{Category, Client, ClientError};
+use crate::client::{Category, ClientError, DdlClient};
 use crate::declared::Declared;
 use crate::render::{self, EVENTS, PARTS, REPLICAS, SESSIONS, Statement};
 
@@ -53,7 +55,8 @@ struct LoadRow {
     requests: u64,
 }
 
-/// Whether what is declared needs Keeper or ZooKeeper: replicated tables, or a cluster's.
+/// Returns whether the declaration needs Keeper or ZooKeeper: it has replicated tables or a
+/// cluster.
 #[must_use]
 pub fn needs_coordination(declared: &Declared) -> bool {
     let options = [&declared.traces, &declared.logs, &declared.metrics];
@@ -61,30 +64,34 @@ pub fn needs_coordination(declared: &Declared) -> bool {
         || options.into_iter().flatten().any(|options| options.engine.replication().is_some())
 }
 
-/// Coordination as the server sees it that the client asks.
+/// Returns the coordination state that the client's server reports.
 ///
 /// # Errors
-/// Why it can't say: no Keeper, no session, no right, no answer.
-pub async fn coordination(client: &Client, declared: &Declared) -> Result<Sight, Blindness> {
+/// The server cannot report it: no Keeper, no session, no right, no answer.
+pub async fn observe_coordination(
+    client: &DdlClient,
+    declared: &Declared,
+) -> Result<CoordinationView, ViewError> {
     let mut refused = BTreeSet::new();
-    let sessions = match client.fetch::<SessionRow>(&render::sessions()).await {
-        Ok(rows) => rows.into_iter().map(session).collect(),
-        Err(error) => return Err(blindness(client, error)),
+    let sessions = match client.fetch::<SessionRow>(&render::select_sessions()).await {
+        Ok(rows) => rows.into_iter().map(to_session).collect(),
+        Err(error) => return Err(view_error(client, error)),
     };
     let tables = declared.tables();
     let names: Vec<&str> = tables.iter().map(|table| table.name.table()).collect();
     let states = render::replica_states(&declared.database, &names);
-    let states = asked::<StateRow>(client, &states, REPLICAS, &mut refused).await?;
+    let states = fetch_permitted::<StateRow>(client, &states, REPLICAS, &mut refused).await?;
     let counters = render::keeper_counters();
-    let counters = asked::<CountersRow>(client, &counters, EVENTS, &mut refused).await?;
+    let counters = fetch_permitted::<CountersRow>(client, &counters, EVENTS, &mut refused).await?;
     let loads = render::table_loads(&declared.database, &names);
-    // A figure, no sign of health: whatever else it fails with, there is none.
-    let loads = asked::<LoadRow>(client, &loads, PARTS, &mut refused).await.unwrap_or_default();
-    Ok(Sight {
+    // The load is a figure, not a sign of health: any other error leaves it empty.
+    let loads =
+        fetch_permitted::<LoadRow>(client, &loads, PARTS, &mut refused).await.unwrap_or_default();
+    Ok(CoordinationView {
         sessions,
-        replicas: states.into_iter().map(replica).collect(),
-        counters: counters.into_iter().next().map(counted),
-        tables: loads.into_iter().map(load).collect(),
+        replicas: states.into_iter().map(to_replica).collect(),
+        counters: counters.into_iter().next().map(to_counters),
+        tables: loads.into_iter().map(to_table_load).collect(),
         grant: (!refused.is_empty()).then(|| {
             let refused: Vec<&str> = refused.into_iter().collect();
             render::grant_reading(&refused, client.user())
@@ -92,13 +99,13 @@ pub async fn coordination(client: &Client, declared: &Declared) -> Result<Sight,
     })
 }
 
-/// The rows of a question; none, and the table noted, where the user may not ask it.
-async fn asked<T>(
-    client: &Client,
+/// Returns the rows of a query. Returns none, and notes the table, where the user may not query it.
+async fn fetch_permitted<T>(
+    client: &DdlClient,
     question: &Statement,
     table: &'static str,
     refused: &mut BTreeSet<&'static str>,
-) -> Result<Vec<T>, Blindness>
+) -> Result<Vec<T>, ViewError>
 where
     T: clickhouse::RowOwned + clickhouse::RowRead,
 {
@@ -108,34 +115,39 @@ where
             refused.insert(table);
             Ok(Vec::new())
         }
-        Err(error) => Err(blindness(client, error)),
+        Err(error) => Err(view_error(client, error)),
     }
 }
 
-fn blindness(client: &Client, error: ClientError) -> Blindness {
+fn view_error(client: &DdlClient, error: ClientError) -> ViewError {
     match error.category() {
-        Category::UnknownTable => Blindness::NoKeeper,
-        Category::KeeperLost => Blindness::SessionLost(without_query(&error)),
+        Category::UnknownTable => ViewError::NoKeeper,
+        Category::KeeperLost => ViewError::SessionLost(without_query(&error)),
         Category::Privilege => {
             let tables = [SESSIONS, REPLICAS, EVENTS, PARTS];
-            Blindness::NotAllowed { grant: render::grant_reading(&tables, client.user()) }
+            ViewError::NotAllowed { grant: render::grant_reading(&tables, client.user()) }
         }
-        _ => Blindness::Unreachable(without_query(&error)),
+        _ => ViewError::Unreachable(without_query(&error)),
     }
 }
 
-/// The error without what differs from one time to the next.
+/// Returns the error without the parts that change from one query to the next.
 fn without_query(error: &ClientError) -> String {
     let text = error.to_string();
     text.split(" (version ").next().unwrap_or(&text).trim_end().to_owned()
 }
 
-fn session(row: SessionRow) -> Session {
+fn to_session(row: SessionRow) -> KeeperSession {
     let SessionRow { name, host, port, is_expired, age_seconds } = row;
-    Session { name, server: format!("{host}:{port}"), is_expired: is_expired != 0, age_seconds }
+    KeeperSession {
+        name,
+        server: format!("{host}:{port}"),
+        is_expired: is_expired != 0,
+        age_seconds,
+    }
 }
 
-fn replica(row: StateRow) -> Replica {
+fn to_replica(row: StateRow) -> Replica {
     let StateRow {
         table,
         is_readonly,
@@ -158,12 +170,12 @@ fn replica(row: StateRow) -> Replica {
     }
 }
 
-fn counted(row: CountersRow) -> Counters {
+fn to_counters(row: CountersRow) -> Counters {
     let CountersRow { requests, multi_requests, wait_microseconds, broken, rows } = row;
     Counters { requests, multi_requests, wait_microseconds, broken, rows }
 }
 
-fn load(row: LoadRow) -> TableLoad {
+fn to_table_load(row: LoadRow) -> TableLoad {
     let LoadRow { table, parts, inserted_rows, requests } = row;
     TableLoad { table, parts, rows: inserted_rows, requests }
 }

@@ -1,62 +1,63 @@
-//! What the tables should be: database, prefix, signals with their options, cluster. Values are
-//! checked when made, so a [`Declared`] always renders. No clock, no I/O, no SQL text.
+//! Declares the tables: database, prefix, signals with their options, cluster. Values are checked
+//! on construction, so a [`Declared`] always renders. No clock, no I/O, no SQL text.
 
 use std::collections::BTreeSet;
 
 use millrace_schema::{
-    AttributeColumn, Column, ColumnType, Expr, Identifier, OwnColumn, Presence, Table, TableKind,
-    View, attribute_column, laid_out, trace_id_view,
+    AttributeColumn, Column, ColumnType, ComputedColumn, Expr, Identifier, Presence, Table,
+    TableKind, View, attribute_column, laid_out, trace_id_view,
 };
 
 use crate::names::{ClusterName, TableName};
-use crate::options::{OptionsError, Signals, TableOptions};
+use crate::options::{OptionsError, Replication, Signals, TableOptions};
 
-/// The tables of one pipeline, as they should be.
+/// The declared tables of one pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
-    /// Database of all tables.
+    /// The database of all tables.
     pub database: Identifier,
-    /// What stands before `_traces`, `_logs`, `_metrics_...`; normally `otel`.
+    /// The prefix of `_traces`, `_logs`, `_metrics_...`; normally `otel`.
     pub prefix: Identifier,
-    /// Servers to run every statement on (`ON CLUSTER`); `None`: only on the server that is asked.
+    /// The cluster whose servers run every statement (`ON CLUSTER`); `None`: only the queried
+    /// server runs it.
     pub cluster: Option<ClusterName>,
-    /// Cluster over whose shards a `Distributed` table is made beside each table, named
-    /// `<table>_distributed`, for reading; gateways write to the shards' own tables.
+    /// The cluster over whose shards each table gets a `Distributed` table for reading, named
+    /// `<table>_distributed`; gateways write to the shards' own tables.
     pub distributed: Option<ClusterName>,
-    /// Objects whose loss was agreed to, each by its name as plans spell it:
-    /// `database.table.column`, `database.table.index` or `database.table.ttl`.
+    /// Objects whose loss the user agreed to, by the name that plans use: `database.table.column`,
+    /// `database.table.index` or `database.table.ttl`.
     pub consent: BTreeSet<String>,
-    /// Span tables, if wanted.
+    /// The span tables, if declared.
     pub traces: Option<TableOptions>,
-    /// Log table, if wanted.
+    /// The log table, if declared.
     pub logs: Option<TableOptions>,
-    /// The five metric tables, if wanted.
+    /// The five metric tables, if declared.
     pub metrics: Option<TableOptions>,
 }
 
-/// Options of one signal that do not fit together.
+/// Reports options of one signal that do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{signal}.{source}")]
 pub struct DeclaredError {
     /// `traces`, `logs` or `metrics`.
     pub signal: &'static str,
-    /// What does not fit.
+    /// The options that do not fit.
     pub source: OptionsError,
 }
 
-/// One table of a [`Declared`] set, with everything needed to make it.
+/// One table of a [`Declared`] set, with everything needed to create it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredTable {
-    /// Its full name.
+    /// The table's full name.
     pub name: TableName,
-    /// Columns, keys, indexes, laid out as the options say.
+    /// Columns, keys and indexes, in the layout of the options.
     pub table: Table,
     /// Engine, time to live, layout.
     pub options: TableOptions,
 }
 
 impl DeclaredTable {
-    /// A column's type with the typed paths of its JSON, in the server's spelling.
+    /// Returns a column's type with the typed paths of its JSON, in the server's spelling.
     #[must_use]
     pub fn column_type(&self, column: &Column) -> String {
         let owner = attribute_column(self.table.kind, column.name);
@@ -75,62 +76,67 @@ impl DeclaredTable {
         if paths.is_empty() { column.ty.to_string() } else { format!("JSON({})", paths.join(", ")) }
     }
 
-    /// The columns the server computes from attributes, where the table has attributes: those for
-    /// its reader, then a user's own.
-    pub fn own_columns(&self) -> impl Iterator<Item = OwnColumn<'_>> {
+    /// Returns whether each partition is a day.
+    pub(crate) fn has_day_partitions(&self) -> bool {
+        matches!(self.table.partition_by, Expr::ToDate(_))
+    }
+
+    /// Returns the columns that the server computes from attributes, if the table has attributes:
+    /// first those for its reader, then the user's own.
+    pub fn computed_columns(&self) -> impl Iterator<Item = ComputedColumn<'_>> {
         let has_attributes = self.table.kind != TableKind::TraceIdTs;
         let own = self.options.layout.materialized.iter().filter(move |_| has_attributes);
-        self.table.computed.iter().map(OwnColumn::from).chain(own.map(OwnColumn::from))
+        self.table.computed.iter().map(ComputedColumn::from).chain(own.map(ComputedColumn::from))
     }
 }
 
-/// A roll-up: how often each attribute had which value in each 15 minutes, for suggesting names
-/// and values without reading the table. Of JSON attributes the names alone.
+/// A roll-up that counts each attribute's values in each 15 minutes, so that names and values can
+/// be suggested without reading the table. For JSON attributes it has only the names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredRollup {
-    /// The table that holds it.
+    /// The table that stores it.
     pub name: TableName,
     /// The view that fills it.
     pub view: TableName,
     /// The table the view reads.
     pub source: TableName,
-    /// The source's column of time.
+    /// The source's time column.
     pub time: &'static str,
     /// The source's attribute columns.
     pub columns: Vec<&'static str>,
-    /// Options of the source: engine and retention hold here too.
+    /// Options of the source; the roll-up has the same engine and retention.
     pub options: TableOptions,
 }
 
-/// A table over all shards' tables.
+/// A table over the tables of all shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredDistributed {
-    /// Its full name.
+    /// The table's full name.
     pub name: TableName,
-    /// The table it reads on each shard.
+    /// The table that it reads on each shard.
     pub local: TableName,
     /// The cluster whose shards it reads.
     pub cluster: ClusterName,
-    /// Column by whose hash a row written through it finds its shard: a trace stays on one, a
-    /// metric's series too.
+    /// The column whose hash assigns a row written through it to a shard: a trace, or a metric's
+    /// series, stays on one shard.
     pub shard_by: &'static str,
 }
 
 /// The view of a [`Declared`] set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredView {
-    /// Its full name.
+    /// The view's full name.
     pub name: TableName,
     /// The table it reads.
     pub source: TableName,
     /// The table it fills.
     pub target: TableName,
-    /// What it computes.
+    /// The view's query.
     pub view: View,
 }
 
 impl Declared {
-    /// The same options for every signal asked for, on the server that is asked.
+    /// Declares the same options for every requested signal, on the queried server alone.
     #[must_use]
     pub fn uniform(
         database: Identifier,
@@ -152,12 +158,26 @@ impl Declared {
         }
     }
 
-    fn options(&self, kind: TableKind) -> Option<&TableOptions> {
+    /// Returns the declaration for a database that replicates its statements to its other servers,
+    /// which refuses a cluster, and by default a Keeper path and a replica: the server's own take
+    /// the place of our defaults. Others, which the user wrote, stay.
+    pub(crate) fn for_replicated_database(&self) -> Self {
+        let mut adapted = Self { cluster: None, ..self.clone() };
+        for options in [&mut adapted.traces, &mut adapted.logs, &mut adapted.metrics] {
+            let replication = options.as_mut().and_then(|it| it.engine.replication_mut());
+            if let Some(replication) = replication.filter(|it| **it == Replication::default()) {
+                *replication = Replication::ServerDefault;
+            }
+        }
+        adapted
+    }
+
+    fn options_of(&self, kind: TableKind) -> Option<&TableOptions> {
         match kind {
             TableKind::Traces => self.traces.as_ref(),
-            // A Null table feeds its views, but there is nothing to look up afterwards.
+            // A Null table feeds its views, but stores no rows to look up afterwards.
             TableKind::TraceIdTs => self.traces.as_ref().filter(|options| {
-                options.engine.keeps_rows() && options.layout.trace_lookup == Presence::Kept
+                options.engine.stores_rows() && options.layout.trace_lookup == Presence::Included
             }),
             TableKind::Logs => self.logs.as_ref(),
             TableKind::MetricsGauge
@@ -168,33 +188,33 @@ impl Declared {
         }
     }
 
-    /// Every table, in the order they are made.
+    /// Returns every table, in creation order.
     #[must_use]
     pub fn tables(&self) -> Vec<DeclaredTable> {
         let made = |kind| {
-            let options = self.options(kind)?.clone();
+            let options = self.options_of(kind)?.clone();
             Some(DeclaredTable {
                 name: TableName::new(&self.database, &self.prefix, kind),
-                table: shape(kind, &options),
+                table: table_shape(kind, &options),
                 options,
             })
         };
         TableKind::ALL.into_iter().filter_map(made).collect()
     }
 
-    /// The names of every table, in the order they are made.
+    /// Returns the name of every table, in creation order.
     pub(crate) fn table_names(&self) -> impl Iterator<Item = TableName> {
         TableKind::ALL
             .into_iter()
-            .filter(|kind| self.options(*kind).is_some())
+            .filter(|kind| self.options_of(*kind).is_some())
             .map(|kind| TableName::new(&self.database, &self.prefix, kind))
     }
 
-    /// The view from spans to the trace-id table, where both exist.
+    /// Returns the view from spans to the trace-id table, where both exist.
     #[must_use]
     pub fn view(&self) -> Option<DeclaredView> {
         let view = trace_id_view();
-        self.options(view.target)?;
+        self.options_of(view.target)?;
         Some(DeclaredView {
             name: TableName::of_view(&self.database, &self.prefix, &view),
             source: TableName::new(&self.database, &self.prefix, view.source),
@@ -203,17 +223,18 @@ impl Declared {
         })
     }
 
-    /// The roll-ups asked for.
+    /// Returns the declared roll-ups.
     #[must_use]
     pub fn rollups(&self) -> Vec<DeclaredRollup> {
         let made = |table: DeclaredTable| {
             let DeclaredTable { name, table, options } = table;
-            let is_wanted = options.layout.rollup == Presence::Kept && options.engine.keeps_rows();
+            let is_wanted =
+                options.layout.rollup == Presence::Included && options.engine.stores_rows();
             let time = if table.column("TimeUnix").is_some() { "TimeUnix" } else { "Timestamp" };
             let columns: Vec<&str> =
                 [AttributeColumn::Resource, AttributeColumn::Scope, AttributeColumn::Record]
                     .into_iter()
-                    .filter_map(|column| column.name(table.kind))
+                    .filter_map(|column| column.column_name(table.kind))
                     .collect();
             (is_wanted && !columns.is_empty()).then(|| DeclaredRollup {
                 view: name.followed_by("kv_rollup_15m_mv"),
@@ -227,7 +248,7 @@ impl Declared {
         self.tables().into_iter().filter_map(made).collect()
     }
 
-    /// The tables over all shards, where asked for.
+    /// Returns the declared tables over all shards.
     #[must_use]
     pub fn distributed_tables(&self) -> Vec<DeclaredDistributed> {
         let Some(cluster) = &self.distributed else {
@@ -245,29 +266,29 @@ impl Declared {
         self.tables().into_iter().map(made).collect()
     }
 
-    /// The journal of this set's migrations.
+    /// Returns the name of the journal of this set's migrations.
     #[must_use]
     pub fn journal(&self) -> TableName {
         TableName::of_journal(&self.database, &self.prefix)
     }
 
-    /// The Collector's exporter names its table of exponential histograms otherwise.
+    /// Returns the Collector exporter's name for its table of exponential histograms.
     pub(crate) fn foreign_exponential(&self) -> TableName {
-        TableName::under(&self.database, &self.prefix, "metrics_exp_histogram")
+        TableName::with_suffix(&self.database, &self.prefix, "metrics_exp_histogram")
     }
 
     /// Checks every signal's options.
     ///
     /// # Errors
-    /// The first that do not fit together.
-    pub fn check(&self) -> Result<(), DeclaredError> {
+    /// The first options that do not fit together.
+    pub fn check_options(&self) -> Result<(), DeclaredError> {
         for (signal, options, kinds) in [
             ("traces", &self.traces, &[TableKind::Traces, TableKind::TraceIdTs][..]),
             ("logs", &self.logs, &[TableKind::Logs]),
             ("metrics", &self.metrics, &METRICS),
         ] {
             for kind in options.iter().flat_map(|_| kinds) {
-                let checked = options.as_ref().map_or(Ok(()), |options| options.check(*kind));
+                let checked = options.as_ref().map_or(Ok(()), |options| options.check_table(*kind));
                 checked.map_err(|source| DeclaredError { signal, source })?;
             }
         }
@@ -283,9 +304,9 @@ const METRICS: [TableKind; 5] = [
     TableKind::MetricsSummary,
 ];
 
-/// One table as its options lay it out; where rows of equal key are merged, with an identity in
-/// the key that only equal spans share.
-fn shape(kind: TableKind, options: &TableOptions) -> Table {
+/// Returns one table in the layout of its options. Where the engine merges rows of equal key, the
+/// key gets an identity that only equal spans share.
+fn table_shape(kind: TableKind, options: &TableOptions) -> Table {
     let mut shape = laid_out(kind, options.attributes, &options.layout);
     if options.engine.is_replacing() && kind == TableKind::Traces {
         if shape.primary_key.is_empty() {
@@ -324,7 +345,7 @@ mod tests {
         assert!(logs.view().is_none());
     }
 
-    /// Scenario: one option changes. Guarantee: so does the revision, and only then.
+    /// Scenario: one option changes. Guarantee: the revision changes too, and only then.
     #[test]
     fn the_revision_changes_exactly_with_what_is_made() {
         let one = declared(Signals::ALL, Engine::MergeTree);

@@ -1,49 +1,53 @@
-//! Who holds the tables of a database and prefix, on record in their journal: whoever wrote last
-//! for a signal. What the record says is others' matter. Rows of it are no part of any migration.
+//! Records and reads who holds the tables of a database and prefix: for each signal, the last
+//! holder in the journal. Callers interpret the record. Its rows belong to no migration.
 
 use std::time::Duration;
 
 use clickhouse::Row as ClickHouseRow;
 use serde::Deserialize;
 
-use crate::client::{Client, ClientError};
+use crate::client::{ClientError, DdlClient};
 use crate::declared::Declared;
-use crate::journal::{Event, Row};
+use crate::journal::{JournalEvent, Row};
 use crate::render;
 
-/// A record of who holds a signal's tables.
+/// The recorded holder of a signal's tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct RecordedHolder {
     /// The signal.
     pub signal: String,
-    /// What was written.
+    /// The recorded text.
     pub holder: String,
-    /// Since it was written, by the server's clock.
+    /// The time since the record was written, by the server's clock.
     pub age: Duration,
 }
 
 #[derive(Debug, Deserialize, ClickHouseRow)]
-struct Found {
+struct HolderRow {
     signal: String,
     holder: String,
     age_millis: i64,
 }
 
-/// What is on record of the signals that are declared.
+/// Returns the recorded holders of the declared signals.
 ///
 /// # Errors
-/// The server can't be asked.
-pub async fn holders(client: &Client, declared: &Declared) -> Result<Vec<Held>, ClientError> {
-    let found: Vec<Found> = match client.fetch(&render::read_holders(&declared.journal())).await {
+/// The server can't be queried.
+pub async fn fetch_holders(
+    client: &DdlClient,
+    declared: &Declared,
+) -> Result<Vec<RecordedHolder>, ClientError> {
+    let found: Vec<HolderRow> = match client.fetch(&render::read_holders(&declared.journal())).await
+    {
         Ok(found) => found,
-        // Without a journal nothing is on record.
+        // Without a journal there is no record.
         Err(ClientError::UnknownTable { .. } | ClientError::UnknownDatabase { .. }) => Vec::new(),
         Err(error) => return Err(error),
     };
-    let signals = signals(declared);
+    let signals = declared_signals(declared);
     let found = found.into_iter().filter(|it| signals.contains(&it.signal));
     Ok(found
-        .map(|Found { signal, holder, age_millis }| Held {
+        .map(|HolderRow { signal, holder, age_millis }| RecordedHolder {
             signal,
             holder,
             age: Duration::from_millis(u64::try_from(age_millis).unwrap_or(0)),
@@ -51,21 +55,25 @@ pub async fn holders(client: &Client, declared: &Declared) -> Result<Vec<Held>, 
         .collect())
 }
 
-/// Puts on record who holds the tables of the signals that are declared; the journal is made if
-/// there is none, the database is not.
+/// Records the holder of the declared signals' tables. It creates a missing journal, but not a
+/// missing database.
 ///
 /// # Errors
-/// The server can't be asked, or refuses.
-pub async fn hold(client: &Client, declared: &Declared, holder: &str) -> Result<(), ClientError> {
+/// The server can't be queried, or refuses.
+pub async fn record_holder(
+    client: &DdlClient,
+    declared: &Declared,
+    holder: &str,
+) -> Result<(), ClientError> {
     let row = Row {
-        event: Event::Holds.as_str().to_owned(),
+        event: JournalEvent::Holds.as_str().to_owned(),
         author: holder.to_owned(),
         tool: concat!("millrace-ddl ", env!("CARGO_PKG_VERSION")).to_owned(),
-        statements: signals(declared),
+        statements: declared_signals(declared),
         ..Row::default()
     };
     let journal = declared.journal();
-    let record = render::record(&journal, &row);
+    let record = render::insert_journal_row(&journal, &row);
     match client.execute(&record).await {
         Err(ClientError::UnknownTable { .. }) => {
             client.execute(&render::create_journal(&journal)).await?;
@@ -75,7 +83,7 @@ pub async fn hold(client: &Client, declared: &Declared, holder: &str) -> Result<
     }
 }
 
-fn signals(declared: &Declared) -> Vec<String> {
+fn declared_signals(declared: &Declared) -> Vec<String> {
     let all =
         [("traces", &declared.traces), ("logs", &declared.logs), ("metrics", &declared.metrics)];
     let declared = all.into_iter().filter(|(_, tables)| tables.is_some());

@@ -1,84 +1,79 @@
-//! The journal of migrations as values: what its rows mean, whether they tell one unbroken story,
-//! and who is at work. Pure: no client, no clock; the server's own time comes with the rows.
+//! The journal of migrations as values: its rows' meaning, and which runs are at work. Pure: no
+//! client, no clock; the rows carry the server's time.
 //!
-//! A migration is numbered from 1, and its checksum covers its number, its parent's checksum, its
-//! phase, its revision and its statements: a row that was changed, or one that is missing, breaks
-//! the chain and is refused.
+//! The journal is an audit log. A migration is numbered from 1 and follows from a plan of the live
+//! tables, never from the journal, so changed or missing rows prevent no run.
 //!
-//! Two runners keep out of each other's way by claims (rows, too): a runner first claims, then
-//! reads, and works only if no other claim is alive; otherwise it takes its claim back and waits.
-//! Both may give way, never both go on: of two claims the later one's reader sees the earlier one.
-//! A claim that its runner no longer renews dies with its lease.
+//! Claims, which are rows too, exclude concurrent runs: a run first claims, then reads, and works
+//! only if no other claim is alive; otherwise it releases its claim and waits. Two runs may both
+//! give way, but never both continue: the run that claims later reads the earlier claim. A claim
+//! that its run no longer renews expires with its lease.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use clickhouse::Row as ClickHouseRow;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::plan::Phase;
 
 /// One row of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ClickHouseRow)]
 pub struct Row {
-    /// Number of the migration, from 1; 0 for rows of a claim, or of who holds the tables.
+    /// The migration's number, from 1; 0 in rows of a claim or a holder.
     pub number: u32,
-    /// What it says, as a word.
+    /// The event, as a word.
     pub event: String,
-    /// Statements that were done when the row was written.
+    /// The number of statements done when the row was written.
     pub position: u32,
-    /// When it was written, milliseconds since 1970, by the server's clock.
+    /// When the row was written, in milliseconds since 1970, by the server's clock.
     pub at_millis: i64,
-    /// The run that wrote it; unique.
+    /// The unique id of the run that wrote it.
     pub runner: String,
     /// Who ran it.
     pub author: String,
-    /// With which release of which tool.
+    /// The tool and its release.
     pub tool: String,
     /// `expand`, `contract` or `adopt`.
     pub phase: String,
-    /// Who made the tables before.
+    /// Who made the earlier tables.
     pub origin: String,
-    /// The declaration's revision that it leads to.
+    /// The revision of the declaration that the migration leads to.
     pub revision: String,
-    /// Checksum of the migration before it; empty for the first.
-    pub parent: String,
-    /// Its own checksum.
-    pub checksum: String,
-    /// What it runs, in order.
+    /// Its statements, in order.
     pub statements: Vec<String>,
-    /// How long the statement, or the whole migration, took.
+    /// The duration of the statement, or of the complete migration.
     pub duration_millis: u64,
     /// Why it failed.
     pub detail: String,
-    /// When it was read, by the server's clock.
+    /// When the row was read, by the server's clock.
     pub now_millis: i64,
 }
 
-/// What a row says.
+/// The event of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    /// A run wants to work.
+pub(crate) enum JournalEvent {
+    /// A run claims the work.
     Claimed,
-    /// It does not, any more.
+    /// A run releases its claim.
     Released,
-    /// A migration begins; this row holds all of it.
+    /// A migration begins; this row holds all its statements.
     Planned,
     /// A statement of it was done.
     Done,
-    /// All of it was done.
+    /// All its statements were done.
     Finished,
     /// A statement failed.
     Failed,
-    /// It was found unfinished, with nobody at work; another migration goes on from what is there.
+    /// A later run found it unfinished with no run at work; another migration continues from the
+    /// live tables.
     Interrupted,
-    /// Somebody holds the tables of some signals; no part of any migration.
+    /// A holder of some signals' tables; the row belongs to no migration.
     Holds,
 }
 
-impl Event {
+impl JournalEvent {
     const ALL: [Self; 8] = [
         Self::Claimed,
         Self::Released,
@@ -90,7 +85,7 @@ impl Event {
         Self::Holds,
     ];
 
-    /// The name in the journal.
+    /// Returns the name in the journal.
     #[must_use]
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -110,53 +105,66 @@ impl Event {
     }
 }
 
-/// One migration as the journal tells it.
+/// One migration, read from the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Migration {
-    /// Its number, from 1.
+    /// The number, from 1.
     pub number: u32,
     /// `expand`, `contract` or `adopt`.
     pub phase: String,
-    /// Who made the tables before it, for the first one.
+    /// Who made the tables before it, for the first migration.
     pub origin: String,
     /// The revision it leads to.
     pub revision: String,
-    /// Its checksum.
-    pub checksum: String,
     /// Who ran it.
     pub author: String,
-    /// With what.
+    /// The tool and its release.
     pub tool: String,
-    /// When it began, milliseconds since 1970.
+    /// When it began, in milliseconds since 1970.
     pub began_millis: i64,
-    /// How long it took in all; `None` while it is not finished.
+    /// Its duration; `None` until it is finished.
     pub duration_millis: Option<u64>,
-    /// Statements that are known to be done.
+    /// The number of statements known to be done.
     pub done: u32,
-    /// What it runs.
+    /// Its statements.
     pub statements: Vec<String>,
-    /// How it stands.
-    pub standing: Standing,
-    /// Why it failed, if it did.
+    /// Its state.
+    pub standing: MigrationState,
+    /// Why it failed, if it failed.
     pub detail: String,
+    /// Each failure on record: the statements done before it, and its text without figures.
+    #[serde(skip)]
+    failures: Vec<(u32, String)>,
 }
 
-/// How a migration stands.
+impl Migration {
+    /// Returns whether a failure after `position` statements with this text is on record, figures
+    /// aside: times and sizes differ from one attempt to the next.
+    pub(crate) fn has_failed_so(&self, position: u32, detail: &str) -> bool {
+        self.failures.contains(&(position, without_figures(detail)))
+    }
+}
+
+fn without_figures(text: &str) -> String {
+    text.chars().filter(|character| !character.is_ascii_digit()).collect()
+}
+
+/// The state of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Standing {
-    /// Under way, or left by a run that ended without a word.
+pub enum MigrationState {
+    /// In progress, or abandoned by a run that stopped without a final row.
     Open,
-    /// All statements done.
+    /// All statements are done.
     Finished,
     /// A statement failed.
     Failed,
-    /// Given up; a later one goes on.
+    /// Abandoned; a later one continues.
     Interrupted,
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for MigrationState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Open => "open",
@@ -167,96 +175,54 @@ impl fmt::Display for Standing {
     }
 }
 
-/// Why a journal is refused. Nothing is run until a person has looked.
+/// Why a journal is refused. Nothing runs until a person has checked it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
-    /// A migration's rows do not give its checksum, or there are two of one number.
+    /// This release does not know an event's word.
     #[error(
-        "migration {number} was changed after it ran: its rows give checksum {given}, recorded is \
-         {recorded}; restore the journal, or rename it and the tables are adopted as they are"
-    )]
-    Changed {
-        /// The migration.
-        number: u32,
-        /// What its rows give.
-        given: String,
-        /// What stands there.
-        recorded: String,
-    },
-    /// A number is not there.
-    #[error(
-        "migration {number} is missing from the journal; restore it, or rename the journal and the \
-         tables are adopted as they are"
-    )]
-    Missing {
-        /// The migration.
-        number: u32,
-    },
-    /// A word this release does not know.
-    #[error(
-        "the journal has an event {event:?} that this release does not know: a newer one was at \
-         work; use that, or a newer one"
+        "the journal has an event {event:?} that this release does not know: a newer one \
+         wrote it; use that one, or a later one"
     )]
     Newer {
-        /// The word.
+        /// The unknown word.
         event: String,
     },
 }
 
-/// The journal, checked.
+/// The latest migrations of the journal, and the runs at work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// Migrations by number, without gaps.
+    /// Migrations by number.
     pub migrations: Vec<Migration>,
-    /// Runs that claim to be at work, with the milliseconds since each last wrote.
+    /// The runs that claim the work.
     pub claims: Vec<Claim>,
 }
 
-/// A run that has claimed and not released.
+/// The claim of a run that has not released it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The run.
     pub runner: String,
     /// Who started it.
     pub author: String,
-    /// Time since it last wrote a row, by the server's clock.
+    /// The time since it last wrote a row, by the server's clock.
     pub silent: Duration,
-}
-
-/// 16 hexadecimal digits that cover everything a migration is.
-#[must_use]
-pub(crate) fn checksum(
-    number: u32,
-    parent: &str,
-    phase: &str,
-    revision: &str,
-    statements: &[String],
-) -> String {
-    let mut hash = Sha256::new();
-    let number = number.to_string();
-    let parts = [number.as_str(), parent, phase, revision];
-    for part in parts.into_iter().chain(statements.iter().map(String::as_str)) {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl History {
     /// Reads the rows, in the order written.
     ///
     /// # Errors
-    /// The rows do not tell one unbroken story.
+    /// A newer release wrote some of the rows.
     pub fn read(rows: &[Row]) -> Result<Self, JournalError> {
         let mut migrations: BTreeMap<u32, Migration> = BTreeMap::new();
-        let mut parents: BTreeMap<u32, String> = BTreeMap::new();
         let mut claims: BTreeMap<&str, Claim> = BTreeMap::new();
         for row in rows {
-            let Some(event) = Event::parse(&row.event) else {
+            let Some(event) = JournalEvent::parse(&row.event) else {
                 return Err(JournalError::Newer { event: row.event.clone() });
             };
             match event {
-                Event::Claimed => {
+                JournalEvent::Claimed => {
                     let claim = Claim {
                         runner: row.runner.clone(),
                         author: row.author.clone(),
@@ -264,24 +230,18 @@ impl History {
                     };
                     claims.insert(&row.runner, claim);
                 }
-                Event::Released => drop(claims.remove(row.runner.as_str())),
-                Event::Holds => {}
-                Event::Planned => {
-                    let before = migrations.insert(row.number, planned(row));
-                    parents.insert(row.number, row.parent.clone());
-                    if let Some(before) = before.filter(|before| before.checksum != row.checksum) {
-                        return Err(JournalError::Changed {
-                            number: row.number,
-                            given: row.checksum.clone(),
-                            recorded: before.checksum,
-                        });
-                    }
+                JournalEvent::Released => drop(claims.remove(row.runner.as_str())),
+                JournalEvent::Holds => {}
+                JournalEvent::Planned => {
+                    drop(migrations.insert(row.number, planned_migration(row)))
                 }
-                Event::Done | Event::Finished | Event::Failed | Event::Interrupted => {
-                    let Some(migration) = migrations.get_mut(&row.number) else {
-                        return Err(JournalError::Missing { number: row.number });
-                    };
-                    follow(migration, event, row);
+                JournalEvent::Done
+                | JournalEvent::Finished
+                | JournalEvent::Failed
+                | JournalEvent::Interrupted => {
+                    if let Some(migration) = migrations.get_mut(&row.number) {
+                        apply_event(migration, event, row);
+                    }
                 }
             }
             if let Some(claim) = claims.get_mut(row.runner.as_str()) {
@@ -289,61 +249,80 @@ impl History {
                 claim.silent = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
             }
         }
-        check(&migrations, &parents)?;
         Ok(Self {
             migrations: migrations.into_values().collect(),
             claims: claims.into_values().collect(),
         })
     }
 
-    /// The number of the next migration, and the checksum it follows.
+    /// Returns the number of the next migration.
     #[must_use]
-    pub fn next(&self) -> (u32, &str) {
-        let last = self.migrations.last();
-        last.map_or((1, ""), |last| (last.number.saturating_add(1), last.checksum.as_str()))
+    pub fn next(&self) -> u32 {
+        self.migrations.last().map_or(1, |last| last.number.saturating_add(1))
     }
 
-    /// Migrations that were begun and neither finished nor given up.
-    pub fn open(&self) -> impl Iterator<Item = &Migration> {
-        let is_open = |each: &&Migration| each.standing == Standing::Open;
+    /// Returns the last migration if it failed and had exactly these statements: the run retries it
+    /// under its number and does not record the same failure again.
+    #[must_use]
+    pub(crate) fn failed_before(
+        &self,
+        phase: &str,
+        revision: &str,
+        statements: &[String],
+    ) -> Option<&Migration> {
+        let is_same = |last: &&Migration| {
+            let is_same_end = last.phase == phase && last.revision == revision;
+            last.standing == MigrationState::Failed && is_same_end && last.statements == statements
+        };
+        self.migrations.last().filter(is_same)
+    }
+
+    /// Returns the migrations that began and were neither finished nor abandoned.
+    pub fn open_migrations(&self) -> impl Iterator<Item = &Migration> {
+        let is_open = |each: &&Migration| each.standing == MigrationState::Open;
         self.migrations.iter().filter(is_open)
     }
 
-    /// A run other than `runner` that wrote within `lease`.
+    /// Returns a run other than `runner` that wrote a row within `lease`.
     #[must_use]
     pub fn other_at_work(&self, runner: &str, lease: Duration) -> Option<&Claim> {
         self.claims.iter().find(|claim| claim.runner != runner && claim.silent < lease)
     }
 }
 
-fn planned(row: &Row) -> Migration {
+fn planned_migration(row: &Row) -> Migration {
     Migration {
         number: row.number,
         phase: row.phase.clone(),
         origin: row.origin.clone(),
         revision: row.revision.clone(),
-        checksum: row.checksum.clone(),
         author: row.author.clone(),
         tool: row.tool.clone(),
         began_millis: row.at_millis,
         duration_millis: None,
         done: 0,
         statements: row.statements.clone(),
-        standing: Standing::Open,
+        standing: MigrationState::Open,
         detail: String::new(),
+        failures: Vec::new(),
     }
 }
 
-fn follow(migration: &mut Migration, event: Event, row: &Row) {
+fn apply_event(migration: &mut Migration, event: JournalEvent, row: &Row) {
     migration.done = migration.done.max(row.position);
     migration.standing = match event {
-        Event::Finished => {
+        JournalEvent::Finished => {
             migration.duration_millis = Some(row.duration_millis);
-            Standing::Finished
+            MigrationState::Finished
         }
-        Event::Failed => Standing::Failed,
-        // One that was taken for dead and finished all the same is finished.
-        Event::Interrupted if migration.standing == Standing::Open => Standing::Interrupted,
+        JournalEvent::Failed => {
+            migration.failures.push((row.position, without_figures(&row.detail)));
+            MigrationState::Failed
+        }
+        // A migration that was presumed dead and still finished counts as finished.
+        JournalEvent::Interrupted if migration.standing == MigrationState::Open => {
+            MigrationState::Interrupted
+        }
         _ => migration.standing,
     };
     if !row.detail.is_empty() {
@@ -351,30 +330,7 @@ fn follow(migration: &mut Migration, event: Event, row: &Row) {
     }
 }
 
-fn check(
-    migrations: &BTreeMap<u32, Migration>,
-    parents: &BTreeMap<u32, String>,
-) -> Result<(), JournalError> {
-    let numbers: BTreeSet<u32> = migrations.keys().copied().collect();
-    let last = numbers.last().copied().unwrap_or(0);
-    if let Some(number) = (1..=last).find(|number| !numbers.contains(number)) {
-        return Err(JournalError::Missing { number });
-    }
-    let mut before = "";
-    for (number, migration) in migrations {
-        let Migration { phase, revision, statements, checksum: recorded, .. } = migration;
-        let given = checksum(*number, before, phase, revision, statements);
-        let is_in_chain = parents.get(number).is_some_and(|parent| parent == before);
-        if given != *recorded || !is_in_chain {
-            let (number, recorded) = (*number, recorded.clone());
-            return Err(JournalError::Changed { number, given, recorded });
-        }
-        before = recorded;
-    }
-    Ok(())
-}
-
-/// The name of a phase in the journal.
+/// Returns the name of a phase in the journal.
 pub(crate) const fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Expand => "expand",
@@ -383,5 +339,4 @@ pub(crate) const fn phase_name(phase: Phase) -> &'static str {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/journal.rs"]
 mod tests;

@@ -1,9 +1,9 @@
 //! ClickHouse tables as code: render, observe, plan, apply, verify.
 //!
-//! A [`Declared`] says what should be. [`observe`] reads what is; [`plan`] compares the two and
-//! lists the statements that lead from one to the other, each classed by what it costs; [`migrate`]
-//! runs them as numbered migrations with a journal; [`verify`] says what still differs.
-//! [`converge`] does all of it on every server.
+//! A [`Declared`] is the desired state. [`observe`] reads the live state; [`plan`] compares the two
+//! and lists the statements between them, each classified by its cost; [`migrate`] runs them as
+//! numbered migrations with a journal; [`verify_tables`] reports the remaining differences.
+//! [`converge_servers`] does all of it on every server.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,10 +20,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! All SQL text is in [`render`]; the [`Client`] takes nothing else. Planning and comparing are
-//! pure. No plan drops a table; a column or an index only if [`Declared::consent`] names it. What
-//! this crate cannot mend without loss it reports. Only [`render::drop_all`] drops tables, for a
-//! user who asked for deletion.
+//! All SQL text is in [`render`]; the [`DdlClient`] accepts no other. Planning and comparing are
+//! pure. No plan drops a table, and drops a column or an index only if [`Declared::consent`] names
+//! it. The crate reports what it cannot repair without loss. Only [`render::drop_all`] drops
+//! tables, for a user who requested deletion.
 
 mod apply;
 mod client;
@@ -52,37 +52,43 @@ mod revision;
 mod test_run;
 mod ttl;
 
-pub use apply::{Converged, converge, verify};
+pub use apply::{ConvergeReport, converge_servers, drop_tables, verify_tables};
 pub use client::{
-    Budget, CONNECT_TIMEOUT, Category, Client, ClientError, ClientOptions, Credentials, Endpoint,
-    EndpointError, Identity, Limits, STATEMENT_TIMEOUT, Secret, Stream, Tls, chain, is_link_local,
+    AddressRule, Budget, CERTIFICATE_HEADER, CONNECT_TIMEOUT, Category, ClientError,
+    ClientIdentity, ClientLimits, ClientOptions, DdlClient, EndpointError, RefusedAddresses,
+    ResponseStream, STATEMENT_TIMEOUT, Secret, ServerEndpoint, TlsCertificates, UserCredentials,
+    error_chain,
 };
-pub use coordination::{coordination, needs_coordination};
+pub use coordination::{needs_coordination, observe_coordination};
 pub use declared::{
     Declared, DeclaredDistributed, DeclaredError, DeclaredRollup, DeclaredTable, DeclaredView,
 };
-pub use drift::{Drift, DriftKind, Severity, diff};
-pub use explain::{Reason, explain};
-pub use fit::{Differing, Fit, Remembers, Undeduplicated, fit};
-pub use holders::{Held, hold, holders};
-pub use journal::{Claim, History, JournalError, Migration, Standing};
+pub use drift::{Drift, DriftKind, Severity, find_drift};
+pub use explain::{Explanation, explain_tables};
+pub use fit::{DedupFault, DedupWindow, Fit, TypeMismatch, assess_fit};
+pub use holders::{RecordedHolder, fetch_holders, record_holder};
+pub use journal::{Claim, History, JournalError, Migration, MigrationState};
 pub use migrate::{
-    Applied, ApplyError, LEASE, MigrateError, MigrateOptions, Migrated, history, migrate,
+    ApplyError, ApplyReport, LEASE, MigrateError, MigrateOptions, MigrationReport, migrate_server,
+    read_history,
 };
 pub use millrace_schema::{
-    AttributeColumn, AttributeIndex, AttributePath, Attributes, BodyIndex, Compression, Identifier,
-    IdentifierError, Layout, Materialized, Order, OwnType, Partition, Presence, Reader, TableKind,
-    TypedPath,
+    AttributeColumn, AttributeIndex, AttributePath, AttributeStorage, BodyIndex, ColumnCompression,
+    ComputedType, Identifier, IdentifierError, Layout, Materialized, PartitionInterval, Presence,
+    Reader, TableKind, TypedPath,
 };
 pub use names::{ClusterName, KeeperPath, NameError, ReplicaName, StorageName, TableName};
-pub use observe::{Observed, ObservedColumn, ObservedTable, observe, observe_all};
+pub use observe::{Observed, ObservedColumn, ObservedTable, observe_all, observe_declared};
 pub use options::{
-    Engine, Move, OptionsError, Replication, Signals, Storage, TableOptions, Window,
+    DeduplicationWindow, Engine, Move, OptionsError, Replication, Signals, Storage, TableOptions,
 };
-pub use origin::{Origin, origin};
-pub use plan::{Blocked, Loss, Permit, Phase, Plan, Step, StepClass, needed, plan};
-pub use preflight::{PreflightError, ServerFacts, ServerVersion, preflight};
-pub use privilege::{Privilege, Scope};
-pub use privileges::{Missing, missing};
+pub use origin::{TableOrigin, detect_origin};
+pub use plan::{
+    Blocked, Loss, MigrationPlan, Permit, Phase, PlanStep, StepClass, needed_privileges,
+    plan_migration,
+};
+pub use preflight::{PreflightError, ServerFacts, ServerVersion, run_preflight};
+pub use privilege::{Privilege, PrivilegeScope};
+pub use privileges::{Missing, missing_privileges};
 pub use test_run::{RunId, RunIdError, TEST_RECORDS_MAX, TEST_SERVICE, TestRun, TestTable};
 pub use ttl::{TTL_SECONDS_MAX, Ttl, TtlError};

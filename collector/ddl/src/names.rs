@@ -1,16 +1,16 @@
-//! Names that stand in string literals of statements: clusters, Keeper paths, replicas, storage
-//! policies. Checked when made, so that none can leave its literal.
+//! Names in string literals of statements: clusters, Keeper paths, replicas, storage policies. They
+//! are checked on construction, so that none can escape its literal.
 
 use std::fmt;
 use std::str::FromStr;
 
 use millrace_schema::{Identifier, TableKind, View};
 
-/// Longest Keeper path or name taken. ZooKeeper's own limit on a path is far higher; anything
-/// longer than this is a mistake.
+/// The longest accepted Keeper path or name. ZooKeeper's own limit on a path is far higher;
+/// anything longer than this is a mistake.
 const KEEPER_TEXT_BYTES_MAX: usize = 255;
 
-/// A name that goes into a string literal of a statement was refused.
+/// A name for a statement's string literal was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {text:?} is not usable: {rule}")]
 pub struct NameError {
@@ -23,11 +23,11 @@ pub struct NameError {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClusterName(String);
 
-/// An absolute path in Keeper, macros in braces allowed.
+/// An absolute path in Keeper; it may contain macros in braces.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeeperPath(String);
 
-/// The name of a replica, macros in braces allowed.
+/// The name of a replica; it may contain macros in braces.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReplicaName(String);
 
@@ -35,7 +35,8 @@ pub struct ReplicaName(String);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StorageName(String);
 
-/// Letters, digits, `_`, `-`, `.` and macros `{name}`: nothing a string literal has to escape.
+/// Returns whether the text consists of letters, digits, `_`, `-`, `.` and macros `{name}`, which
+/// no string literal has to escape.
 fn has_plain_text_and_macros(text: &str) -> bool {
     let mut in_macro = false;
     let mut macro_bytes = 0_usize;
@@ -56,7 +57,7 @@ const PLAIN_RULE: &str = "write letters, digits, '_', '-', '.' and macros such a
 const PATH_RULE: &str = "write an absolute path such as /clickhouse/tables/{shard}, of letters, \
                          digits, '_', '-', '.' and macros, no empty step, at most 255 bytes";
 
-fn plain(what: &'static str, text: &str) -> Result<String, NameError> {
+fn check_plain(what: &'static str, text: &str) -> Result<String, NameError> {
     let fits = !text.is_empty()
         && text.len() <= KEEPER_TEXT_BYTES_MAX
         && !text.contains('/')
@@ -69,7 +70,7 @@ impl FromStr for ClusterName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        plain("cluster", text).map(Self)
+        check_plain("cluster", text).map(Self)
     }
 }
 
@@ -77,7 +78,7 @@ impl FromStr for ReplicaName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        plain("replica name", text).map(Self)
+        check_plain("replica name", text).map(Self)
     }
 }
 
@@ -86,7 +87,7 @@ impl FromStr for StorageName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let has_macro = text.contains(['{', '}']);
-        let name = plain("storage policy or volume", if has_macro { "" } else { text })?;
+        let name = check_plain("storage policy or volume", if has_macro { "" } else { text })?;
         Ok(Self(name))
     }
 }
@@ -119,20 +120,20 @@ macro_rules! shown_as_written {
 shown_as_written!(ClusterName, KeeperPath, ReplicaName, StorageName);
 
 impl KeeperPath {
-    /// A path known to be good.
-    pub(crate) fn of(text: &'static str) -> Self {
+    /// Wraps a path known to be valid.
+    pub(crate) fn from_static(text: &'static str) -> Self {
         Self(text.to_owned())
     }
 }
 
 impl ReplicaName {
-    /// A name known to be good.
-    pub(crate) fn of(text: &'static str) -> Self {
+    /// Wraps a name known to be valid.
+    pub(crate) fn from_static(text: &'static str) -> Self {
         Self(text.to_owned())
     }
 }
 
-/// The full name of one table: checked parts only, so it can be quoted without further thought.
+/// The full name of one table. Its parts are checked, so it can always be quoted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableName {
     database: Identifier,
@@ -140,41 +141,45 @@ pub struct TableName {
 }
 
 impl TableName {
-    /// The table of that kind under a prefix.
+    /// Returns the name of the table of this kind under a prefix.
     #[must_use]
     pub fn new(database: &Identifier, prefix: &Identifier, kind: TableKind) -> Self {
-        Self::under(database, prefix, kind.suffix())
+        Self::with_suffix(database, prefix, kind.suffix())
     }
 
-    /// The view under a prefix.
+    /// Returns the name of the view under a prefix.
     #[must_use]
     pub fn of_view(database: &Identifier, prefix: &Identifier, view: &View) -> Self {
-        Self::under(database, prefix, view.suffix)
+        Self::with_suffix(database, prefix, view.suffix)
     }
 
-    /// A table or view by what follows the prefix.
-    pub(crate) fn under(database: &Identifier, prefix: &Identifier, suffix: &'static str) -> Self {
+    /// Returns the name of a table or view by the suffix of its prefix.
+    pub(crate) fn with_suffix(
+        database: &Identifier,
+        prefix: &Identifier,
+        suffix: &'static str,
+    ) -> Self {
         Self { database: database.clone(), table: format!("{prefix}_{suffix}") }
     }
 
-    /// The journal of migrations of one prefix.
+    /// Returns the name of a prefix's journal of migrations.
     #[must_use]
     pub fn of_journal(database: &Identifier, prefix: &Identifier) -> Self {
-        Self::under(database, prefix, "schema_migrations")
+        Self::with_suffix(database, prefix, "schema_migrations")
     }
 
-    /// This table's name with `_suffix` behind it.
+    /// Returns this table's name followed by `_suffix`.
     pub(crate) fn followed_by(&self, suffix: &'static str) -> Self {
         Self { database: self.database.clone(), table: format!("{}_{suffix}", self.table) }
     }
 
-    /// Its database.
+    /// Returns the database.
     #[must_use]
     pub fn database(&self) -> &Identifier {
         &self.database
     }
 
-    /// Its name within the database.
+    /// Returns the table's name within the database.
     #[must_use]
     pub fn table(&self) -> &str {
         &self.table
@@ -192,8 +197,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Scenario: names as installations have them, and ones that try to leave their literal.
-    /// Guarantee: the first are taken, the second refused.
+    /// Scenario: names from real installations, and names that try to escape their literal.
+    /// Guarantee: the first are accepted, the second refused.
     #[test]
     fn cluster_and_keeper_names_are_checked() {
         for good in ["prod", "{cluster}", "prod-eu.1", "a_{shard}_b"] {
@@ -214,8 +219,7 @@ mod tests {
     }
 
     proptest! {
-        /// Guarantee: whatever is accepted holds nothing that a string literal would have to
-        /// escape.
+        /// Guarantee: an accepted name contains nothing that a string literal would have to escape.
         #[test]
         fn accepted_names_need_no_escaping(text in "\\PC{0,40}") {
             let harmless = |text: &str| !text.contains(['\'', '\\', '`', '"', ' ', ';', '\n']);

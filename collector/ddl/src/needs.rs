@@ -1,32 +1,38 @@
-//! Which privileges mending a difference needs. Pure.
+//! Lists the privileges that repairing a difference needs. Pure.
 
 use std::collections::BTreeSet;
 
 use crate::declared::Declared;
 use crate::drift::{Drift, DriftKind};
 use crate::names::TableName;
-use crate::privilege::{Privilege, Scope};
+use crate::privilege::{Privilege, PrivilegeScope};
 use crate::render::{CREATE_DATABASE, CREATE_TABLE};
 
-/// What mending one difference needs.
+/// Returns the privileges that repairing one difference needs.
 pub(crate) fn of_drift(declared: &Declared, drift: &Drift) -> BTreeSet<Privilege> {
     let mut needed = BTreeSet::new();
     let on = |name, on| Privilege { name, on };
     let tables = declared.tables();
     let table = tables.iter().find(|table| table.name.to_string() == drift.object);
-    let mut add =
-        |name| needed.extend(table.map(|table| on(name, Scope::Table(table.name.clone()))));
+    let mut add = |name| {
+        needed.extend(table.map(|table| on(name, PrivilegeScope::Table(table.name.clone()))))
+    };
     match &drift.kind {
         DriftKind::MissingTable if table.is_some() => add(CREATE_TABLE),
         DriftKind::MissingColumn { .. } => add("ALTER ADD COLUMN"),
         DriftKind::ColumnType { .. } | DriftKind::Compression { .. } => add("ALTER MODIFY COLUMN"),
         DriftKind::MissingIndex { .. } => add("ALTER ADD INDEX"),
         DriftKind::Setting { .. } | DriftKind::StoragePolicy { .. } => add("ALTER SETTINGS"),
-        DriftKind::Ttl { .. } => add("ALTER TTL"),
+        DriftKind::Ttl { .. } if table.is_some() => add("ALTER TTL"),
+        DriftKind::Ttl { .. } => {
+            let rollups = declared.rollups().into_iter().map(|rollup| rollup.name);
+            let name = rollups.filter(|name| name.to_string() == drift.object);
+            needed.extend(name.map(|name| on("ALTER TTL", PrivilegeScope::Table(name))));
+        }
         DriftKind::ExtraColumn { .. } => add("ALTER DROP COLUMN"),
         DriftKind::ExtraIndex { .. } => add("ALTER DROP INDEX"),
         DriftKind::MissingDatabase => {
-            needed.insert(on(CREATE_DATABASE, Scope::Database(declared.database.clone())));
+            needed.insert(on(CREATE_DATABASE, PrivilegeScope::Database(declared.database.clone())));
         }
         DriftKind::MissingTable => needed.extend(of_companion(declared, &drift.object)),
         DriftKind::MissingView => needed.extend(of_view(declared, &drift.object)),
@@ -36,31 +42,34 @@ pub(crate) fn of_drift(declared: &Declared, drift: &Drift) -> BTreeSet<Privilege
         | DriftKind::ViewTarget { .. } => {}
     }
     if declared.cluster.is_some() && !needed.is_empty() {
-        needed.insert(on("CLUSTER", Scope::Server));
+        needed.insert(on("CLUSTER", PrivilegeScope::Server));
     }
     needed
 }
 
-/// A roll-up, or a table over all shards, which also reaches out to other servers.
+/// Returns the privileges for a roll-up, or for a table over all shards, which also connects to
+/// other servers.
 fn of_companion(declared: &Declared, object: &str) -> Vec<Privilege> {
     let rollup = declared.rollups().into_iter().find(|each| each.name.to_string() == object);
     if let Some(rollup) = rollup {
-        return vec![Privilege { name: CREATE_TABLE, on: Scope::Table(rollup.name) }];
+        return vec![Privilege { name: CREATE_TABLE, on: PrivilegeScope::Table(rollup.name) }];
     }
     let all = declared.distributed_tables();
     let table = all.into_iter().find(|each| each.name.to_string() == object);
     table.map_or_else(Vec::new, |table| {
         vec![
-            Privilege { name: CREATE_TABLE, on: Scope::Table(table.name) },
-            Privilege { name: "REMOTE", on: Scope::Server },
+            Privilege { name: CREATE_TABLE, on: PrivilegeScope::Table(table.name) },
+            Privilege { name: "REMOTE", on: PrivilegeScope::Server },
         ]
     })
 }
 
-/// A view reads its source and fills its target with its maker's rights.
+/// Returns the privileges for a view: it reads its source and fills its target with its creator's
+/// rights.
 fn of_view(declared: &Declared, object: &str) -> Vec<Privilege> {
     let of = |view: TableName, source: TableName, target: TableName| {
-        let on = |name, table: &TableName| Privilege { name, on: Scope::Table(table.clone()) };
+        let on =
+            |name, table: &TableName| Privilege { name, on: PrivilegeScope::Table(table.clone()) };
         vec![
             on("CREATE VIEW", &view),
             on("SELECT", &source),

@@ -1,5 +1,5 @@
-//! Reads from a live server what exists of a declared set. Only reads; asks four short questions of
-//! system tables, whatever the number of tables.
+//! Observes the declared objects that exist on a live server. It only reads, with four short
+//! queries of system tables, whatever the number of tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,21 @@ use clickhouse::Row;
 use millrace_schema::Identifier;
 use serde::{Deserialize, Serialize};
 
-use crate::client::{Client, ClientError};
+use crate::client::{ClientError, DdlClient};
 use crate::declared::Declared;
 use crate::names::TableName;
 use crate::privileges;
 use crate::render;
 
-/// What exists of a declared set on one server.
+/// The existing objects of a declared set on one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// Whether the database is there.
+    /// Whether the database exists.
     pub database: bool,
-    /// Tables and views that are there, by name.
+    /// Whether the database replicates its statements and its tables' definitions: its engine is
+    /// `Replicated`, or `Shared` of ClickHouse Cloud.
+    pub replicates_itself: bool,
+    /// Existing tables and views, by name.
     pub tables: BTreeMap<String, ObservedTable>,
 }
 
@@ -33,24 +36,24 @@ pub struct ObservedTable {
     pub partition_key: String,
     /// Sorting key, in the server's spelling.
     pub sorting_key: String,
-    /// The statement that would make it, in the server's spelling.
+    /// The statement that would create it, in the server's spelling.
     pub create_statement: String,
     /// Columns in order.
     pub columns: Vec<ObservedColumn>,
     /// Names of data-skipping indexes.
     pub indexes: BTreeSet<String>,
-    /// Rows, as the server counts them; 0 where it does not.
+    /// The number of rows that the server reports; 0 if it reports none.
     pub rows: u64,
-    /// Bytes on disk; 0 where the server does not say.
+    /// Bytes on disk; 0 if the server does not report them.
     pub bytes: u64,
 }
 
 /// One live column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedColumn {
-    /// Its name, a Nested part as `outer.inner`.
+    /// The column's name; a Nested part is `outer.inner`.
     pub name: String,
-    /// Its type, in the server's spelling.
+    /// The type, in the server's spelling.
     pub ty: String,
     /// `DEFAULT`, `MATERIALIZED`, `ALIAS`, `EPHEMERAL`, or empty.
     pub default_kind: String,
@@ -59,14 +62,23 @@ pub struct ObservedColumn {
 }
 
 impl ObservedTable {
-    /// The value of a table setting, where the table sets it.
+    /// Returns the value of a table setting, if the table sets it.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<&str> {
         let settings = self.engine_full.split_once(" SETTINGS ")?.1;
         settings.split(", ").find_map(|pair| pair.strip_prefix(name)?.strip_prefix(" = "))
     }
 
-    /// The time to live of rows in the server's spelling, where the table has one.
+    /// Returns the value of a table setting as a number, if the table sets it.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        match self.setting(name)? {
+            "false" => Some(0),
+            "true" => Some(1),
+            number => number.parse().ok(),
+        }
+    }
+
+    /// Returns the rows' time to live in the server's spelling, if the table has one.
     #[must_use]
     pub fn ttl(&self) -> Option<&str> {
         let after = self.engine_full.split_once(" TTL ")?.1;
@@ -77,6 +89,7 @@ impl ObservedTable {
 #[derive(Row, Serialize, Deserialize)]
 struct DatabaseRow {
     name: String,
+    engine: String,
 }
 
 #[derive(Row, Serialize, Deserialize)]
@@ -106,21 +119,24 @@ struct IndexRow {
     name: String,
 }
 
-/// Reads what exists of `declared` on the server the client asks.
+/// Observes the existing objects of `declared` on the client's server.
 ///
 /// # Errors
-/// The server cannot be asked; see [`ClientError::category`].
-pub async fn observe(client: &Client, declared: &Declared) -> Result<Observed, ClientError> {
+/// The server cannot be queried; see [`ClientError::category`].
+pub async fn observe_declared(
+    client: &DdlClient,
+    declared: &Declared,
+) -> Result<Observed, ClientError> {
     observe_all(client, &declared.database, std::slice::from_ref(declared)).await
 }
 
-/// Everything a set may consist of, its journal too.
+/// Returns every possible name of a set, including its journal.
 fn names_of(declared: &Declared) -> Vec<String> {
     let tables = declared.table_names();
     let view = declared.view().into_iter().map(|view| view.name);
     let rollups = declared.rollups().into_iter().flat_map(|rollup| [rollup.name, rollup.view]);
     let distributed = declared.distributed_tables().into_iter().map(|table| table.name);
-    // What the Collector calls its table of exponential histograms: tells whose tables these are.
+    // The Collector's name for its table of exponential histograms shows whose tables these are.
     let foreign = declared.metrics.iter().map(|_| declared.foreign_exponential());
     tables
         .chain(view)
@@ -132,29 +148,38 @@ fn names_of(declared: &Declared) -> Vec<String> {
         .collect()
 }
 
-/// Reads what exists of several sets of one database at once, as one answer for all of them.
+/// Returns whether the database replicates itself; `None`: it doesn't exist.
+pub(crate) async fn observe_database(
+    client: &DdlClient,
+    database: &Identifier,
+) -> Result<Option<bool>, ClientError> {
+    let found: Vec<DatabaseRow> = client.fetch(&render::select_databases(database)).await?;
+    let found = found.into_iter().find(|row| row.name == database.as_str());
+    Ok(found.map(|row| matches!(row.engine.as_str(), "Replicated" | "Shared")))
+}
+
+/// Observes several sets of one database at once and returns one result for all of them.
 ///
 /// # Errors
-/// The server cannot be asked; see [`ClientError::category`].
+/// The server cannot be queried; see [`ClientError::category`].
 pub async fn observe_all(
-    client: &Client,
+    client: &DdlClient,
     database: &Identifier,
     sets: &[Declared],
 ) -> Result<Observed, ClientError> {
-    let found: Vec<DatabaseRow> = client.fetch(&render::databases(database)).await?;
-    if !found.iter().any(|row| row.name == database.as_str()) {
+    let Some(replicates_itself) = observe_database(client, database).await? else {
         return Ok(Observed::default());
-    }
+    };
     let mut names: Vec<String> = Vec::new();
     for declared in sets {
         names.extend(names_of(declared));
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     if names.is_empty() {
-        return Ok(Observed { database: true, tables: BTreeMap::new() });
+        return Ok(Observed { database: true, replicates_itself, tables: BTreeMap::new() });
     }
     let mut tables: BTreeMap<String, ObservedTable> = BTreeMap::new();
-    for row in client.fetch::<TableRow>(&render::tables(database, &names)).await? {
+    for row in client.fetch::<TableRow>(&render::select_tables(database, &names)).await? {
         let TableRow {
             name,
             engine,
@@ -178,13 +203,13 @@ pub async fn observe_all(
         };
         tables.insert(name, table);
     }
-    for row in client.fetch::<ColumnRow>(&render::columns(database, &names)).await? {
+    for row in client.fetch::<ColumnRow>(&render::select_columns(database, &names)).await? {
         let ColumnRow { table, name, kind: ty, default_kind, codec } = row;
         if let Some(table) = tables.get_mut(&table) {
             table.columns.push(ObservedColumn { name, ty, default_kind, codec });
         }
     }
-    for row in client.fetch::<IndexRow>(&render::indexes(database, &names)).await? {
+    for row in client.fetch::<IndexRow>(&render::select_indexes(database, &names)).await? {
         let IndexRow { table, name } = row;
         if let Some(table) = tables.get_mut(&table) {
             table.indexes.insert(name);
@@ -193,12 +218,12 @@ pub async fn observe_all(
     for declared in sets {
         may_see(client, declared, &tables).await?;
     }
-    Ok(Observed { database: true, tables })
+    Ok(Observed { database: true, replicates_itself, tables })
 }
 
-/// A table that is not shown may be one that the user may not see: then nothing here is known.
+/// Checks that the user may see the table: a table that is not shown may only be hidden.
 async fn may_see(
-    client: &Client,
+    client: &DdlClient,
     declared: &Declared,
     found: &BTreeMap<String, ObservedTable>,
 ) -> Result<(), ClientError> {
@@ -206,7 +231,7 @@ async fn may_see(
     let unseen: Vec<TableName> =
         declared.table_names().filter(|name| is_bare(name.table())).collect();
     let needed = privileges::of_seeing(&unseen);
-    match privileges::missing(client, &needed).await? {
+    match privileges::missing_privileges(client, &needed).await? {
         None => Ok(()),
         Some(lacked) => Err(ClientError::Privilege {
             endpoint: client.endpoint().clone(),
@@ -220,8 +245,8 @@ async fn may_see(
 mod tests {
     use super::*;
 
-    /// Scenario: engine texts as servers spell them. Guarantee: time to live and settings are
-    /// found, and a setting whose name is the end of another's is not mistaken for it.
+    /// Scenario: engine texts in servers' spelling. Guarantee: time to live and settings are found,
+    /// and a setting whose name ends like another's is distinguished from it.
     #[test]
     fn ttl_and_settings_are_read_from_the_engine_text() {
         let table = ObservedTable {

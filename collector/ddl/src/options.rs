@@ -1,7 +1,7 @@
-//! What can be chosen for a signal's tables: attributes, engine, retention, storage, layout. Values
-//! are checked when made; what only fails together is [`TableOptions::check`]'s.
+//! The options of a signal's tables: attributes, engine, retention, storage, layout. Values are
+//! checked on construction; [`TableOptions::check_table`] checks their combination.
 
-use millrace_schema::{Attributes, Layout, LayoutError, Presence, TableKind};
+use millrace_schema::{AttributeStorage, Layout, LayoutError, Presence, TableKind};
 
 use crate::names::{KeeperPath, ReplicaName, StorageName};
 use crate::ttl::Ttl;
@@ -10,41 +10,41 @@ use crate::ttl::Ttl;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TableOptions {
     /// How attributes are stored.
-    pub attributes: Attributes,
+    pub attributes: AttributeStorage,
     /// Table engine.
     pub engine: Engine,
-    /// How long rows are kept after their own timestamp; `None`: for ever.
+    /// How long the table retains rows after their own timestamp; `None`: for ever.
     pub ttl: Option<Ttl>,
-    /// Disks.
+    /// The disks.
     pub storage: Storage,
-    /// Partitions, order, compression, indexes, own columns.
+    /// Partitions, order, compression, indexes, the user's columns.
     pub layout: Layout,
-    /// How many inserts are remembered, to drop one that is sent again under its token.
-    pub window: Window,
+    /// How many inserts the table remembers, to drop a repeated token.
+    pub window: DeduplicationWindow,
 }
 
-/// How many inserts a table remembers, and a replicated one for how long.
+/// How many inserts a table remembers, and for a replicated table also for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Window {
-    /// The last so many.
+pub struct DeduplicationWindow {
+    /// The number of latest inserts.
     pub inserts: u64,
-    /// In seconds; only replicated tables go by time too.
+    /// The time in seconds; it only applies to replicated tables.
     pub seconds: u64,
 }
 
-impl Window {
-    /// Inserts a second of one gateway into one table: it cuts a batch of each of its partitions
-    /// once a second, and has four or five of a signal's.
+impl DeduplicationWindow {
+    /// Inserts per second from one gateway into one table: a gateway cuts a batch of each partition
+    /// once a second, and has four or five partitions of a signal.
     const INSERTS_PER_GATEWAY: u64 = 5;
-    /// How long after an insert it may be sent again, in seconds, by a third more than the 225 of
-    /// default settings: a session's time-out (45), a drain (60), an insert's time-out (60) and the
-    /// longest wait between two tries (60).
+    /// The time in seconds after which an insert may still be repeated: a third more than the 225
+    /// of the default settings, which are a session's time-out (45), a drain (60), an insert's
+    /// time-out (60) and the longest wait between two tries (60).
     const REPLAY_SECONDS: u64 = 300;
-    /// The most that is set by itself, for 66 gateways. An entry is some 100 bytes on disk and in
-    /// memory, and of a replicated table a node in Keeper.
+    /// The maximum window that is set automatically, for 66 gateways. An entry takes some 100 bytes
+    /// on disk and in memory and, in a replicated table, a node in Keeper.
     const INSERTS_MAX: u64 = 100_000;
 
-    /// What so many gateways need.
+    /// Returns the window for this many gateways.
     #[must_use]
     pub fn for_gateways(gateways: u32) -> Self {
         let least = Self::default();
@@ -53,14 +53,14 @@ impl Window {
     }
 }
 
-impl Default for Window {
-    /// Enough for six gateways; a week, so that the number decides.
+impl Default for DeduplicationWindow {
+    /// Enough for six gateways. The time is a week, so that the number decides.
     fn default() -> Self {
         Self { inserts: 10_000, seconds: 7 * 24 * 3600 }
     }
 }
 
-/// Where parts lie.
+/// Where the server stores parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Storage {
     /// A storage policy of the server's configuration; `None`: the server's default.
@@ -78,7 +78,7 @@ pub struct Move {
     pub volume: StorageName,
 }
 
-/// The signals a set of tables serves.
+/// The signals of a set of tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signals {
     /// Spans.
@@ -100,22 +100,22 @@ pub enum Engine {
     /// Sorted parts on one server's disk.
     #[default]
     MergeTree,
-    /// The same, kept equal on several servers through Keeper.
+    /// The same, replicated on several servers through Keeper.
     ReplicatedMergeTree(Replication),
-    /// Keeps one of several rows with the same key, when parts are merged: for spans that clients
-    /// send twice. Spans only, whose trace and span id join the key; logs and metrics have no
-    /// identity, and rows that merely look alike would be lost.
+    /// Retains one of several rows with the same key when parts are merged, for spans that clients
+    /// send twice. Only spans may use it: their trace and span id join the key. Logs and metrics
+    /// have no identity, so distinct rows with equal values would be lost.
     ReplacingMergeTree,
-    /// The same, kept equal on several servers.
+    /// The same, replicated on several servers.
     ReplicatedReplacingMergeTree(Replication),
-    /// Takes rows and keeps none; for measuring the way there.
+    /// Accepts rows and stores none, to measure the path up to the table.
     Null,
 }
 
 impl Engine {
-    /// The engine's name as ClickHouse spells it.
+    /// Returns the engine's name in ClickHouse's spelling.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::MergeTree => "MergeTree",
             Self::ReplicatedMergeTree(_) => "ReplicatedMergeTree",
@@ -125,7 +125,7 @@ impl Engine {
         }
     }
 
-    /// Where replicas meet, for the engines that have any.
+    /// Returns where replicas find each other, for replicated engines.
     #[must_use]
     pub const fn replication(&self) -> Option<&Replication> {
         match self {
@@ -135,36 +135,53 @@ impl Engine {
         }
     }
 
-    /// Whether rows of equal key are merged into one.
+    /// Returns the same to be changed.
+    pub(crate) const fn replication_mut(&mut self) -> Option<&mut Replication> {
+        match self {
+            Self::ReplicatedMergeTree(replication)
+            | Self::ReplicatedReplacingMergeTree(replication) => Some(replication),
+            Self::MergeTree | Self::ReplacingMergeTree | Self::Null => None,
+        }
+    }
+
+    /// Returns whether the engine merges rows of equal key into one.
     #[must_use]
     pub const fn is_replacing(&self) -> bool {
         matches!(self, Self::ReplacingMergeTree | Self::ReplicatedReplacingMergeTree(_))
     }
 
-    /// Whether rows are kept at all.
+    /// Returns whether the engine stores rows.
     #[must_use]
-    pub const fn keeps_rows(&self) -> bool {
+    pub const fn stores_rows(&self) -> bool {
         !matches!(self, Self::Null)
     }
 }
 
 /// Where replicas of a table find each other in Keeper.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Replication {
-    /// Keeper path **above** the table: the database's and the table's name are added below it.
-    pub path: KeeperPath,
-    /// Name of a replica, different on each; normally the macro `{replica}`.
-    pub replica: ReplicaName,
+pub enum Replication {
+    /// Where the declaration names.
+    Explicit {
+        /// Keeper path **above** the table: the names of the database and the table are appended
+        /// to it.
+        path: KeeperPath,
+        /// The replica's name, different on each server; normally the macro `{replica}`.
+        replica: ReplicaName,
+    },
+    /// Where the server's settings `default_replica_path` and `default_replica_name` name. The
+    /// usual path holds the table's UUID, which is the same on all servers only in a database that
+    /// replicates itself, or if one `ON CLUSTER` statement created the tables.
+    ServerDefault,
 }
 
 impl Default for Replication {
-    /// `/clickhouse/tables/{shard}` and `{replica}`: the macros every replicated installation sets.
-    /// The server's own default path holds the table's UUID, which differs between servers unless
-    /// one `ON CLUSTER` statement made them all; ours works either way.
+    /// `/clickhouse/tables/{shard}` and `{replica}`, macros that every replicated installation
+    /// sets: this path works whoever creates the tables. In a database that replicates itself the
+    /// server's default is used instead.
     fn default() -> Self {
-        Self {
-            path: KeeperPath::of("/clickhouse/tables/{shard}"),
-            replica: ReplicaName::of("{replica}"),
+        Self::Explicit {
+            path: KeeperPath::from_static("/clickhouse/tables/{shard}"),
+            replica: ReplicaName::from_static("{replica}"),
         }
     }
 }
@@ -172,9 +189,9 @@ impl Default for Replication {
 /// Options that do not fit together, by the field to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
-    /// A replacing engine for rows without identity.
+    /// A replacing engine for rows without an identity.
     #[error(
-        "engine: {engine} would lose rows of {kind} that merely look alike; use it for traces only"
+        "engine: {engine} would lose rows of {kind} that merely have equal values; use it for traces only"
     )]
     RowsWithoutIdentity {
         /// The engine.
@@ -182,18 +199,18 @@ pub enum OptionsError {
         /// The first such table.
         kind: TableKind,
     },
-    /// Rows would move after they are gone.
+    /// Rows would move after they are deleted.
     #[error("storage.moveAfter: rows move after {age} but are deleted after {ttl}; write less")]
     MoveAfterDelete {
-        /// Age at which they move.
+        /// The age at which they move.
         age: Ttl,
-        /// Age at which they go.
+        /// The age at which they are deleted.
         ttl: Ttl,
     },
-    /// A Null table keeps nothing to move, sum up or look up.
-    #[error("{field}: a Null table keeps no rows; leave it out, or choose another engine")]
-    NothingKept {
-        /// Which field.
+    /// A Null table stores no rows to move, sum up or look up.
+    #[error("{field}: a Null table stores no rows; omit it, or choose another engine")]
+    NullEngine {
+        /// The field to change.
         field: &'static str,
     },
     /// The layout does not fit.
@@ -202,35 +219,34 @@ pub enum OptionsError {
 }
 
 impl TableOptions {
-    /// Checks the options against one of the tables they are for.
+    /// Checks the options against one of their tables.
     ///
     /// # Errors
-    /// What does not fit together.
-    pub fn check(&self, kind: TableKind) -> Result<(), OptionsError> {
+    /// The options that do not fit together.
+    pub fn check_table(&self, kind: TableKind) -> Result<(), OptionsError> {
         let Self { attributes, engine, ttl, storage, layout, window: _ } = self;
         let has_identity = matches!(kind, TableKind::Traces | TableKind::TraceIdTs);
         if engine.is_replacing() && !has_identity {
-            return Err(OptionsError::RowsWithoutIdentity { engine: engine.name(), kind });
+            return Err(OptionsError::RowsWithoutIdentity { engine: engine.as_str(), kind });
         }
         if let (Some(Move { age, volume: _ }), Some(ttl)) = (&storage.move_after, ttl)
             && age >= ttl
         {
             return Err(OptionsError::MoveAfterDelete { age: *age, ttl: *ttl });
         }
-        if !engine.keeps_rows() {
+        if !engine.stores_rows() {
             let given = [
                 ("storage.policy", storage.policy.is_some()),
                 ("storage.moveAfter", storage.move_after.is_some()),
-                ("layout.rollup", layout.rollup == Presence::Kept),
+                ("layout.rollup", layout.rollup == Presence::Included),
             ];
             if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-                return Err(OptionsError::NothingKept { field });
+                return Err(OptionsError::NullEngine { field });
             }
         }
-        Ok(layout.check(kind, *attributes)?)
+        Ok(layout.check_table(kind, *attributes)?)
     }
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/options.rs"]
 mod tests;

@@ -1,6 +1,6 @@
-//! Whose tables these are: told from columns, keys and names that only one writer's have. Pure. A
-//! guess for people and for the journal; no plan depends on it, for a plan compares what is with
-//! what should be, whoever made it.
+//! Guesses who made a set of tables, from columns, keys and names that only one writer uses. Pure.
+//! The guess is for people and the journal; no plan depends on it, since a plan compares live with
+//! declared tables, whoever made them.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use serde::Serialize;
 
 use crate::declared::Declared;
 use crate::observe::{Observed, ObservedTable};
-use crate::options::{TableOptions, Window};
+use crate::options::{DeduplicationWindow, TableOptions};
 use crate::render::deduplication_settings;
 
 /// Who made a set of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Origin {
-    /// Nobody: there are none.
+pub enum TableOrigin {
+    /// Nobody: no tables exist.
     Nobody,
-    /// We did, before there was a journal.
+    /// Millrace, before it had a journal.
     Millrace,
     /// Rotel's `clickhouse-ddl`.
     Rotel,
@@ -25,11 +25,11 @@ pub enum Origin {
     Collector,
     /// ClickStack's collector.
     ClickStack,
-    /// Someone else, or by hand.
+    /// Another writer, or by hand.
     Unknown,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for TableOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Nobody => "nobody",
@@ -42,9 +42,9 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Who made the tables of this set that are there.
+/// Returns who made the existing tables of this set.
 #[must_use]
-pub fn origin(declared: &Declared, observed: &Observed) -> Origin {
+pub fn detect_origin(declared: &Declared, observed: &Observed) -> TableOrigin {
     let tables = declared.tables();
     let live: Vec<(&str, &ObservedTable)> = tables
         .iter()
@@ -53,17 +53,17 @@ pub fn origin(declared: &Declared, observed: &Observed) -> Origin {
         .collect();
     let foreign = observed.tables.contains_key(declared.foreign_exponential().table());
     if live.is_empty() {
-        return if foreign { Origin::Collector } else { Origin::Nobody };
+        return if foreign { TableOrigin::Collector } else { TableOrigin::Nobody };
     }
     let any = |is: &dyn Fn(&ObservedTable) -> bool| live.iter().any(|(_, table)| is(table));
     if any(&has_clickstack_columns) {
-        return Origin::ClickStack;
+        return TableOrigin::ClickStack;
     }
     if any(&|table| is_ours(declared, table)) {
-        return Origin::Millrace;
+        return TableOrigin::Millrace;
     }
     if foreign || any(&has_collector_marks) {
-        return Origin::Collector;
+        return TableOrigin::Collector;
     }
     let has_all_columns = tables.iter().all(|table| {
         observed.tables.get(table.name.table()).is_none_or(|live| {
@@ -75,10 +75,11 @@ pub fn origin(declared: &Declared, observed: &Observed) -> Origin {
             missing.map(|column| column.name).all(|name| name == "EventName")
         })
     });
-    if has_all_columns { Origin::Rotel } else { Origin::Unknown }
+    if has_all_columns { TableOrigin::Rotel } else { TableOrigin::Unknown }
 }
 
-/// ClickStack's tables have computed columns under a prefix of its own, and a sample rate.
+/// Returns whether the table has ClickStack's marks: computed columns with its prefix, and a sample
+/// rate.
 fn has_clickstack_columns(table: &ObservedTable) -> bool {
     table
         .columns
@@ -86,12 +87,12 @@ fn has_clickstack_columns(table: &ObservedTable) -> bool {
         .any(|column| column.name.starts_with("__hdx_materialized_") || column.name == "SampleRate")
 }
 
-/// Ours alone set a window of deduplication as long as ours: the one that is declared, or the
-/// least, which was set before there were more gateways.
+/// Returns whether the table has Millrace's mark, a long deduplication window: the declared one, or
+/// the minimum, which was set before there were more gateways.
 fn is_ours(declared: &Declared, table: &ObservedTable) -> bool {
     [&declared.traces, &declared.logs, &declared.metrics].into_iter().flatten().any(|options| {
         let windows = deduplication_settings(options);
-        let least = TableOptions { window: Window::default(), ..options.clone() };
+        let least = TableOptions { window: DeduplicationWindow::default(), ..options.clone() };
         let least = deduplication_settings(&least);
         let is_set = |(name, value): &(&str, u64)| {
             let live = table.setting(name).and_then(|live| live.parse().ok());
@@ -101,8 +102,8 @@ fn is_ours(declared: &Declared, table: &ObservedTable) -> bool {
     })
 }
 
-/// The Collector keeps arrays of attribute names beside JSON columns, event names in Map logs, and
-/// newer ones sort logs by five minutes.
+/// Returns whether the table has the Collector's marks: arrays of attribute names alongside JSON
+/// columns, event names in Map logs, or in newer tables logs sorted by five minutes.
 fn has_collector_marks(table: &ObservedTable) -> bool {
     let has = |name: &str| table.columns.iter().any(|column| column.name == name);
     let has_maps = table.columns.iter().any(|column| column.ty.starts_with("Map("));

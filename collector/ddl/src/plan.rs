@@ -1,5 +1,5 @@
-//! From what is to what should be, as ordered statements, each classed by what it costs. Pure: a
-//! plan is a value, to be shown, judged and then applied.
+//! Plans the ordered statements from the live to the declared tables, each classified by its cost.
+//! Pure: a plan is a value that is shown, judged and then applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,26 +9,26 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::declared::{Declared, DeclaredTable};
-use crate::drift::{Drift, DriftKind, Severity, diff};
+use crate::drift::{Drift, DriftKind, Severity, find_drift};
 use crate::names::ClusterName;
 use crate::names::TableName;
 use crate::needs;
 use crate::observe::Observed;
-use crate::privilege::{Privilege, Scope};
+use crate::privilege::{Privilege, PrivilegeScope};
 use crate::render::{self, Statement};
-use crate::ttl::Ttl;
+use crate::ttl::{Ttl, interval_seconds};
 
-/// What a statement costs and risks, from harmless to harmful.
+/// The cost and risk of a statement, from harmless to harmful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StepClass {
-    /// Changes metadata alone; takes milliseconds whatever the table holds.
+    /// Changes only metadata; takes milliseconds whatever the table stores.
     MetadataOnly,
-    /// Touches existing parts in the background, and loses nothing.
+    /// Changes existing parts in the background, without loss.
     Mutation,
-    /// Writes the table's data again.
+    /// Rewrites the table's data.
     Rewrite,
-    /// Existing rows go.
+    /// Deletes existing rows.
     Destructive,
 }
 
@@ -43,8 +43,8 @@ impl fmt::Display for StepClass {
     }
 }
 
-/// The heaviest class that may run. What destroys something runs only for a name that was given,
-/// whatever the class permitted.
+/// The heaviest class that may run. A destructive step also needs its object's name, whatever class
+/// is permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permit {
     class: StepClass,
@@ -52,24 +52,24 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Only what adds: missing databases, tables, views, columns, indexes, settings.
+    /// Permits only additions: missing databases, tables, views, columns, indexes, settings.
     pub const ADDITIVE: Self = Self::up_to(StepClass::MetadataOnly);
 
-    /// Everything up to and with this class.
+    /// Permits every class up to and including this one.
     #[must_use]
     pub const fn up_to(class: StepClass) -> Self {
         Self { class, contract: true }
     }
 
-    /// The same, without what takes away: older collectors are still at work.
+    /// Returns the same permit without removals, since older collectors are still at work.
     #[must_use]
     pub const fn without_contract(self) -> Self {
         Self { contract: false, ..self }
     }
 
-    /// Whether a step may run.
+    /// Returns whether a step may run.
     #[must_use]
-    pub fn allows(self, step: &Step) -> bool {
+    pub fn allows(self, step: &PlanStep) -> bool {
         if step.phase == Phase::Contract && !self.contract {
             return false;
         }
@@ -81,13 +81,13 @@ impl Permit {
     }
 }
 
-/// When a statement may run, seen from the collectors.
+/// When a statement may run, relative to the collectors' rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Phase {
-    /// Before collectors are rolled: older ones work before and after it.
+    /// Before the rollout: older collectors work before and after it.
     Expand,
-    /// After the last older collector is gone: it may have written what goes.
+    /// After the last older collector has gone, which may have written what it removes.
     Contract,
 }
 
@@ -100,73 +100,73 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What a statement destroys.
+/// The object that a statement destroys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Loss {
     /// Nothing.
     None,
-    /// This object, and its loss was agreed to by name.
+    /// This object, whose loss the user agreed to by name.
     Agreed(String),
-    /// This object, and nobody named it.
+    /// This object, which the user did not name.
     Unagreed(String),
 }
 
 /// One statement of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Step {
+pub struct PlanStep {
     /// `database`, or `database.table`.
     pub object: String,
     /// What it does, in words.
     pub what: String,
-    /// What it costs.
+    /// Its cost.
     pub class: StepClass,
-    /// Before or after collectors are rolled.
+    /// Before or after the collectors' rollout.
     pub phase: Phase,
-    /// What it destroys.
+    /// The object that it destroys.
     pub loss: Loss,
-    /// Rows the table holds now, as the server counts them.
+    /// The table's current rows, as the server counts them.
     pub rows: u64,
-    /// Bytes the table takes on disk now.
+    /// The table's current bytes on disk.
     pub bytes: u64,
-    /// What the user must be allowed to do.
+    /// The privileges that the user needs.
     pub privileges: BTreeSet<Privilege>,
-    /// What runs.
+    /// The statement to run.
     #[serde(rename = "sql")]
     pub statement: Statement,
 }
 
-/// A difference no statement of ours mends.
+/// A difference that no statement of ours repairs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Blocked {
-    /// What differs.
+    /// The difference.
     pub drift: Drift,
     /// What a person can do about it.
     pub advice: &'static str,
 }
 
-/// The way from what is to what should be.
+/// The statements from the live to the declared tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Plan {
+pub struct MigrationPlan {
     /// Statements, in the order to run them.
-    pub steps: Vec<Step>,
-    /// What stays different whatever is run.
+    pub steps: Vec<PlanStep>,
+    /// Differences that remain whatever is run.
     pub blocked: Vec<Blocked>,
 }
 
-impl Plan {
-    /// Nothing to do, nothing in the way.
+impl MigrationPlan {
+    /// Returns whether nothing is planned or blocked.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.blocked.is_empty()
     }
 
-    /// A short, stable name of exactly these statements: 12 hexadecimal digits. Approving a plan
-    /// means naming it; another plan has another name.
+    /// Returns a short, stable name of exactly these statements: 12 hexadecimal digits. Users
+    /// approve a plan by this name; another plan has another name.
     #[must_use]
     pub fn hash(&self) -> String {
         let mut hash = Sha256::new();
-        for Step { class, statement, .. } in &self.steps {
+        for PlanStep { class, statement, .. } in &self.steps {
             hash.update(class.to_string());
             hash.update(b"\0");
             hash.update(statement.sql());
@@ -176,20 +176,23 @@ impl Plan {
     }
 }
 
-/// Plans the way from `observed` to `declared`: what adds first, what takes away last. Never drops
-/// a table; a column or an index only if the declaration's consent names it.
+/// Plans the statements from `observed` to `declared`, additions first and removals last. It never
+/// drops a table, and drops a column or an index only if the declaration's consent names it. In a
+/// database that replicates itself the statements name no cluster, Keeper path or replica.
 #[must_use]
-pub fn plan(declared: &Declared, observed: &Observed) -> Plan {
-    let mut plan = Plan::default();
+pub fn plan_migration(declared: &Declared, observed: &Observed) -> MigrationPlan {
+    let mut plan = MigrationPlan::default();
+    let adapted = observed.replicates_itself.then(|| declared.for_replicated_database());
+    let declared = adapted.as_ref().unwrap_or(declared);
     let tables = declared.tables();
     let named: BTreeMap<String, &DeclaredTable> =
         tables.iter().map(|table| (table.name.to_string(), table)).collect();
-    for drift in diff(declared, observed) {
+    for drift in find_drift(declared, observed) {
         let table = named.get(&drift.object).copied();
         let live = table.and_then(|table| observed.tables.get(table.name.table()));
         let (rows, bytes) = live.map_or((0, 0), |live| (live.rows, live.bytes));
-        match answer(declared, observed, table, &drift) {
-            Answer::Run { class, phase, target, what, statement } => {
+        match plan_drift(declared, observed, table, &drift) {
+            PlannedAction::Run { class, phase, target, what, statement } => {
                 let loss = match target {
                     None => Loss::None,
                     Some(target) if declared.consent.contains(&target) => Loss::Agreed(target),
@@ -197,7 +200,11 @@ pub fn plan(declared: &Declared, observed: &Observed) -> Plan {
                 };
                 let privileges = needs::of_drift(declared, &drift);
                 let object = drift.object;
-                plan.steps.push(Step {
+                let statement = match observed.replicates_itself {
+                    true => statement.with_replica_timeout(),
+                    false => statement,
+                };
+                plan.steps.push(PlanStep {
                     object,
                     what,
                     class,
@@ -209,20 +216,20 @@ pub fn plan(declared: &Declared, observed: &Observed) -> Plan {
                     statement,
                 });
             }
-            Answer::Advise(advice) => plan.blocked.push(Blocked { drift, advice }),
-            Answer::Leave => {}
+            PlannedAction::Advise(advice) => plan.blocked.push(Blocked { drift, advice }),
+            PlannedAction::Leave => {}
         }
     }
     plan.steps.sort_by_key(|step| step.phase);
     plan
 }
 
-/// What is done about one difference.
-enum Answer {
+/// How the plan answers one difference.
+enum PlannedAction {
     Run {
         class: StepClass,
         phase: Phase,
-        /// What it destroys, by the name to agree to.
+        /// The object that it destroys, by the name to agree to.
         target: Option<String>,
         what: String,
         statement: Statement,
@@ -231,15 +238,15 @@ enum Answer {
     Leave,
 }
 
-fn metadata(what: impl Into<String>, statement: Statement) -> Answer {
+fn metadata_step(what: impl Into<String>, statement: Statement) -> PlannedAction {
     run(StepClass::MetadataOnly, what, statement)
 }
 
-fn run(class: StepClass, what: impl Into<String>, statement: Statement) -> Answer {
-    Answer::Run { class, phase: Phase::Expand, target: None, what: what.into(), statement }
+fn run(class: StepClass, what: impl Into<String>, statement: Statement) -> PlannedAction {
+    PlannedAction::Run { class, phase: Phase::Expand, target: None, what: what.into(), statement }
 }
 
-/// A column or index that goes if its name was given, and stays unmentioned otherwise.
+/// Drops a column or index if the consent names it; otherwise it stays and is not mentioned.
 fn drop_if_named(
     declared: &Declared,
     drift: &Drift,
@@ -247,45 +254,56 @@ fn drop_if_named(
     what: String,
     render: impl Fn(&TableName) -> Statement,
     table: Option<&DeclaredTable>,
-) -> Answer {
+) -> PlannedAction {
     let target = format!("{}.{name}", drift.object);
     match table {
-        Some(table) if declared.consent.contains(&target) => Answer::Run {
+        Some(table) if declared.consent.contains(&target) => PlannedAction::Run {
             class: StepClass::Destructive,
             phase: Phase::Contract,
             target: Some(target),
             what,
             statement: render(&table.name),
         },
-        _ => Answer::Leave,
+        _ => PlannedAction::Leave,
     }
 }
 
-fn answer(
+fn plan_drift(
     declared: &Declared,
     observed: &Observed,
     table: Option<&DeclaredTable>,
     drift: &Drift,
-) -> Answer {
+) -> PlannedAction {
     let cluster = declared.cluster.as_ref();
     match &drift.kind {
         DriftKind::MissingDatabase => {
             let statement = render::create_database(&declared.database, cluster);
-            metadata("create the database", statement)
+            metadata_step("create the database", statement)
         }
         DriftKind::MissingView => missing_view(declared, observed, &drift.object),
-        DriftKind::ViewTarget { .. } => Answer::Advise(
-            "another view or table stands under this name: drop or rename it, and it will be made",
+        DriftKind::ViewTarget { .. } => PlannedAction::Advise(
+            "another view or table has this name: drop or rename it, and the view is created",
         ),
-        DriftKind::Engine { .. } => Answer::Advise(
+        DriftKind::Engine { .. } => PlannedAction::Advise(
             "an engine cannot be changed: rename the table and let a new one be made, or declare \
              the engine it has",
         ),
-        DriftKind::ColumnType { .. } if drift.severity == Severity::Breaking => Answer::Advise(
-            "the column's type cannot be changed without writing its data again: rename the table \
+        DriftKind::ColumnType { .. } if drift.severity == Severity::Breaking => {
+            PlannedAction::Advise(
+                "the column's type cannot be changed without writing its data again: rename the table \
              and let a new one be made, or declare what it has",
-        ),
-        DriftKind::MissingTable if table.is_none() => companion(declared, &drift.object),
+            )
+        }
+        DriftKind::MissingTable if table.is_none() => plan_companion(declared, &drift.object),
+        DriftKind::Ttl { live, .. } if table.is_none() => {
+            let rollups = declared.rollups();
+            let rollup = rollups.iter().find(|each| each.name.to_string() == drift.object);
+            rollup.map_or(PlannedAction::Leave, |rollup| {
+                let statement = render::modify_rollup_ttl(rollup, cluster);
+                let kept = rollup.options.ttl;
+                plan_retention(&rollup.name, kept, statement, (cluster, live.as_deref()))
+            })
+        }
         DriftKind::MissingTable
         | DriftKind::MissingColumn { .. }
         | DriftKind::MissingIndex { .. }
@@ -294,7 +312,7 @@ fn answer(
         | DriftKind::StoragePolicy { .. }
         | DriftKind::Compression { .. }
         | DriftKind::Ttl { .. } => {
-            table.map_or(Answer::Leave, |table| in_table(table, cluster, &drift.kind))
+            table.map_or(PlannedAction::Leave, |table| in_table(table, cluster, &drift.kind))
         }
         DriftKind::ExtraColumn { column, live } => {
             let what = format!("drop column {column} ({live}) with all it holds");
@@ -306,25 +324,25 @@ fn answer(
             let drop = |table: &TableName| render::drop_index(table, cluster, index);
             drop_if_named(declared, drift, index, what, drop, table)
         }
-        DriftKind::PartitionKey { .. } | DriftKind::SortingKey { .. } => Answer::Leave,
+        DriftKind::PartitionKey { .. } | DriftKind::SortingKey { .. } => PlannedAction::Leave,
     }
 }
 
-/// A roll-up or a table over all shards.
-fn companion(declared: &Declared, object: &str) -> Answer {
+/// Returns the answer for a roll-up or a table over all shards.
+fn plan_companion(declared: &Declared, object: &str) -> PlannedAction {
     let cluster = declared.cluster.as_ref();
     if let Some(rollup) = declared.rollups().iter().find(|each| each.name.to_string() == object) {
-        return metadata("create the roll-up", render::create_rollup(rollup, cluster));
+        return metadata_step("create the roll-up", render::create_rollup(rollup, cluster));
     }
     let distributed = declared.distributed_tables();
     let table = distributed.iter().find(|each| each.name.to_string() == object);
-    table.map_or(Answer::Leave, |table| {
+    table.map_or(PlannedAction::Leave, |table| {
         let what = "create the table over all shards";
-        metadata(what, render::create_distributed(table, cluster))
+        metadata_step(what, render::create_distributed(table, cluster))
     })
 }
 
-fn missing_view(declared: &Declared, observed: &Observed, object: &str) -> Answer {
+fn missing_view(declared: &Declared, observed: &Observed, object: &str) -> PlannedAction {
     let cluster = declared.cluster.as_ref();
     let trace_view = declared.view().filter(|view| view.name.to_string() == object);
     let found = match trace_view {
@@ -335,63 +353,59 @@ fn missing_view(declared: &Declared, observed: &Observed, object: &str) -> Answe
             .find(|rollup| rollup.view.to_string() == object)
             .map(|rollup| (render::create_rollup_view(&rollup, cluster), rollup.source)),
     };
-    found.map_or(Answer::Leave, |(statement, source)| {
+    found.map_or(PlannedAction::Leave, |(statement, source)| {
         let source = observed.tables.get(source.table());
         let what = match source.map_or(0, |source| source.rows) {
             0 => "create the view".to_owned(),
-            rows => format!("create the view; the {rows} rows before it are not looked at"),
+            rows => format!("create the view; the {rows} rows before it are not included"),
         };
-        metadata(what, statement)
+        metadata_step(what, statement)
     })
 }
 
-fn in_table(table: &DeclaredTable, cluster: Option<&ClusterName>, kind: &DriftKind) -> Answer {
+fn in_table(
+    table: &DeclaredTable,
+    cluster: Option<&ClusterName>,
+    kind: &DriftKind,
+) -> PlannedAction {
     let DeclaredTable { name, table: shape, options } = table;
     match kind {
         DriftKind::MissingTable => {
-            metadata("create the table", render::create_table(table, cluster))
+            metadata_step("create the table", render::create_table(table, cluster))
         }
         DriftKind::MissingColumn { column: missing, declared } => {
-            let own = table.own_columns().find(|own| own.name == missing);
-            if let Some(own) = own {
-                let statement = render::add_own_column(table, cluster, own);
-                return metadata(format!("add computed column {missing} ({declared})"), statement);
-            }
-            let at = shape.columns.iter().position(|column| column.name == missing);
-            at.map_or(Answer::Leave, |at| {
-                let before = at.checked_sub(1).map(|before| shape.columns[before].name);
-                let statement = render::add_column(table, cluster, &shape.columns[at], before);
-                metadata(format!("add column {missing} ({declared})"), statement)
-            })
+            add_missing_column(table, cluster, missing, declared)
         }
         DriftKind::ColumnType { column, declared, live } => {
             let changed = shape.columns.iter().find(|each| each.name == column);
             let is_typing = live.starts_with("JSON") && declared.starts_with("JSON(");
-            changed.filter(|_| is_typing).map_or(Answer::Leave, |changed| {
+            changed.filter(|_| is_typing).map_or(PlannedAction::Leave, |changed| {
                 let what = format!("store {column} as {declared}: every part is written again");
                 run(StepClass::Rewrite, what, render::modify_column_type(table, cluster, changed))
             })
         }
         DriftKind::MissingIndex { index } => {
             let missing = shape.indexes.iter().find(|each| each.name == index);
-            missing.filter(|_| options.engine.keeps_rows()).map_or(Answer::Leave, |missing| {
-                let what = format!("add index {index}; parts written before stay without");
-                metadata(what, render::add_index(name, cluster, missing))
-            })
+            missing.filter(|_| options.engine.stores_rows()).map_or(
+                PlannedAction::Leave,
+                |missing| {
+                    let what = format!("add index {index}; parts written before stay without");
+                    metadata_step(what, render::add_index(name, cluster, missing))
+                },
+            )
         }
         DriftKind::Setting { setting, declared, .. } => {
-            let known = render::deduplication_settings(options);
-            let known = known.into_iter().find(|(name, _)| name == setting);
-            known.map_or(Answer::Leave, |(setting, value)| {
-                let what = format!("set {setting} to {declared}");
-                metadata(what, render::modify_setting(name, cluster, setting, value))
-            })
+            set_setting(table, cluster, setting, *declared)
         }
         DriftKind::StoragePolicy { declared, .. } => {
-            options.storage.policy.as_ref().map_or(Answer::Leave, |policy| {
+            options.storage.policy.as_ref().map_or(PlannedAction::Leave, |policy| {
                 let what = format!("put new parts on storage policy {declared}");
-                metadata(what, render::modify_storage_policy(name, cluster, policy))
+                metadata_step(what, render::modify_storage_policy(name, cluster, policy))
             })
+        }
+        // An owner's choice for their columns stays, unless the declaration chooses too.
+        DriftKind::Compression { .. } if options.layout.compression.is_none() => {
+            PlannedAction::Leave
         }
         DriftKind::Compression { columns, .. } => {
             let is_named = |column: &&Column| columns.iter().any(|name| name == column.name);
@@ -400,21 +414,66 @@ fn in_table(table: &DeclaredTable, cluster: Option<&ClusterName>, kind: &DriftKi
             let what = format!(
                 "compress {count} columns as declared; parts written before follow when merged"
             );
-            metadata(what, render::modify_codecs(table, cluster, &changed))
+            metadata_step(what, render::modify_codecs(table, cluster, &changed))
         }
-        DriftKind::Ttl { live, .. } => retention(table, cluster, live.as_deref()),
-        _ => Answer::Leave,
+        DriftKind::Ttl { live, .. } => {
+            let statement = render::modify_ttl(table, cluster);
+            plan_retention(name, options.ttl, statement, (cluster, live.as_deref()))
+        }
+        _ => PlannedAction::Leave,
     }
 }
 
-fn retention(table: &DeclaredTable, cluster: Option<&ClusterName>, live: Option<&str>) -> Answer {
-    let DeclaredTable { name, table: _, options } = table;
-    let Some(statement) = render::modify_ttl(table, cluster) else {
-        return metadata("keep rows for ever", render::remove_ttl(name, cluster));
+/// Returns the statement that adds a declared column, at its place among the others.
+fn add_missing_column(
+    table: &DeclaredTable,
+    cluster: Option<&ClusterName>,
+    missing: &str,
+    declared: &str,
+) -> PlannedAction {
+    let what = |kind: &str| format!("add {kind} {missing} ({declared})");
+    if let Some(own) = table.computed_columns().find(|own| own.name == missing) {
+        return metadata_step(
+            what("computed column"),
+            render::add_computed_column(table, cluster, own),
+        );
+    }
+    let columns = &table.table.columns;
+    let at = columns.iter().position(|column| column.name == missing);
+    at.map_or(PlannedAction::Leave, |at| {
+        let before = at.checked_sub(1).map(|before| columns[before].name);
+        metadata_step(what("column"), render::add_column(table, cluster, &columns[at], before))
+    })
+}
+
+/// Returns the step that changes a setting of ours; another setting is left alone.
+fn set_setting(
+    table: &DeclaredTable,
+    cluster: Option<&ClusterName>,
+    setting: &str,
+    value: u64,
+) -> PlannedAction {
+    let known = render::retention_settings(true).into_iter();
+    let mut known = known.chain(render::deduplication_settings(&table.options));
+    known.find(|(name, _)| *name == setting).map_or(PlannedAction::Leave, |(setting, _)| {
+        let statement = render::modify_setting(&table.name, cluster, setting, value);
+        metadata_step(format!("set {setting} to {value}"), statement)
+    })
+}
+
+/// Returns the answer that leads from the live rule to the declared one, which `statement` sets.
+fn plan_retention(
+    name: &TableName,
+    declared: Option<Ttl>,
+    statement: Option<Statement>,
+    (cluster, live): (Option<&ClusterName>, Option<&str>),
+) -> PlannedAction {
+    let Some(statement) = statement else {
+        return metadata_step("keep rows for ever", render::remove_ttl(name, cluster));
     };
     let live_rule = live.and_then(delete_rule);
     let live_seconds = live_rule.and_then(live_ttl_seconds);
-    match (options.ttl, live_rule, live_seconds) {
+    match (declared, live_rule, live_seconds) {
         (None, None, _) => {
             run(StepClass::Mutation, "move rows to another volume with age", statement)
         }
@@ -423,7 +482,7 @@ fn retention(table: &DeclaredTable, cluster: Option<&ClusterName>, live: Option<
             let what = format!("keep rows for {kept}, no shorter than now");
             run(StepClass::Mutation, what, statement)
         }
-        (Some(kept), ..) => Answer::Run {
+        (Some(kept), ..) => PlannedAction::Run {
             class: StepClass::Destructive,
             phase: Phase::Expand,
             target: Some(format!("{name}.ttl")),
@@ -433,46 +492,38 @@ fn retention(table: &DeclaredTable, cluster: Option<&ClusterName>, live: Option<
     }
 }
 
-/// The rule of a time to live that deletes, among those that move.
+/// Returns the deleting rule of a time to live, without the rules that move.
 fn delete_rule(rules: &str) -> Option<&str> {
     rules.split(", ").find(|rule| !rule.contains(" TO "))
 }
 
-/// The span at the end of `... + toIntervalDay(30)`; `None` for any other rule.
+/// Returns the seconds of a rule `... + toIntervalDay(30)`; `None` for any other rule.
 fn live_ttl_seconds(rule: &str) -> Option<u64> {
-    let (_, interval) = rule.rsplit_once(" + toInterval")?;
-    let (unit, count) = interval.split_once('(')?;
-    let count = count.strip_suffix(')')?;
-    let letter = match unit {
-        "Second" => 's',
-        "Minute" => 'm',
-        "Hour" => 'h',
-        "Day" => 'd',
-        "Week" => 'w',
-        _ => return None,
-    };
-    Ttl::parse_optional(&format!("{count}{letter}")).ok().flatten().map(Ttl::seconds)
+    let (_, interval) = rule.rsplit_once(" + ")?;
+    interval_seconds(interval)
 }
 
-/// What running these steps needs, their journal included.
+/// Returns the privileges that these steps and their journal need.
 #[must_use]
-pub fn needed<'a>(
+pub fn needed_privileges<'a>(
     declared: &Declared,
     observed: &Observed,
-    steps: impl IntoIterator<Item = &'a Step>,
+    steps: impl IntoIterator<Item = &'a PlanStep>,
 ) -> BTreeSet<Privilege> {
     let mut all: BTreeSet<Privilege> =
         steps.into_iter().flat_map(|step| step.privileges.iter().cloned()).collect();
     let journal = declared.journal();
     if !observed.tables.contains_key(journal.table()) {
-        all.insert(Privilege { name: render::CREATE_TABLE, on: Scope::Table(journal.clone()) });
+        all.insert(Privilege {
+            name: render::CREATE_TABLE,
+            on: PrivilegeScope::Table(journal.clone()),
+        });
     }
     for name in ["SELECT", "INSERT"] {
-        all.insert(Privilege { name, on: Scope::Table(journal.clone()) });
+        all.insert(Privilege { name, on: PrivilegeScope::Table(journal.clone()) });
     }
     all
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/plan.rs"]
 mod tests;

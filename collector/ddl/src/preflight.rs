@@ -1,6 +1,6 @@
-//! What must hold before any statement that changes something: a version we know and that has what
-//! the tables need; for replicated tables a Keeper that answers and replicas that take writes. Only
-//! reads.
+//! Checks the conditions for any statement that changes something: a known version with the
+//! features that the tables need and, for replicated tables, a Keeper that answers and replicas
+//! that accept writes. It only reads.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,21 +8,22 @@ use std::str::FromStr;
 use clickhouse::Row;
 use serde::{Deserialize, Serialize};
 
-use crate::client::{Category, Client, ClientError};
+use crate::client::{Category, ClientError, DdlClient};
 use crate::coordination::needs_coordination;
 use crate::declared::Declared;
 use crate::privileges::Missing;
 use crate::render;
-use millrace_schema::{AttributeIndex, Attributes, BodyIndex};
+use millrace_schema::{AttributeIndex, AttributeStorage, BodyIndex};
 
-/// The oldest server whose Map tables are tried: what Rotel and the Collector ask for too.
+/// The oldest server that gets Map tables; Rotel and the Collector require the same.
 const OLDEST: ServerVersion = ServerVersion { year: 23, minor: 3 };
-/// The first server whose JSON type is not experimental.
-const FIRST_JSON: ServerVersion = ServerVersion { year: 25, minor: 3 };
+/// The first server that reads JSON in the flattened form that gateways write (ClickHouse#80499).
+/// The type is no longer experimental since 25.3, but 25.3 to 25.5 refuse each insert.
+const FIRST_JSON: ServerVersion = ServerVersion { year: 25, minor: 6 };
 /// The first server whose inverted indexes need no setting.
 const FIRST_TEXT_INDEX: ServerVersion = ServerVersion { year: 26, minor: 2 };
 
-/// A server's version, as far as it decides anything: `26.9` of `26.9.2.1`.
+/// The part of a server's version that decides features: `26.9` of `26.9.2.1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ServerVersion {
     /// Year of the release, less 2000.
@@ -49,60 +50,61 @@ impl FromStr for ServerVersion {
     }
 }
 
-/// What a server is.
+/// Facts about a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerFacts {
-    /// Its version.
+    /// The server's version.
     pub version: ServerVersion,
-    /// The name it gives itself.
+    /// The host name that it reports.
     pub host: String,
-    /// Live sessions with its Keeper; `None`: nothing here needs one, so it was not asked.
+    /// Live sessions with its Keeper; `None`: nothing here needs one, so it was not queried.
     pub keeper_sessions: Option<u64>,
 }
 
-/// Why nothing is run on a server.
+/// Why nothing runs on a server.
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
-    /// It cannot be asked.
+    /// It cannot be queried.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// Its version is no ClickHouse version.
+    /// Its version is not a ClickHouse version.
     #[error(
         "the server calls its version {0:?}, which is none of ClickHouse's; check the endpoint"
     )]
     UnknownVersion(String),
-    /// It is too old for what is declared.
+    /// It is too old for the declaration.
     #[error("the server is {found}; {what} needs {needed} or later: {advice}")]
     TooOld {
-        /// Its version.
+        /// The server's version.
         found: ServerVersion,
-        /// What needs more.
+        /// The feature that it lacks.
         what: &'static str,
-        /// The first version that has it.
+        /// The first version with that feature.
         needed: ServerVersion,
         /// What to do instead.
         advice: &'static str,
     },
-    /// Replicated tables or a cluster, and no Keeper in the server's configuration.
+    /// The declaration has replicated tables or a cluster, and the server's configuration has no
+    /// Keeper.
     #[error(
         "replicated tables or ON CLUSTER are declared, and this server has no Keeper configured; \
          configure one, or declare MergeTree without a cluster"
     )]
     NoKeeper,
-    /// The user may not do what is due.
+    /// The user lacks privileges for the pending steps.
     #[error("{0}; nothing was run")]
     Privileges(Missing),
     /// It has lost its Keeper, or Keeper its quorum.
     #[error(
-        "the server has no live session with its Keeper: {0}; nothing was run. Look at Keeper's \
-         quorum; the next attempt goes on by itself"
+        "the server has no live session with its Keeper: {0}; nothing was run. Check Keeper's \
+         quorum; the next attempt continues automatically"
     )]
     KeeperLost(String),
-    /// A replica of ours takes no writes.
+    /// A replica of ours accepts no writes.
     #[error(
         "table {table} is a read-only replica ({active} of {total} replicas are active); nothing \
-         was run. Look at the server's session with Keeper, or restore the replica"
+         was run. Check the server's session with Keeper, or restore the replica"
     )]
     ReadOnlyReplica {
         /// The table.
@@ -133,15 +135,15 @@ struct ReplicaRow {
     active: u64,
 }
 
-/// Looks at the server the client asks.
+/// Checks the client's server.
 ///
 /// # Errors
-/// What stands against running anything.
-pub async fn preflight(
-    client: &Client,
+/// The reason why nothing may run.
+pub async fn run_preflight(
+    client: &DdlClient,
     declared: &Declared,
 ) -> Result<ServerFacts, PreflightError> {
-    let found: Vec<ServerRow> = client.fetch(&render::server()).await?;
+    let found: Vec<ServerRow> = client.fetch(&render::select_server()).await?;
     let Some(ServerRow { version: text, host }) = found.into_iter().next() else {
         return Err(PreflightError::UnknownVersion(String::new()));
     };
@@ -161,7 +163,7 @@ fn check_version(found: ServerVersion, declared: &Declared) -> Result<(), Prefli
     };
     too_old("the table set", OLDEST, "upgrade it")?;
     for options in [&declared.traces, &declared.logs, &declared.metrics].into_iter().flatten() {
-        if options.attributes == Attributes::Json {
+        if options.attributes == AttributeStorage::Json {
             too_old("JSON", FIRST_JSON, "upgrade it, or store attributes as Map")?;
         }
         let layout = &options.layout;
@@ -174,10 +176,10 @@ fn check_version(found: ServerVersion, declared: &Declared) -> Result<(), Prefli
     Ok(())
 }
 
-/// A server without Keeper in its configuration has no table of its sessions; one that lost it
-/// still has, and no live session in it.
-async fn check_keeper(client: &Client, declared: &Declared) -> Result<u64, PreflightError> {
-    let sessions = match client.fetch::<KeeperRow>(&render::keepers()).await {
+/// Checks the Keeper. A server without Keeper in its configuration has no table of sessions; one
+/// that lost its Keeper has the table, without a live session.
+async fn check_keeper(client: &DdlClient, declared: &Declared) -> Result<u64, PreflightError> {
+    let sessions = match client.fetch::<KeeperRow>(&render::select_keepers()).await {
         Ok(rows) => rows.first().map_or(0, |row| row.alive),
         Err(error) if error.category() == Category::UnknownTable => {
             return Err(PreflightError::NoKeeper);
@@ -192,12 +194,13 @@ async fn check_keeper(client: &Client, declared: &Declared) -> Result<u64, Prefl
     }
     let ours: Vec<String> =
         declared.tables().into_iter().map(|table| table.name.table().to_owned()).collect();
-    let replicas = match client.fetch::<ReplicaRow>(&render::replicas(&declared.database)).await {
-        Err(error) if error.category() == Category::KeeperLost => {
-            return Err(PreflightError::KeeperLost(error.to_string()));
-        }
-        other => other?,
-    };
+    let replicas =
+        match client.fetch::<ReplicaRow>(&render::select_replicas(&declared.database)).await {
+            Err(error) if error.category() == Category::KeeperLost => {
+                return Err(PreflightError::KeeperLost(error.to_string()));
+            }
+            other => other?,
+        };
     for ReplicaRow { table, is_readonly, total, active } in replicas {
         if is_readonly != 0 && ours.contains(&table) {
             return Err(PreflightError::ReadOnlyReplica { table, active, total });
@@ -211,14 +214,14 @@ mod tests {
     use super::*;
     use crate::options::{Signals, TableOptions};
 
-    fn declared(attributes: Attributes) -> Declared {
+    fn declared(attributes: AttributeStorage) -> Declared {
         let options = TableOptions { attributes, ..TableOptions::default() };
         let name = || "otel".parse().unwrap();
         Declared::uniform(name(), name(), Signals::ALL, &options)
     }
 
-    /// Scenario: versions as servers and clouds spell them, and other words. Guarantee: read or
-    /// refused, never guessed.
+    /// Scenario: versions in servers' and clouds' spelling, and other words. Guarantee: each is
+    /// parsed or refused, never guessed.
     #[test]
     fn versions_are_read_or_refused() {
         for (text, year, minor) in [("26.9.2.1", 26, 9), ("25.8.1.8344", 25, 8), ("24.3", 24, 3)] {
@@ -229,15 +232,16 @@ mod tests {
         }
     }
 
-    /// Scenario: a server before JSON. Guarantee: JSON tables are refused with the way out, Map
-    /// tables are not; one older than anything we know is refused for both.
+    /// Scenario: a server older than JSON. Guarantee: JSON tables are refused with the alternative,
+    /// Map tables are not; a server older than every known version is refused for both.
     #[test]
     fn a_server_too_old_is_refused_with_the_way_out() {
         let old = ServerVersion { year: 24, minor: 8 };
-        let message = check_version(old, &declared(Attributes::Json)).unwrap_err().to_string();
-        assert!(message.contains("25.3") && message.contains("Map"), "{message}");
-        assert!(check_version(old, &declared(Attributes::Map)).is_ok());
+        let message =
+            check_version(old, &declared(AttributeStorage::Json)).unwrap_err().to_string();
+        assert!(message.contains("25.6") && message.contains("Map"), "{message}");
+        assert!(check_version(old, &declared(AttributeStorage::Map)).is_ok());
         let ancient = ServerVersion { year: 22, minor: 8 };
-        assert!(check_version(ancient, &declared(Attributes::Map)).is_err());
+        assert!(check_version(ancient, &declared(AttributeStorage::Map)).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! A privilege by ClickHouse's name of it, and what it is needed on. Pure.
+//! A privilege, by ClickHouse's name, and its object. Pure.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde::{Serialize, Serializer};
 
 use crate::names::TableName;
 
-/// What a privilege is needed on.
+/// The object of a privilege.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    /// The whole server.
+pub enum PrivilegeScope {
+    /// The complete server.
     Server,
     /// A database, and every table in it.
     Database(Identifier),
@@ -18,22 +18,22 @@ pub enum Scope {
     Table(TableName),
 }
 
-/// One privilege, by ClickHouse's name of it, and what it is needed on.
+/// One privilege, by ClickHouse's name, and its object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Privilege {
-    /// Such as `ALTER ADD COLUMN`.
+    /// The name, such as `ALTER ADD COLUMN`.
     pub name: &'static str,
-    /// Where.
-    pub on: Scope,
+    /// The object.
+    pub on: PrivilegeScope,
 }
 
 impl fmt::Display for Privilege {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.name;
         match &self.on {
-            Scope::Server => write!(f, "{name} on the server"),
-            Scope::Database(database) => write!(f, "{name} on {database}"),
-            Scope::Table(table) => write!(f, "{name} on {table}"),
+            PrivilegeScope::Server => write!(f, "{name} on the server"),
+            PrivilegeScope::Database(database) => write!(f, "{name} on {database}"),
+            PrivilegeScope::Table(table) => write!(f, "{name} on {table}"),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What the user must be allowed to do, asked before anything runs: each privilege by its name, on
-//! the object it is needed on, and the one statement that grants what is missing. A server that
-//! can't tell (before `CHECK GRANT`, some of 2024) is not asked twice: there the statement itself
-//! fails, with the privilege in the server's words.
+//! Checks the user's privileges before anything runs, each by its name and object, and returns the
+//! one statement that grants the missing ones. A server without `CHECK GRANT` (before some release
+//! of 2024) gets no further query: the statement itself then fails, with the privilege in the
+//! server's words.
 //!
-//! Limits: never says that a privilege is missing when the server did not say so.
+//! Limit: it never reports a missing privilege that the server did not report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,20 +11,20 @@ use std::fmt;
 use clickhouse::Row;
 use serde::{Deserialize, Serialize};
 
-use crate::client::{Client, ClientError};
+use crate::client::{ClientError, DdlClient};
 use crate::names::TableName;
-use crate::privilege::{Privilege, Scope};
+use crate::privilege::{Privilege, PrivilegeScope};
 use crate::render;
 
-/// The server's code for text it cannot parse: its `CHECK GRANT` is not there yet.
+/// The server's code for text that it cannot parse: it has no `CHECK GRANT`.
 const SYNTAX_ERROR: u32 = 62;
 
-/// Privileges that a server said are missing.
+/// Privileges that a server reports as missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Missing {
     /// The user who lacks them.
     pub user: String,
-    /// Which, sorted; at least one.
+    /// The missing privileges, sorted; at least one.
     pub privileges: Vec<Privilege>,
     /// The statement that grants them all, for an administrator to run.
     pub grant: String,
@@ -43,12 +43,12 @@ impl fmt::Display for Missing {
     }
 }
 
-/// What seeing these tables needs: a server shows nobody what they may not see, so that a table
-/// without these looks like one that is not there.
+/// Returns the privileges needed to see these tables. Without them a server hides a table, which
+/// then appears not to exist.
 pub(crate) fn of_seeing(tables: &[TableName]) -> BTreeSet<Privilege> {
     let each = |table: &TableName| {
         ["SHOW TABLES", "SHOW COLUMNS"]
-            .map(|name| Privilege { name, on: Scope::Table(table.clone()) })
+            .map(|name| Privilege { name, on: PrivilegeScope::Table(table.clone()) })
     };
     tables.iter().flat_map(each).collect()
 }
@@ -63,20 +63,20 @@ struct ReadonlyRow {
     readonly: u8,
 }
 
-/// What of `needed` the user lacks on the server the client asks; `None`: nothing, or the server
-/// can't tell. One question where nothing is missing.
+/// Returns the part of `needed` that the user lacks on the client's server; `None`: no part, or the
+/// server can't report it. It takes one query if nothing is missing.
 ///
 /// # Errors
-/// The server cannot be asked, or takes nothing but reading from this user.
-pub async fn missing(
-    client: &Client,
+/// The server cannot be queried, or the user may only read.
+pub async fn missing_privileges(
+    client: &DdlClient,
     needed: &BTreeSet<Privilege>,
 ) -> Result<Option<Missing>, ClientError> {
     let all: Vec<&Privilege> = needed.iter().collect();
     if all.is_empty() || are_granted(client, &all).await? != Some(false) {
         return Ok(None);
     }
-    // A session that may only read is refused everything else, whatever was granted.
+    // A read-only session is refused everything else, whatever is granted.
     let modes: Vec<ReadonlyRow> = client.fetch(&render::readonly_mode()).await?;
     if modes.iter().any(|mode| mode.readonly != 0) {
         return Err(ClientError::ReadOnly {
@@ -107,13 +107,13 @@ pub async fn missing(
         return Ok(None);
     }
     let user = client.user().to_owned();
-    let grant = render::grant(&privileges, &user);
+    let grant = render::grant_statement(&privileges, &user);
     Ok(Some(Missing { user, privileges, grant }))
 }
 
-/// Whether all are granted; `None`: the server can't tell.
+/// Returns whether all are granted; `None`: the server can't report it.
 async fn are_granted(
-    client: &Client,
+    client: &DdlClient,
     privileges: &[&Privilege],
 ) -> Result<Option<bool>, ClientError> {
     let asked = render::check_grant(privileges);

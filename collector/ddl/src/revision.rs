@@ -1,4 +1,4 @@
-//! The short name of a declaration, made of every statement that would make it. Pure.
+//! Computes a declaration's short name from every statement that would create it. Pure.
 
 use sha2::{Digest, Sha256};
 
@@ -6,8 +6,8 @@ use crate::declared::Declared;
 use crate::render;
 
 impl Declared {
-    /// A short, stable name of this declaration: 12 hexadecimal digits of the SHA-256 of every
-    /// statement that would make it. It changes exactly when what is made would change.
+    /// Returns a short, stable name of this declaration: 12 hexadecimal digits of the SHA-256 of
+    /// every statement that would create it. It changes exactly when those statements change.
     #[must_use]
     pub fn revision(&self) -> String {
         let mut hash = Sha256::new();

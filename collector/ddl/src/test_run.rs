@@ -1,5 +1,5 @@
-//! Test records that are followed to their rows: what marks them, and the checked names by which
-//! their rows are asked for. Pure. Whoever sends them (`kubectl millrace send`, `verify`) writes:
+//! Test records and the checked names that select their rows. Pure. A sender (`kubectl millrace
+//! send`, `verify`) writes:
 //!
 //! - all: `service.name` is [`TEST_SERVICE`], a record's time is not before the run's start;
 //! - spans and log records: the trace id's first half is the run, the span id the record's number;
@@ -12,26 +12,27 @@ use std::str::FromStr;
 
 use millrace_schema::TableKind;
 
-/// The service that all test records name. The plugin writes the same word.
+/// The service name of all test records. The plugin writes the same word.
 pub const TEST_SERVICE: &str = "kubectl-millrace";
 
-/// Records of a run: the answer to one question stays below half a mebibyte (40 bytes for each).
+/// The maximum number of a run's records: the answer to one query stays below half a mebibyte (40
+/// bytes for each).
 pub const TEST_RECORDS_MAX: u32 = 10_000;
 
-/// Hex digits of a run.
+/// The hex digits of a run's id.
 const RUN_DIGITS: usize = 16;
 
 /// The id of a run: the first half of a trace id, as 16 lower-case hex digits, not all zero.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunId(String);
 
-/// A text that is no [`RunId`].
+/// A text that is not a [`RunId`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("run {0:?} is not usable: write 16 lower-case hex digits, not all zero")]
 pub struct RunIdError(String);
 
 impl RunId {
-    /// The digits.
+    /// Returns the digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -57,28 +58,29 @@ impl fmt::Display for RunId {
     }
 }
 
-/// A run, as rows are asked for by it.
+/// A run that selects rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {
-    /// Its id.
+    /// The run's id.
     pub id: RunId,
-    /// No record is older: seconds since 1970. It spares the server older parts of the table.
+    /// The lower bound of the records' time, in seconds since 1970. It spares the server older
+    /// parts of the table.
     pub since_seconds: u32,
 }
 
-/// The tables that test records come into: one for each signal.
+/// The tables of test records: one for each signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestTable {
     /// Spans.
     Traces,
     /// Log records.
     Logs,
-    /// Points of a gauge, the one table that stands for all metrics.
+    /// Points of a gauge; this one table represents all metrics.
     Gauge,
 }
 
 impl TestTable {
-    /// Which table it is.
+    /// Returns the table's kind.
     #[must_use]
     pub const fn kind(self) -> TableKind {
         match self {
@@ -93,8 +95,7 @@ impl TestTable {
 mod tests {
     use super::RunId;
 
-    /// Scenario: ids as they are made, and texts that are none. Guarantee: only the first are
-    /// taken.
+    /// Scenario: generated ids, and other texts. Guarantee: only the first are accepted.
     #[test]
     fn only_sixteen_hex_digits_are_a_run() {
         assert!("00000000000000a1".parse::<RunId>().is_ok());

@@ -1,11 +1,12 @@
-//! How long rows are kept: a checked span of time, parsed from what people write. No clock, no SQL.
+//! How long rows are retained: a checked span of time, parsed from the user's text. No clock, no
+//! SQL.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-/// The longest time to live taken: 100 years of 365 days. More is a typing error, and ClickHouse's
-/// `DateTime` (32 bits of seconds) would wrap around long before it.
+/// The longest accepted time to live: 100 years of 365 days. A longer one is a typing error, and
+/// ClickHouse's `DateTime` (32 bits of seconds) would wrap around long before it.
 pub const TTL_SECONDS_MAX: u64 = 100 * 365 * DAY_SECONDS;
 
 const MINUTE_SECONDS: u64 = 60;
@@ -13,11 +14,11 @@ const HOUR_SECONDS: u64 = 60 * MINUTE_SECONDS;
 const DAY_SECONDS: u64 = 24 * HOUR_SECONDS;
 const WEEK_SECONDS: u64 = 7 * DAY_SECONDS;
 
-/// How long a row is kept after its own timestamp; whole seconds, 1 s to 100 years.
+/// How long a row is retained after its own timestamp; whole seconds, 1 s to 100 years.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ttl(NonZeroU64);
 
-/// The coarsest unit that divides a [`Ttl`], as its interval is rendered.
+/// The coarsest unit that divides a [`Ttl`], for rendering its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TtlUnit {
     Second,
@@ -26,7 +27,7 @@ pub(crate) enum TtlUnit {
     Day,
 }
 
-/// Why a text is no time to live.
+/// Why a text is not a time to live.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TtlError {
     /// Not a sequence of number and unit.
@@ -38,23 +39,23 @@ pub enum TtlError {
 }
 
 impl Ttl {
-    /// A time to live of whole seconds; `None` for 0 or for more than [`TTL_SECONDS_MAX`].
+    /// Returns a time to live of whole seconds; `None` for 0 or for more than [`TTL_SECONDS_MAX`].
     #[must_use]
     pub fn from_seconds(seconds: u64) -> Option<Self> {
         NonZeroU64::new(seconds).filter(|_| seconds <= TTL_SECONDS_MAX).map(Self)
     }
 
-    /// The span in seconds.
+    /// Returns the span in seconds.
     #[must_use]
     pub fn seconds(self) -> u64 {
         self.0.get()
     }
 
-    /// Parses `30d`, `1d12h`, `90m`, `0s`. Zero, in any unit, is `Ok(None)`: rows are kept for
+    /// Parses `30d`, `1d12h`, `90m`, `0s`. Zero, in any unit, is `Ok(None)`: rows are retained for
     /// ever.
     ///
     /// # Errors
-    /// The text is malformed, or stands for more than 100 years.
+    /// The text is malformed, or means more than 100 years.
     pub fn parse_optional(text: &str) -> Result<Option<Self>, TtlError> {
         let seconds = parse_seconds(text)?;
         if seconds == 0 {
@@ -63,7 +64,7 @@ impl Ttl {
         Self::from_seconds(seconds).map(Some).ok_or_else(|| TtlError::TooLong(text.to_owned()))
     }
 
-    /// The count and the coarsest unit that express it exactly.
+    /// Returns the count and the coarsest unit that express it exactly.
     pub(crate) fn in_units(self) -> (u64, TtlUnit) {
         let seconds = self.seconds();
         for (unit_seconds, unit) in [
@@ -77,6 +78,22 @@ impl Ttl {
         }
         (seconds, TtlUnit::Second)
     }
+}
+
+/// Returns the seconds of an interval in the server's spelling, such as `toIntervalDay(30)`; `None`
+/// for any other text, and for months, whose length varies.
+pub(crate) fn interval_seconds(text: &str) -> Option<u64> {
+    let (unit, count) = text.strip_prefix("toInterval")?.split_once('(')?;
+    let count: u64 = count.strip_suffix(')')?.parse().ok()?;
+    let unit_seconds = match unit {
+        "Second" => 1,
+        "Minute" => MINUTE_SECONDS,
+        "Hour" => HOUR_SECONDS,
+        "Day" => DAY_SECONDS,
+        "Week" => WEEK_SECONDS,
+        _ => return None,
+    };
+    count.checked_mul(unit_seconds)
 }
 
 fn parse_seconds(text: &str) -> Result<u64, TtlError> {
@@ -132,5 +149,4 @@ impl fmt::Display for Ttl {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/ttl.rs"]
 mod tests;

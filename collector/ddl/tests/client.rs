@@ -1,6 +1,5 @@
 //! The client against a scripted HTTP server on loopback: how each kind of answer, and no answer,
 //! is classed; which endpoint is asked; and that a password never shows.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,8 +13,9 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use millrace_ddl::{
-    Budget, Category, Client, ClientError, ClientOptions, Credentials, Declared, Limits,
-    MigrateOptions, Secret, Signals, TableOptions, converge, observe,
+    AddressRule, Budget, Category, ClientError, ClientLimits, ClientOptions, DdlClient, Declared,
+    MigrateOptions, RefusedAddresses, Secret, Signals, TableOptions, UserCredentials,
+    converge_servers, observe_declared,
 };
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -116,7 +116,8 @@ async fn reply(
 
 fn options(urls: &[&str]) -> ClientOptions {
     let mut options = ClientOptions::new(urls.iter().map(|url| url.parse().unwrap()).collect());
-    options.credentials = Credentials { user: "otel".to_owned(), password: Secret::new("hunter2") };
+    options.credentials =
+        UserCredentials::Password { user: "otel".to_owned(), password: Secret::new("hunter2") };
     options.statement_timeout = Duration::from_millis(300);
     options
 }
@@ -127,7 +128,7 @@ fn declared() -> Declared {
 }
 
 async fn ask(urls: &[&str]) -> ClientError {
-    observe(&Client::new(options(urls)).unwrap(), &declared()).await.unwrap_err()
+    observe_declared(&DdlClient::new(options(urls)).unwrap(), &declared()).await.unwrap_err()
 }
 
 /// Scenario: each answer a server gives, and none. Guarantee: classed by what can be done,
@@ -209,7 +210,7 @@ async fn tls_to_a_plain_port_is_a_tls_error() {
 async fn the_next_endpoint_is_asked_and_remembered() {
     let down = Server::start(Script::Cut).await;
     let up = Server::start(Script::Say(200, "")).await;
-    let client = Client::new(options(&[&down.url, &up.url])).unwrap();
+    let client = DdlClient::new(options(&[&down.url, &up.url])).unwrap();
     // An empty answer is no RowBinary header for `observe`; statements need none.
     let statement = millrace_ddl::render::create_all(&declared()).remove(0);
     client.execute(&statement).await.unwrap();
@@ -239,16 +240,16 @@ async fn a_refusal_is_not_taken_elsewhere() {
 #[tokio::test]
 async fn converging_nowhere_is_an_error() {
     let down = Server::start(Script::Cut).await;
-    let client = Client::new(options(&[&down.url, &down.url])).unwrap();
+    let client = DdlClient::new(options(&[&down.url, &down.url])).unwrap();
     let options = MigrateOptions::new("test");
-    let error = converge(&client, &declared(), &options).await.unwrap_err();
-    assert_eq!(error.client().unwrap().category(), Category::Unreachable);
+    let error = converge_servers(&client, &declared(), &options).await.unwrap_err();
+    assert_eq!(error.client_error().unwrap().category(), Category::Unreachable);
 }
 
 /// Scenario: no endpoint at all. Guarantee: said at set-up.
 #[test]
 fn a_client_needs_an_endpoint() {
-    let error = Client::new(ClientOptions::new(Vec::new())).map(|_| ()).unwrap_err();
+    let error = DdlClient::new(ClientOptions::new(Vec::new())).map(|_| ()).unwrap_err();
     assert_eq!(error.category(), Category::Setup);
 }
 
@@ -256,14 +257,14 @@ fn a_client_needs_an_endpoint() {
 const ANSWER_MAX: usize = 64 * 1024;
 const SHARED_MAX: usize = 100 * 1024;
 
-fn limited(url: &str, shared: &Budget) -> Client {
+fn limited(url: &str, shared: &Budget) -> DdlClient {
     let mut options = options(&[url]);
-    options.limits = Limits {
-        answer_bytes_max: Some(ANSWER_MAX),
+    options.limits = ClientLimits {
+        response_bytes_max: Some(ANSWER_MAX),
         budget: Some(shared.clone()),
-        refuses_link_local: true,
+        addresses: AddressRule::NoLinkLocal.into(),
     };
-    Client::new(options).unwrap()
+    DdlClient::new(options).unwrap()
 }
 
 /// Scenario: a server whose answers have no end, as a result and as an error. Guarantee: given up
@@ -274,12 +275,12 @@ async fn an_answer_without_an_end_is_given_up_at_its_bound() {
         let server = Server::start(Script::Endless(status)).await;
         let shared = Budget::new(SHARED_MAX);
         let client = limited(&server.url, &shared);
-        let error = observe(&client, &declared()).await.unwrap_err();
+        let error = observe_declared(&client, &declared()).await.unwrap_err();
         assert_eq!(error.category(), Category::Protocol, "{error}");
         drop(client);
         let all = u32::try_from(SHARED_MAX).unwrap();
-        let back = tokio::time::timeout(Duration::from_secs(5), shared.take(all)).await;
-        assert!(back.is_ok(), "{} of {SHARED_MAX} bytes came back", shared.left());
+        let back = tokio::time::timeout(Duration::from_secs(5), shared.acquire_bytes(all)).await;
+        assert!(back.is_ok(), "{} of {SHARED_MAX} bytes came back", shared.free_bytes());
     }
 }
 
@@ -292,7 +293,7 @@ async fn the_status_of_an_answer_that_is_not_clickhouses_is_named() {
         let server = Server::start(Script::Say(status, "<html>hunter2</html>")).await;
         let client = limited(&server.url, &shared);
         for _ in 0..2 {
-            let error = observe(&client, &declared()).await.unwrap_err();
+            let error = observe_declared(&client, &declared()).await.unwrap_err();
             assert_eq!(error.category(), Category::Protocol, "{error}");
             let text = error.to_string();
             assert!(text.contains(&format!("HTTP status {named}")), "{text}");
@@ -308,23 +309,31 @@ async fn an_answer_waits_for_the_shared_budget() {
     let server = Server::start(Script::Say(500, "Code: 62. DB::Exception: syntax")).await;
     let shared = Budget::new(SHARED_MAX);
     let all = u32::try_from(SHARED_MAX).unwrap();
-    let others = shared.take(all).await.unwrap();
+    let others = shared.acquire_bytes(all).await.unwrap();
     let client = limited(&server.url, &shared);
-    let waited = observe(&client, &declared()).await.unwrap_err();
+    let waited = observe_declared(&client, &declared()).await.unwrap_err();
     assert_eq!(waited.category(), Category::Timeout, "{waited}");
     drop(others);
-    let answered = observe(&client, &declared()).await.unwrap_err();
+    let answered = observe_declared(&client, &declared()).await.unwrap_err();
     assert_eq!(answered.category(), Category::Server, "{answered}");
 }
 
-/// Scenario: endpoints that are link-local, in several spellings. Guarantee: none is connected to.
+/// Scenario: endpoints that are link-local, this machine or the API server, in several spellings.
+/// Guarantee: none is connected to.
 #[tokio::test]
-async fn link_local_addresses_are_not_connected_to() {
-    let urls = ["169.254.169.254", "2852039166", "0xa9fea9fe", "[fe80::1]", "[::ffff:a9fe:a9fe]"];
-    for url in urls.map(|host| format!("http://{host}:80")) {
-        let mut options = options(&[&url]);
-        options.limits = Limits { refuses_link_local: true, ..Limits::default() };
-        let refused = observe(&Client::new(options).unwrap(), &declared()).await.unwrap_err();
-        assert_eq!(refused.category(), Category::LinkLocal, "{refused}");
+async fn local_addresses_are_not_connected_to() {
+    let link = ["169.254.169.254", "2852039166", "0xa9fea9fe", "[fe80::1]", "[::ffff:a9fe:a9fe]"];
+    let machine = ["localhost", "127.0.0.1", "2130706433", "0", "[::1]"];
+    let link = link.map(|host| (host, AddressRule::NoLinkLocal.into()));
+    let machine = machine.map(|host| (host, AddressRule::NoLocal.into()));
+    let api_server = Some("10.96.0.1".parse().unwrap());
+    let api_server = RefusedAddresses { api_server, ..RefusedAddresses::default() };
+    let server = ["10.96.0.1", "174063617", "[::ffff:a60:1]"].map(|host| (host, api_server));
+    for (host, addresses) in link.into_iter().chain(machine).chain(server) {
+        let mut options = options(&[&format!("http://{host}:80")]);
+        options.limits = ClientLimits { addresses, ..ClientLimits::default() };
+        let refused =
+            observe_declared(&DdlClient::new(options).unwrap(), &declared()).await.unwrap_err();
+        assert_eq!(refused.category(), Category::LocalAddress, "{refused}");
     }
 }

@@ -1,6 +1,5 @@
 //! `clickhouse-ddl` as a program, where no server is needed: exit codes, and that a password is
 //! never repeated. What it does to servers is tested through the library, on a real engine.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
@@ -38,6 +37,21 @@ fn render_needs_no_server() {
     assert!(out.contains("ENGINE = Null"));
 }
 
+/// Scenario: tables of each compatibility, by the flag that has the name of the API's field.
+/// Guarantee: the tables differ, and the default is the first one.
+#[test]
+fn compatibility_is_a_flag() {
+    let render = |more: &[&str]| {
+        let (code, out, error) = run(&[&["render", "--logs", "--ttl", "1d"], more].concat());
+        assert_eq!(code, 0, "{error}");
+        out
+    };
+    let of = |name: &str| render(&["--compatibility", name]);
+    assert_eq!(render(&[]), of("otel"));
+    assert_ne!(of("otel"), of("otel151"));
+    assert_ne!(of("otel151"), of("clickstack"));
+}
+
 /// Scenario: a load of large parts, one of small parts, as text and as JSON. Guarantee: requests grow
 /// with parts; three small servers are enough for the first, the second is told what to change.
 #[test]
@@ -65,6 +79,7 @@ fn wrong_arguments_are_explained() {
         (vec!["render", "--traces", "--ttl", "soon"], "such as 30d"),
         (vec!["render", "--traces", "--database", "a`b"], "letters, digits and underscores"),
         (vec!["render", "--traces", "--replica-name", "{replica}"], "ReplicatedMergeTree"),
+        (vec!["render", "--traces", "--server-replica-path"], "ReplicatedMergeTree"),
         (vec!["create", "--traces", "--endpoint", "db:9000"], "http://host:8123"),
         (vec!["create", "--traces"], "--endpoint"),
     ] {

@@ -1,15 +1,13 @@
 //! How a ClickHouse server sees its Keeper, against a scripted server on loopback that answers each
 //! question of system tables as it is told. A real engine with Keeper is not at hand.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-
-use millrace_coordination::observation::{Blindness, Sight};
+use millrace_coordination::observation::{CoordinationView, ViewError};
 use millrace_ddl::{
-    Client, ClientOptions, Declared, Engine, Replication, Signals, TableOptions, coordination,
-    needs_coordination,
+    DdlClient, Declared, Engine, Replication, Signals, TableOptions, needs_coordination,
+    observe_coordination,
 };
+
+use crate::scripted::{self, Answer, head, text};
 
 /// What the server answers about each table: rows as their bytes, or an exception.
 #[derive(Clone)]
@@ -21,18 +19,6 @@ struct Script {
 }
 
 const REFUSED: &str = "Code: 497. DB::Exception: u: Not enough privileges. (ACCESS_DENIED)";
-
-fn text(text: &str) -> Vec<u8> {
-    let length = u8::try_from(text.len()).unwrap();
-    [&[length], text.as_bytes()].concat()
-}
-
-/// The head of a `RowBinaryWithNamesAndTypes` answer.
-fn head(columns: &[(&str, &str)]) -> Vec<u8> {
-    let names = columns.iter().flat_map(|(name, _)| text(name));
-    let types = columns.iter().flat_map(|(_, ty)| text(ty));
-    [u8::try_from(columns.len()).unwrap()].into_iter().chain(names).chain(types).collect()
-}
 
 fn numbers(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
@@ -61,7 +47,7 @@ fn healthy() -> Script {
     }
 }
 
-fn answer(script: &Script, question: &str) -> Result<Vec<u8>, String> {
+fn answer(script: &Script, question: &str) -> Answer {
     let (columns, rows): (&[(&str, &str)], _) = if question.contains("zookeeper_connection") {
         (
             &[
@@ -114,39 +100,12 @@ fn answer(script: &Script, question: &str) -> Result<Vec<u8>, String> {
 }
 
 /// A server of that script. Ends with the test's process.
-fn serve(script: Script) -> Client {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for mut socket in listener.incoming().flatten() {
-            let mut request = Vec::new();
-            let mut piece = [0_u8; 65_536];
-            let question = loop {
-                let Ok(read @ 1..) = socket.read(&mut piece) else { break None };
-                request.extend_from_slice(&piece[..read]);
-                let text = String::from_utf8_lossy(&request).into_owned();
-                let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-                let lines = head.to_lowercase();
-                let length = lines.lines().find_map(|it| it.strip_prefix("content-length: "));
-                let length = length.and_then(|it| it.trim().parse().ok()).unwrap_or(0_usize);
-                if body.len() >= length {
-                    break Some(body.to_owned());
-                }
-            };
-            let Some(question) = question else { continue };
-            assert!(question.starts_with("SELECT"), "{question}");
-            let (status, body) = match answer(&script, &question) {
-                Ok(body) => ("200 OK", body),
-                Err(words) => ("500 Internal Server Error", words.into_bytes()),
-            };
-            let length = body.len();
-            let head = format!(
-                "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
-            );
-            let _ = socket.write_all(&[head.into_bytes(), body].concat());
-        }
-    });
-    Client::new(ClientOptions::new(vec![url.parse().unwrap()])).unwrap()
+fn serve(script: Script) -> DdlClient {
+    let answer = move |question: &str| {
+        assert!(question.starts_with("SELECT"), "{question}");
+        answer(&script, question)
+    };
+    scripted::serve(answer).0
 }
 
 fn declared(engine: Engine) -> Declared {
@@ -155,9 +114,9 @@ fn declared(engine: Engine) -> Declared {
     Declared::uniform(name(), name(), Signals::ALL, &options)
 }
 
-async fn seen(script: Script) -> Result<Sight, Blindness> {
+async fn seen(script: Script) -> Result<CoordinationView, ViewError> {
     let engine = Engine::ReplicatedMergeTree(Replication::default());
-    coordination(&serve(script), &declared(engine)).await
+    observe_coordination(&serve(script), &declared(engine)).await
 }
 
 /// Scenario: a live session, a replica, counters. Guarantee: all of it is read.
@@ -212,11 +171,11 @@ async fn trouble_is_told_apart() {
     assert_eq!(sight.replicas[0].exception, "Session expired");
     let words = "Code: 60. DB::Exception: Unknown table expression identifier. (UNKNOWN_TABLE)";
     let none = seen(Script { sessions: Err(words), ..healthy() }).await;
-    assert_eq!(none, Err(Blindness::NoKeeper));
+    assert_eq!(none, Err(ViewError::NoKeeper));
     let words =
         "Code: 999. Coordination::Exception: All connection tries failed. (version 26.9.2.1)";
     let lost = seen(Script { sessions: Err(words), ..healthy() }).await.unwrap_err();
-    let Blindness::SessionLost(said) = &lost else { panic!("{lost:?}") };
+    let ViewError::SessionLost(said) = &lost else { panic!("{lost:?}") };
     assert!(said.contains("All connection tries") && !said.contains("26.9"), "{said}");
 }
 
@@ -228,7 +187,7 @@ async fn a_missing_right_is_named_and_is_no_outage() {
     assert_eq!((sight.counters, sight.replicas.len()), (None, 1));
     assert_eq!(sight.grant.unwrap(), "GRANT SELECT ON system.events TO `default`");
     let blind = seen(Script { sessions: Err(REFUSED), ..healthy() }).await.unwrap_err();
-    let Blindness::NotAllowed { grant } = &blind else { panic!("{blind:?}") };
+    let ViewError::NotAllowed { grant } = &blind else { panic!("{blind:?}") };
     assert!(grant.starts_with("GRANT SELECT ON system.zookeeper_connection, "), "{grant}");
 }
 

@@ -1,16 +1,13 @@
 //! What is looked at before anything runs, against a scripted server on loopback that answers each
 //! question of system tables as it is told: versions, Keeper sessions, replicas. A real engine with
 //! Keeper is not at hand.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
 
 use millrace_ddl::{
-    Category, Client, ClientOptions, Declared, Engine, MigrateError, MigrateOptions,
-    PreflightError, Replication, Signals, TableOptions, migrate, preflight, verify,
+    Category, DdlClient, Declared, Engine, MigrateError, MigrateOptions, PreflightError,
+    Replication, Signals, TableOptions, migrate_server, run_preflight, verify_tables,
 };
+
+use crate::scripted::{self, Answer, Asked, answer_empty, head, text};
 
 /// What the server answers to the questions of each kind.
 #[derive(Clone, Default)]
@@ -40,24 +37,11 @@ enum Grants {
     Untold,
 }
 
-fn text(out: &mut Vec<u8>, text: &str) {
-    out.push(u8::try_from(text.len()).unwrap());
-    out.extend_from_slice(text.as_bytes());
-}
-
-/// The head of a `RowBinaryWithNamesAndTypes` answer.
-fn head(columns: &[(&str, &str)]) -> Vec<u8> {
-    let mut out = vec![u8::try_from(columns.len()).unwrap()];
-    columns.iter().for_each(|(name, _)| text(&mut out, name));
-    columns.iter().for_each(|(_, ty)| text(&mut out, ty));
-    out
-}
-
-fn answer(script: &Script, question: &str) -> Result<Vec<u8>, String> {
+fn answer(script: &Script, question: &str) -> Answer {
     if question.contains("version()") {
         let mut out = head(&[("version", "String"), ("host", "String")]);
-        text(&mut out, script.version);
-        text(&mut out, "h");
+        out.extend(text(script.version));
+        out.extend(text("h"));
         return Ok(out);
     }
     if question.contains("zookeeper_connection") {
@@ -79,7 +63,7 @@ fn answer(script: &Script, question: &str) -> Result<Vec<u8>, String> {
             ("active", "UInt64"),
         ]);
         for (table, is_readonly, total, active) in &script.replicas {
-            text(&mut out, table);
+            out.extend(text(table));
             out.push(*is_readonly);
             out.extend_from_slice(&total.to_le_bytes());
             out.extend_from_slice(&active.to_le_bytes());
@@ -104,13 +88,13 @@ fn answer(script: &Script, question: &str) -> Result<Vec<u8>, String> {
         return Ok(out);
     }
     if question.contains("system.databases") {
-        let mut out = head(&[("name", "String")]);
+        let mut out = head(&[("name", "String"), ("engine", "String")]);
         if script.has_database {
-            text(&mut out, "otel");
+            out.extend([text("otel"), text("Atomic")].concat());
         }
         return Ok(out);
     }
-    if let Some(answer) = empty_answer(question) {
+    if let Some(answer) = answer_empty(question) {
         return Ok(answer);
     }
     if script.refuses_changes {
@@ -121,75 +105,8 @@ fn answer(script: &Script, question: &str) -> Result<Vec<u8>, String> {
     Err(format!("Code: 62. DB::Exception: not in the script: {question}"))
 }
 
-/// No tables, no columns, no indexes.
-fn empty_answer(question: &str) -> Option<Vec<u8>> {
-    let columns: &[(&str, &str)] = if question.contains("FROM system.tables") {
-        &[
-            ("name", "String"),
-            ("engine", "String"),
-            ("engine_full", "String"),
-            ("partition_key", "String"),
-            ("sorting_key", "String"),
-            ("create_table_query", "String"),
-            ("rows", "UInt64"),
-            ("bytes", "UInt64"),
-        ]
-    } else if question.contains("FROM system.columns") {
-        &[
-            ("table", "String"),
-            ("name", "String"),
-            ("kind", "String"),
-            ("default_kind", "String"),
-            ("codec", "String"),
-        ]
-    } else if question.contains("FROM system.data_skipping_indices") {
-        &[("table", "String"), ("name", "String")]
-    } else {
-        return None;
-    };
-    Some(head(columns))
-}
-
-/// A server of that script, and everything it was asked. Ends with the test's process.
-fn serve(script: Script) -> (Client, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&asked);
-    std::thread::spawn(move || {
-        for mut socket in listener.incoming().flatten() {
-            let mut request = Vec::new();
-            let mut piece = [0_u8; 65_536];
-            let question = loop {
-                let Ok(read @ 1..) = socket.read(&mut piece) else { break None };
-                request.extend_from_slice(&piece[..read]);
-                let text = String::from_utf8_lossy(&request).into_owned();
-                let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-                let length = head
-                    .to_lowercase()
-                    .lines()
-                    .find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok())
-                    .unwrap_or(0_usize);
-                if body.len() >= length {
-                    break Some(body.to_owned());
-                }
-            };
-            let Some(question) = question else { continue };
-            seen.lock().unwrap().push(question.clone());
-            let (status, body) = match answer(&script, &question) {
-                Ok(body) => ("200 OK", body),
-                Err(words) => ("500 Internal Server Error", words.into_bytes()),
-            };
-            let head = format!(
-                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                body.len()
-            );
-            let _ = socket.write_all(head.as_bytes());
-            let _ = socket.write_all(&body);
-        }
-    });
-    let client = Client::new(ClientOptions::new(vec![url.parse().unwrap()])).unwrap();
-    (client, asked)
+fn serve(script: Script) -> (DdlClient, Asked) {
+    scripted::serve(move |question| answer(&script, question))
 }
 
 fn replicated() -> Declared {
@@ -201,7 +118,8 @@ fn replicated() -> Declared {
 
 async fn refused(script: Script) -> (PreflightError, Vec<String>) {
     let (client, asked) = serve(script);
-    let error = migrate(&client, &replicated(), &MigrateOptions::new("t")).await.unwrap_err();
+    let error =
+        migrate_server(&client, &replicated(), &MigrateOptions::new("t")).await.unwrap_err();
     let MigrateError::Preflight(error) = error else { panic!("{error}") };
     let asked = asked.lock().unwrap().clone();
     (error, asked)
@@ -232,8 +150,9 @@ async fn a_lost_keeper_is_told_apart_and_nothing_runs() {
     }
 }
 
-/// Scenario: a version nobody knows, one too old for JSON, one that is fine, with a live Keeper.
-/// Guarantee: refused with what is needed; or told what the server is.
+/// Scenario: a version nobody knows, two too old for JSON, one that is fine, with a live Keeper; the
+/// second of the old ones has JSON, and can't read the form that gateways write. Guarantee: refused
+/// with what is needed; or told what the server is.
 #[tokio::test]
 async fn versions_and_sessions_are_told() {
     let script = |version| Script { version, keeper: Some(Ok(3)), ..Script::default() };
@@ -241,10 +160,13 @@ async fn versions_and_sessions_are_told() {
     assert!(matches!(unknown, PreflightError::UnknownVersion(_)), "{unknown}");
     assert!(unknown.to_string().contains("\"banana\""), "{unknown}");
     assert!(unknown.to_string().contains("check the endpoint"), "{unknown}");
-    let (old, _) = refused(script("24.8.1.1")).await;
-    assert!(old.to_string().contains("25.3"), "{old}");
+    for version in ["24.8.1.1", "25.3.2.39", "25.5.1.1"] {
+        let (old, _) = refused(script(version)).await;
+        let old = old.to_string();
+        assert!(old.contains("25.6") && old.contains("attributes as Map"), "{old}");
+    }
     let (client, _) = serve(script("25.8.1.8344"));
-    let facts = preflight(&client, &replicated()).await.unwrap();
+    let facts = run_preflight(&client, &replicated()).await.unwrap();
     assert_eq!((facts.version.year, facts.keeper_sessions), (25, Some(3)));
 }
 
@@ -264,7 +186,7 @@ async fn missing_privileges_are_named_before_anything_runs() {
         ..Script::default()
     };
     let (client, asked) = serve(script);
-    let error = migrate(&client, &plain(), &MigrateOptions::new("t")).await.unwrap_err();
+    let error = migrate_server(&client, &plain(), &MigrateOptions::new("t")).await.unwrap_err();
     let message = error.to_string();
     for words in [
         "user \"default\" lacks CREATE TABLE on otel.otel_logs",
@@ -295,9 +217,29 @@ async fn a_missing_cluster_grant_is_named() {
     let (client, _) = serve(script);
     let mut declared = plain();
     declared.cluster = Some("{cluster}".parse().unwrap());
-    let error = migrate(&client, &declared, &MigrateOptions::new("t")).await.unwrap_err();
+    let error = migrate_server(&client, &declared, &MigrateOptions::new("t")).await.unwrap_err();
     let message = error.to_string();
     assert!(message.contains("GRANT CLUSTER ON *.* TO `default`"), "{message}");
+}
+
+/// Scenario: a new installation on a cluster whose hosts have no database yet. Guarantee: the first
+/// statement makes it on every host, as the tables' statements will expect it there.
+#[tokio::test]
+async fn a_new_database_is_made_on_every_host_of_the_cluster() {
+    let script = Script {
+        version: "26.9.2.1",
+        keeper: Some(Ok(3)),
+        refuses_changes: true,
+        ..Script::default()
+    };
+    let (client, asked) = serve(script);
+    let mut declared = plain();
+    declared.cluster = Some("{cluster}".parse().unwrap());
+    migrate_server(&client, &declared, &MigrateOptions::new("t")).await.unwrap_err();
+    let asked = asked.lock().unwrap();
+    let first = asked.iter().find(|question| question.starts_with("CREATE")).unwrap();
+    let expected = "CREATE DATABASE IF NOT EXISTS `otel` ON CLUSTER '{cluster}'";
+    assert_eq!(first.trim(), expected);
 }
 
 /// Scenario: a session that may only read. Guarantee: told so, for no grant would help.
@@ -310,8 +252,8 @@ async fn a_reading_session_is_no_missing_grant() {
         ..Script::default()
     };
     let (client, _) = serve(script);
-    let error = migrate(&client, &plain(), &MigrateOptions::new("t")).await.unwrap_err();
-    assert_eq!(error.client().unwrap().category(), Category::ReadOnly, "{error}");
+    let error = migrate_server(&client, &plain(), &MigrateOptions::new("t")).await.unwrap_err();
+    assert_eq!(error.client_error().unwrap().category(), Category::ReadOnly, "{error}");
     assert!(!error.to_string().contains("GRANT"), "{error}");
 }
 
@@ -328,10 +270,10 @@ async fn a_server_that_cannot_tell_is_asked_once_and_refuses_by_itself() {
     let (client, asked) = serve(script);
     let mut declared = plain();
     for options in [&mut declared.traces, &mut declared.logs, &mut declared.metrics] {
-        options.as_mut().unwrap().attributes = millrace_ddl::Attributes::Map;
+        options.as_mut().unwrap().attributes = millrace_ddl::AttributeStorage::Map;
     }
-    let error = migrate(&client, &declared, &MigrateOptions::new("t")).await.unwrap_err();
-    assert_eq!(error.client().unwrap().category(), Category::Privilege, "{error}");
+    let error = migrate_server(&client, &declared, &MigrateOptions::new("t")).await.unwrap_err();
+    assert_eq!(error.client_error().unwrap().category(), Category::Privilege, "{error}");
     assert!(error.to_string().contains("CREATE DATABASE ON otel.*"), "{error}");
     let asked = asked.lock().unwrap();
     assert_eq!(asked.iter().filter(|question| question.starts_with("CHECK GRANT")).count(), 1);
@@ -349,7 +291,7 @@ async fn tables_that_may_not_be_seen_are_not_called_missing() {
         ..Script::default()
     };
     let (client, _) = serve(script);
-    let error = verify(&client, &plain()).await.unwrap_err();
+    let error = verify_tables(&client, &plain()).await.unwrap_err();
     assert_eq!(error.category(), Category::Privilege, "{error}");
     assert!(error.to_string().contains("GRANT SHOW COLUMNS ON `otel`.* TO"), "{error}");
 }

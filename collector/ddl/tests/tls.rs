@@ -1,6 +1,5 @@
 //! HTTPS: who is trusted, and whom the server lets in; the library, and the command with its flags.
 //! Certificates are made anew for every test.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -13,8 +12,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use millrace_certificates::Authority;
 use millrace_ddl::{
-    Category, Client, ClientError, ClientOptions, Declared, Identity, Secret, Signals,
-    TableOptions, Tls, render,
+    Category, ClientError, ClientIdentity, ClientOptions, DdlClient, Declared, Secret, Signals,
+    TableOptions, TlsCertificates, render,
 };
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -65,17 +64,20 @@ impl Server {
     }
 }
 
-fn identity(signed: &millrace_certificates::Identity) -> Identity {
-    Identity { certificate_pem: signed.pem().into_bytes(), key_pem: Secret::new(signed.key_pem()) }
+fn identity(signed: &millrace_certificates::Identity) -> ClientIdentity {
+    ClientIdentity {
+        certificate_pem: signed.pem().into_bytes(),
+        key_pem: Secret::new(signed.key_pem()),
+    }
 }
 
-async fn ask(server: &Server, tls: Tls) -> ClientError {
+async fn ask(server: &Server, tls: TlsCertificates) -> ClientError {
     let mut options = ClientOptions::new(vec![server.url.parse().unwrap()]);
     options.tls = tls;
     let name = || "otel".parse().unwrap();
     let declared = Declared::uniform(name(), name(), Signals::ALL, &TableOptions::default());
     let statement = render::create_all(&declared).remove(0);
-    Client::new(options).unwrap().execute(&statement).await.unwrap_err()
+    DdlClient::new(options).unwrap().execute(&statement).await.unwrap_err()
 }
 
 /// Scenario: the server's authority is trusted, another's is, or the server wants a certificate and
@@ -86,19 +88,21 @@ async fn certificates_decide_who_comes_through() {
     let (ours, strange) = (Authority::new("ours"), Authority::new("strange"));
     let trusting = |authority: &Authority| Some(authority.pem().into_bytes());
     let open = Server::start(&ours, None).await;
-    let through = ask(&open, Tls { ca_pem: trusting(&ours), identity: None }).await;
+    let through = ask(&open, TlsCertificates { ca_pem: trusting(&ours), identity: None }).await;
     assert_eq!(through.category(), Category::Authentication, "{through}");
-    let distrusted = ask(&open, Tls { ca_pem: trusting(&strange), identity: None }).await;
+    let distrusted =
+        ask(&open, TlsCertificates { ca_pem: trusting(&strange), identity: None }).await;
     assert_eq!(distrusted.category(), Category::Tls, "{distrusted}");
 
     let closed = Server::start(&ours, Some(&ours)).await;
-    let nobody = ask(&closed, Tls { ca_pem: trusting(&ours), identity: None }).await;
+    let nobody = ask(&closed, TlsCertificates { ca_pem: trusting(&ours), identity: None }).await;
     assert_eq!(nobody.category(), Category::Tls, "{nobody}");
     let stranger = Some(identity(&strange.sign("otel")));
-    let stranger = ask(&closed, Tls { ca_pem: trusting(&ours), identity: stranger }).await;
+    let stranger =
+        ask(&closed, TlsCertificates { ca_pem: trusting(&ours), identity: stranger }).await;
     assert_eq!(stranger.category(), Category::Tls, "{stranger}");
     let known = Some(identity(&ours.sign("otel")));
-    let known = ask(&closed, Tls { ca_pem: trusting(&ours), identity: known }).await;
+    let known = ask(&closed, TlsCertificates { ca_pem: trusting(&ours), identity: known }).await;
     assert_eq!(known.category(), Category::Authentication, "{known}");
 }
 
@@ -140,7 +144,7 @@ async fn the_command_reads_certificates_from_files() {
     assert!(error.contains("--key-file"), "{error}");
     let (code, error) = run(&[ca]);
     assert_eq!(code, 3, "{error}");
-    assert!(error.contains("no trusted connection"), "{error}");
+    assert!(error.contains("the TLS connection to"), "{error}");
     let (code, error) = run(&[("--ca-file", Path::new("/nowhere/ca.crt"))]);
     assert_eq!(code, 3, "{error}");
     assert!(error.contains("/nowhere/ca.crt"), "{error}");

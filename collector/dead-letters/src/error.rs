@@ -3,107 +3,111 @@
 use std::io;
 
 use millrace_config::{SecretError, TopicName};
-use millrace_exporters::kafka::ProducerError;
+use millrace_sink_kafka::ProducerError;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
-use crate::select::Place;
+use crate::select::PartitionOffset;
 
-/// Why a command could not be carried out.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeadLetterError {
-    /// A secret file of the connection.
+    /// A secret file of the connection is unusable.
     #[error(transparent)]
     Secret(#[from] SecretError),
     /// The client library refused a setting, such as a certificate it can't read.
-    #[error("the kafka client cannot be set up: {0}; check the connection's settings")]
+    #[error("cannot create the Kafka client: {0}; check the connection settings")]
     Client(#[source] KafkaError),
-    /// The producer.
+    /// The producer failed.
     #[error(transparent)]
     Producer(#[from] ProducerError),
-    /// A topic that can't be read or asked for.
+    /// A topic can't be read or queried.
     #[error("topic {topic}: {source}; {}", advice(source))]
     Topic {
         /// The topic.
         topic: TopicName,
-        /// What the client library said.
+        /// The client library's error.
         source: KafkaError,
     },
-    /// Reading stopped in the middle.
+    /// Reading stopped before the end.
     #[error("topic {topic}, {next}: {source}; {}", advice(source))]
     Read {
         /// The topic.
         topic: TopicName,
-        /// What would have been read next.
-        next: Place,
-        /// What the client library said.
+        /// The next position to read.
+        next: PartitionOffset,
+        /// The client library's error.
         source: KafkaError,
     },
-    /// The broker sent nothing any more.
-    #[error("topic {topic}, {next}: nothing came for {seconds} s; is the broker there? Try again")]
+    /// The broker stopped sending messages.
+    #[error(
+        "topic {topic}, {next}: no message arrived for {seconds} s; check that the broker is \
+         reachable, then retry"
+    )]
     Silent {
         /// The topic.
         topic: TopicName,
-        /// What would have been read next.
-        next: Place,
-        /// How long was waited.
+        /// The next position to read.
+        next: PartitionOffset,
+        /// How long the command waited, in seconds.
         seconds: u64,
     },
-    /// There is no letter at this place.
-    #[error("topic {topic} has no letter at {place}; `list` says which it has")]
+    /// There is no dead letter at this position.
+    #[error("topic {topic} has no dead letter at {place}; `list` prints the existing ones")]
     Absent {
         /// The topic.
         topic: TopicName,
-        /// The place.
-        place: Place,
+        /// The position.
+        place: PartitionOffset,
     },
-    /// A letter was not taken. What was sent before it is marked.
+    /// A dead letter was not accepted. Those sent before it are marked.
     #[error(
-        "letter {place} of {from} was not taken by {to}: {code}; mend that and run again: what \
-         was sent and marked stays sent"
+        "{to} did not accept dead letter {place} of {from}: {code}; fix the cause and run the \
+         command again: dead letters that were sent and marked are skipped"
     )]
-    NotTaken {
+    NotAccepted {
         /// The dead-letter topic.
         from: TopicName,
-        /// The letter.
-        place: Place,
+        /// The position of the dead letter.
+        place: PartitionOffset,
         /// Its destination.
         to: TopicName,
-        /// Why.
+        /// The cause.
         code: Code,
     },
-    /// Letters were sent, and then the mark was not taken.
+    /// Dead letters were sent, but the mark was not accepted.
     #[error(
-        "topic {topic}: the mark that {places} are sent was not taken: {code}; they were sent, and \
-         will be sent twice by the next run unless it leaves them out"
+        "topic {topic}: {places} were sent, but the mark of this was not accepted: {code}; the \
+         next run sends them again unless it excludes them"
     )]
     NotMarked {
         /// The dead-letter topic.
         topic: TopicName,
-        /// What was sent, as ranges of places.
+        /// The sent dead letters, as ranges of positions.
         places: String,
-        /// Why.
+        /// The cause.
         code: Code,
     },
-    /// Nobody reads the answer any more, or it can't be written.
-    #[error("cannot write the answer: {0}")]
+    /// The reader of the output is gone, or it can't be written.
+    #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
 }
 
-/// What a person can do about it.
+/// Returns the advice for an error.
 fn advice(error: &KafkaError) -> &'static str {
     match error.rdkafka_error_code() {
         Some(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition) => {
-            "check its name; a dead-letter topic must exist before the first letter"
+            "check the topic name; a dead-letter topic must exist before the first dead letter"
         }
         Some(Code::TopicAuthorizationFailed) => {
-            "give the user Read and Describe on it, and Write for `resend`"
+            "grant the user Read and Describe on the topic, and Write for `resend`"
         }
         Some(Code::GroupAuthorizationFailed) => {
-            "name a group with --group that the user may read with; nothing is committed in it"
+            "set --group to a consumer group that the user may read with; nothing is committed in \
+             it"
         }
         Some(Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL) => {
-            "check the user, its password and the certificates"
+            "check the user name, the password and the certificates"
         }
-        _ => "check that the brokers can be reached from here, and try again",
+        _ => "check that the brokers are reachable, then retry",
     }
 }

@@ -1,15 +1,15 @@
-//! Bytes around a place, in hexadecimal digits.
+//! Dumps bytes around a position, in hexadecimal digits.
 
 use std::fmt::Write as _;
 
-/// Bytes on a line.
+/// Bytes per line.
 const WIDTH: usize = 16;
-/// Lines before the one with the place, and after it.
+/// Lines before and after the one with the position.
 const LINES_AROUND: usize = 3;
 
-/// The lines around `place`, each with its offset, digits and text; the byte at `place` in
-/// brackets.
-pub(crate) fn around(bytes: &[u8], place: usize) -> String {
+/// Returns the lines around `place`, each with its offset, digits and text; the byte at `place` is
+/// in brackets.
+pub(crate) fn dump_around(bytes: &[u8], place: usize) -> String {
     let line = place.min(bytes.len()) / WIDTH;
     let first = line.saturating_sub(LINES_AROUND);
     let mut out = String::new();
@@ -35,19 +35,19 @@ pub(crate) fn around(bytes: &[u8], place: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::around;
+    use super::dump_around;
 
-    /// Scenario: places at the start, inside, at and past the end. Guarantee: the byte is marked if
-    /// there is one, and few lines are written however long the bytes are.
+    /// Scenario: positions at the start, inside, at and past the end. Guarantee: the byte is marked
+    /// if it exists, and few lines are written however long the bytes are.
     #[test]
     fn the_place_is_marked_among_few_lines() {
         let bytes: Vec<u8> = (0..200).collect();
-        let text = around(&bytes, 100);
+        let text = dump_around(&bytes, 100);
         assert!(text.contains("[64]") && text.contains("00000060 "), "{text}");
         assert_eq!(text.lines().count(), 7);
-        assert!(around(&bytes, 0).starts_with("00000000 [00] 01 "));
-        assert!(!around(&bytes, 200).contains('['));
-        assert!(!around(&bytes, usize::MAX).is_empty());
-        assert_eq!(around(&[], 0), "");
+        assert!(dump_around(&bytes, 0).starts_with("00000000 [00] 01 "));
+        assert!(!dump_around(&bytes, 200).contains('['));
+        assert!(!dump_around(&bytes, usize::MAX).is_empty());
+        assert_eq!(dump_around(&[], 0), "");
     }
 }

@@ -1,9 +1,9 @@
-//! The dead-letter commands: [`list`] lists them, [`show`] prints one, [`resend`] sends them back
-//! to their source topic.
+//! The dead-letter commands: [`list_letters`] lists them, [`show_letter`] prints one,
+//! [`resend_letters`] sends them back to their source topic.
 //!
 //! A dead letter is a record that a gateway could not store: the original bytes, key and headers,
-//! and behind them the headers of [`millrace_pipeline::dead_letter`]. Dead letters are only read; a
-//! mark behind them in the same partition records that one was sent again (see [`Sent`]).
+//! followed by the headers of [`millrace_pipeline::dead_letter`]. Dead letters are only read; a
+//! mark after them in the same partition records that one was sent again (see [`SentOffsets`]).
 //!
 //! This crate reads topics from end to end, one message at a time, and never joins a consumer
 //! group. Control characters are removed from a topic's content before it is printed.
@@ -14,14 +14,14 @@ mod list;
 mod reader;
 mod resend;
 mod select;
-mod sent;
+mod sent_offsets;
 mod show;
 mod text;
 
 pub use error::DeadLetterError;
-pub use list::{Format, ListOptions, list};
-pub use reader::{DeadLetterTopic, Desk, Found};
-pub use resend::{ResendOptions, Resent, resend};
-pub use select::{Place, Places, SelectError, Selection, parse_since};
-pub use sent::{Sent, SentError};
-pub use show::{show, shown};
+pub use list::{ListOptions, OutputFormat, list_dead_letters};
+pub use reader::{DeadLetterAccess, DeadLetterRecord, DeadLetterTopic};
+pub use resend::{ResendOptions, ResendReport, resend_dead_letters};
+pub use select::{PartitionOffset, PartitionRange, SelectError, Selection, parse_since};
+pub use sent_offsets::{SentOffsets, SentOffsetsError};
+pub use show::{render_dead_letter, show_dead_letter};

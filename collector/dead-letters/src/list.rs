@@ -9,56 +9,57 @@ use std::io::Write;
 use serde_json::json;
 
 use crate::error::DeadLetterError;
-use crate::reader::{DeadLetterTopic, Desk, Found, Item};
-use crate::select::{Place, Selection};
-use crate::sent::Sent;
-use crate::text::{clean, time};
+use crate::reader::{DeadLetterAccess, DeadLetterRecord, DeadLetterTopic, Item};
+use crate::select::{PartitionOffset, Selection};
+use crate::sent_offsets::SentOffsets;
+use crate::text::{render_time, sanitize_text};
 
-/// Reasons that are counted apart. Ours are some thirty; a stranger's could be any number.
+/// Maximum reasons counted separately. Ours are some thirty; a foreign writer's could be any
+/// number.
 const MAX_REASONS: usize = 200;
-/// Where the others are counted.
+/// The sum of all other reasons.
 const OTHER: &str = "(other)";
 
-/// How answers are written.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum OutputFormat {
     /// Columns for people.
     Text,
-    /// A JSON object a line.
+    /// A JSON object per line.
     Json,
 }
 
-/// What to list.
+/// Options of a list.
 #[derive(Debug, Clone)]
 pub struct ListOptions {
-    /// Which letters.
+    /// The selected dead letters.
     pub selection: Selection,
-    /// How many lines at most in each topic: those of the newest letters. Sums count all.
+    /// Maximum lines for each topic, of the newest dead letters. Sums count all.
     pub limit: usize,
-    /// How to write it.
-    pub format: Format,
+    /// The output format.
+    pub format: OutputFormat,
 }
 
 /// Writes the list.
 ///
 /// # Errors
-/// When a topic can't be read to its end, or `out` not written.
-pub fn list(
-    desk: &Desk,
+/// When a topic can't be read to its end, or `out` can't be written.
+pub fn list_dead_letters(
+    access: &DeadLetterAccess,
     options: &ListOptions,
     out: &mut dyn Write,
 ) -> Result<(), DeadLetterError> {
-    let reader = desk.reader()?;
-    for topic in &desk.topics {
+    let reader = access.open_reader()?;
+    for topic in &access.topics {
         let mut listing = Listing::default();
         let since = options.selection.since_millis;
         reader.read_all(topic, since, &mut |item| {
-            listing.take(item, options);
+            listing.add_item(item, options);
             Ok(())
         })?;
         match options.format {
-            Format::Text => listing.write_text(topic, out)?,
-            Format::Json => listing.write_json(topic, out)?,
+            OutputFormat::Text => listing.write_text(topic, out)?,
+            OutputFormat::Json => listing.write_json(topic, out)?,
         }
     }
     Ok(())
@@ -66,15 +67,15 @@ pub fn list(
 
 #[derive(Default)]
 struct Listing {
-    lines: VecDeque<Line>,
-    letters: u64,
+    lines: VecDeque<DeadLetterLine>,
+    dead_letter_count: u64,
     by_reason: BTreeMap<String, u64>,
-    sent: HashMap<i32, Sent>,
+    sent: HashMap<i32, SentOffsets>,
 }
 
-/// A letter without its bytes, its text made harmless.
-struct Line {
-    place: Place,
+/// A dead letter without its bytes, with sanitized text.
+struct DeadLetterLine {
+    position: PartitionOffset,
     at_millis: Option<i64>,
     signal: &'static str,
     reason: String,
@@ -85,19 +86,19 @@ struct Line {
 }
 
 impl Listing {
-    fn take(&mut self, item: Item, options: &ListOptions) {
+    fn add_item(&mut self, item: Item, options: &ListOptions) {
         let found = match item {
             Item::Mark(partition, sent) => {
-                return self.sent.entry(partition).or_default().join(&sent);
+                return self.sent.entry(partition).or_default().merge(&sent);
             }
-            Item::Letter(found) => *found,
+            Item::DeadLetter(found) => *found,
         };
-        let Found { place, at_millis, signal, letter, .. } = &found;
-        if !options.selection.takes(*place, *at_millis, *signal, letter) {
+        let DeadLetterRecord { position: place, at_millis, signal, headers: letter, .. } = &found;
+        if !options.selection.selects(*place, *at_millis, *signal, letter) {
             return;
         }
-        let line = Line::of(&found);
-        self.letters += 1;
+        let line = DeadLetterLine::from_record(&found);
+        self.dead_letter_count += 1;
         let full =
             self.by_reason.len() >= MAX_REASONS && !self.by_reason.contains_key(&line.reason);
         let reason = if full { OTHER } else { &line.reason };
@@ -108,13 +109,13 @@ impl Listing {
         }
     }
 
-    fn is_sent(&self, place: Place) -> bool {
+    fn is_sent(&self, place: PartitionOffset) -> bool {
         self.sent.get(&place.partition).is_some_and(|sent| sent.contains(place.offset))
     }
 
-    fn sorted(&self) -> Vec<&Line> {
-        let mut lines: Vec<&Line> = self.lines.iter().collect();
-        lines.sort_by_key(|line| line.place);
+    fn sorted_lines(&self) -> Vec<&DeadLetterLine> {
+        let mut lines: Vec<&DeadLetterLine> = self.lines.iter().collect();
+        lines.sort_by_key(|line| line.position);
         lines
     }
 
@@ -134,51 +135,73 @@ impl Listing {
             ];
             writeln!(out, "{}", columns(head))?;
         }
-        for line in self.sorted() {
-            let Line { place, at_millis, signal, reason, detail, source, bytes, version } = line;
-            let sent = if self.is_sent(*place) { "yes" } else { "no" };
-            let (place, at, bytes) = (place.to_string(), time(*at_millis), bytes.to_string());
-            let row = [place.as_str(), &at, signal, reason, source, &bytes, version, sent, detail];
+        for line in self.sorted_lines() {
+            let DeadLetterLine {
+                position,
+                at_millis,
+                signal,
+                reason,
+                detail,
+                source,
+                bytes,
+                version,
+            } = line;
+            let sent = if self.is_sent(*position) { "yes" } else { "no" };
+            let (offset, at, bytes) =
+                (position.to_string(), render_time(*at_millis), bytes.to_string());
+            let row = [offset.as_str(), &at, signal, reason, source, &bytes, version, sent, detail];
             writeln!(out, "{}", columns(row))?;
         }
         let shown = self.lines.len() as u64;
-        let older = if shown < self.letters {
+        let older = if shown < self.dead_letter_count {
             format!(", the newest {shown} shown")
         } else {
             String::new()
         };
-        writeln!(out, "  letters={}{older}", self.letters)?;
+        writeln!(out, "  dead_letters={}{older}", self.dead_letter_count)?;
         for (reason, count) in &self.by_reason {
-            writeln!(out, "  reason={reason} letters={count}")?;
+            writeln!(out, "  reason={reason} dead_letters={count}")?;
         }
         Ok(())
     }
 
     fn write_json(&self, topic: &DeadLetterTopic, out: &mut dyn Write) -> std::io::Result<()> {
-        for line in self.sorted() {
-            let Line { place, at_millis, signal, reason, detail, source, bytes, version } = line;
+        for line in self.sorted_lines() {
+            let DeadLetterLine {
+                position,
+                at_millis,
+                signal,
+                reason,
+                detail,
+                source,
+                bytes,
+                version,
+            } = line;
             let object = json!({
-                "topic": topic.name.as_str(), "partition": place.partition,
-                "offset": place.offset, "time": time(*at_millis), "signal": signal,
+                "topic": topic.name.as_str(), "partition": position.partition,
+                "offset": position.offset, "time": render_time(*at_millis), "signal": signal,
                 "reason": reason, "detail": detail, "source": source, "bytes": bytes,
-                "version": version, "sent": self.is_sent(*place),
+                "version": version, "sent": self.is_sent(*position),
             });
             writeln!(out, "{object}")?;
         }
         let sums = json!({
-            "topic": topic.name.as_str(), "letters": self.letters, "shown": self.lines.len(),
-            "byReason": self.by_reason,
+            "topic": topic.name.as_str(), "deadLetters": self.dead_letter_count,
+            "shown": self.lines.len(), "byReason": self.by_reason,
         });
         writeln!(out, "{sums}")
     }
 }
 
-impl Line {
-    fn of(found: &Found) -> Self {
-        let Found { place, at_millis, signal, letter, payload, .. } = found;
-        let text = |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), clean);
+impl DeadLetterLine {
+    fn from_record(found: &DeadLetterRecord) -> Self {
+        let DeadLetterRecord {
+            position: place, at_millis, signal, headers: letter, payload, ..
+        } = found;
+        let text =
+            |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), sanitize_text);
         Self {
-            place: *place,
+            position: *place,
             at_millis: *at_millis,
             signal: signal.map_or("-", |signal| signal.as_str()),
             reason: text(&letter.reason),
@@ -190,15 +213,15 @@ impl Line {
     }
 }
 
-/// Where a letter comes from: topic, partition and offset as far as they are known.
-pub(crate) fn source_of(found: &Found) -> String {
-    let letter = &found.letter;
-    let topic = letter.source_topic.as_deref().map_or_else(|| "-".to_owned(), clean);
+/// Returns the source of a dead letter: topic, partition and offset as far as they are known.
+pub(crate) fn source_of(found: &DeadLetterRecord) -> String {
+    let letter = &found.headers;
+    let topic = letter.source_topic.as_deref().map_or_else(|| "-".to_owned(), sanitize_text);
     let known = letter.source_partition.zip(letter.source_offset);
-    let place = known.map(|(partition, offset)| format!(" {}", Place { partition, offset }));
+    let place =
+        known.map(|(partition, offset)| format!(" {}", PartitionOffset { partition, offset }));
     topic + &place.unwrap_or_default()
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/list.rs"]
 mod tests;

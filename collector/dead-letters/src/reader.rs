@@ -1,15 +1,17 @@
 //! Reads dead-letter topics from end to end, or one dead letter of them.
 //!
 //! It reads the messages that existed when the reading began. It commits nothing and joins no
-//! group: brokers with access rules only need the group's name.
+//! group: only brokers with ACLs need the group's name.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millrace_config::{GroupId, KafkaConnection, TopicName};
-use millrace_pipeline::dead_letter::Letter;
+use millrace_kafka_tokens::{ErrorEvents, TokenSettings, TokenSource};
+use millrace_pipeline::dead_letter::DeadLetterHeaders;
 use millrace_pipeline::kafka_client;
-use millrace_receivers::kafka::headers;
+use millrace_source_kafka::read_headers;
 use millrace_wire::Signal;
 use rdkafka::ClientConfig;
 use rdkafka::Message;
@@ -19,24 +21,24 @@ use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use crate::error::DeadLetterError;
-use crate::select::Place;
-use crate::sent::{self, Sent};
+use crate::select::PartitionOffset;
+use crate::sent_offsets::{self, SentOffsets};
 
-/// How long a broker may take to answer a question.
+/// Maximum time for a broker's answer to a request.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long messages that are there may fail to come.
+/// Maximum time without a message while more exist.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long one poll for a message takes.
-const LOOK: Duration = Duration::from_millis(200);
+/// Maximum time of one poll for a message.
+const POLL_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Where letters lie and how to get there.
+/// The dead-letter topics and their cluster.
 #[derive(Debug, Clone)]
-pub struct Desk {
+pub struct DeadLetterAccess {
     /// The cluster.
     pub connection: KafkaConnection,
-    /// The group to read as. It is never joined and nothing is committed in it.
+    /// The group of the reader. It is never joined and nothing is committed in it.
     pub group: GroupId,
-    /// The dead-letter topics, one at least.
+    /// The dead-letter topics, at least one.
     pub topics: Vec<DeadLetterTopic>,
 }
 
@@ -45,44 +47,46 @@ pub struct Desk {
 pub struct DeadLetterTopic {
     /// Its name.
     pub name: TopicName,
-    /// What its letters are, if that is known; letters say so themselves.
+    /// The signal of its dead letters, if known; dead letters also name it themselves.
     pub signal: Option<Signal>,
-    /// Where its letters come from, if that is known.
+    /// The source topic of its dead letters, if known.
     pub source: Option<TopicName>,
 }
 
-/// A letter, whole.
+/// A complete dead letter.
 #[derive(Debug, Clone)]
-pub struct Found {
-    /// Its place.
-    pub place: Place,
+pub struct DeadLetterRecord {
+    /// Its position.
+    pub position: PartitionOffset,
     /// The record's own time, in milliseconds since 1970.
     pub at_millis: Option<i64>,
-    /// What its records are, as far as that is known.
+    /// The signal of its records, as far as it is known.
     pub signal: Option<Signal>,
-    /// What its headers say.
-    pub letter: Letter,
+    /// The content of its headers.
+    pub headers: DeadLetterHeaders,
     /// The record's key.
     pub key: Option<Vec<u8>>,
     /// The record's bytes.
     pub payload: Vec<u8>,
 }
 
-/// What a dead-letter topic holds.
+/// A message of a dead-letter topic.
 pub(crate) enum Item {
-    Letter(Box<Found>),
-    /// Letters of this partition that were sent again.
-    Mark(i32, Sent),
+    DeadLetter(Box<DeadLetterRecord>),
+    /// Dead letters of this partition that were sent again.
+    Mark(i32, SentOffsets),
 }
 
-pub(crate) struct Reader {
-    consumer: BaseConsumer,
+pub(crate) struct DeadLetterReader {
+    consumer: Arc<BaseConsumer>,
+    /// Renews the client's tokens, if it authenticates by them.
+    _tokens: Option<TokenSource>,
 }
 
-impl Desk {
-    pub(crate) fn reader(&self) -> Result<Reader, DeadLetterError> {
+impl DeadLetterAccess {
+    pub(crate) fn open_reader(&self) -> Result<DeadLetterReader, DeadLetterError> {
         let mut config = ClientConfig::new();
-        for (name, value) in kafka_client::properties(&self.connection)? {
+        for (name, value) in kafka_client::client_properties(&self.connection)? {
             config.set(name, value);
         }
         config
@@ -92,18 +96,27 @@ impl Desk {
             .set("enable.partition.eof", "true")
             .set("allow.auto.create.topics", "false")
             .set("auto.offset.reset", "error")
-            // Whoever looks at single messages can wait for few of them.
+            // A small queue suffices for reading single messages.
             .set("queued.max.messages.kbytes", "16384");
-        Ok(Reader { consumer: config.create().map_err(DeadLetterError::Client)? })
+        let consumer: Arc<BaseConsumer> =
+            Arc::new(config.create().map_err(DeadLetterError::Client)?);
+        let failed = |reason| DeadLetterError::Client(KafkaError::ClientCreation(reason));
+        let tokens = TokenSettings::of_connection(&self.connection).map(TokenSource::start);
+        let tokens = tokens.transpose().map_err(|error| failed(error.to_string()))?;
+        if let Some(tokens) = &tokens {
+            tokens.attach(&consumer, ErrorEvents::Unpolled);
+            tokens.wait_for_token(QUESTION_TIMEOUT).map_err(failed)?;
+        }
+        Ok(DeadLetterReader { consumer, _tokens: tokens })
     }
 }
 
-impl Reader {
-    /// How many partitions a topic has.
+impl DeadLetterReader {
+    /// Returns the number of partitions of a topic.
     ///
     /// # Errors
-    /// When it isn't there or can't be asked for.
-    pub(crate) fn partitions(&self, topic: &TopicName) -> Result<i32, DeadLetterError> {
+    /// When it doesn't exist or can't be queried.
+    pub(crate) fn partition_count(&self, topic: &TopicName) -> Result<i32, DeadLetterError> {
         let failed = |source| DeadLetterError::Topic { topic: topic.clone(), source };
         let metadata = self.consumer.fetch_metadata(Some(topic.as_str()), QUESTION_TIMEOUT);
         let metadata = metadata.map_err(failed)?;
@@ -120,7 +133,7 @@ impl Reader {
         }
     }
 
-    /// Reads all that is in a topic now, from the first letter of `since_millis` on.
+    /// Reads all present messages of a topic, from the first dead letter of `since_millis` on.
     pub(crate) fn read_all(
         &self,
         topic: &DeadLetterTopic,
@@ -129,38 +142,38 @@ impl Reader {
     ) -> Result<(), DeadLetterError> {
         let mut ends = HashMap::new();
         let mut starts = Vec::new();
-        for partition in 0..self.partitions(&topic.name)? {
-            let (low, high) = self.bounds(&topic.name, partition)?;
+        for partition in 0..self.partition_count(&topic.name)? {
+            let (low, high) = self.watermarks_of(&topic.name, partition)?;
             let first = match since_millis {
                 Some(since) => self.first_since(&topic.name, partition, since)?.unwrap_or(high),
                 None => low,
             };
             if first.max(low) < high {
-                starts.push(Place { partition, offset: first.max(low) });
+                starts.push(PartitionOffset { partition, offset: first.max(low) });
                 ends.insert(partition, high);
             }
         }
-        self.read(topic, &starts, ends, each)
+        self.read_ranges(topic, &starts, ends, each)
     }
 
-    /// Reads one letter. None when there is none at its place.
+    /// Reads one dead letter; `None` if there is none at its position.
     pub(crate) fn read_one(
         &self,
         topic: &DeadLetterTopic,
-        place: Place,
-    ) -> Result<Option<Found>, DeadLetterError> {
+        place: PartitionOffset,
+    ) -> Result<Option<DeadLetterRecord>, DeadLetterError> {
         let mut found = None;
-        if place.partition >= self.partitions(&topic.name)? {
+        if place.partition >= self.partition_count(&topic.name)? {
             return Ok(found);
         }
-        let (low, high) = self.bounds(&topic.name, place.partition)?;
+        let (low, high) = self.watermarks_of(&topic.name, place.partition)?;
         if !(low..high).contains(&place.offset) {
             return Ok(found);
         }
         let ends = HashMap::from([(place.partition, place.offset + 1)]);
-        self.read(topic, &[place], ends, &mut |item| {
-            if let Item::Letter(letter) = item
-                && letter.place == place
+        self.read_ranges(topic, &[place], ends, &mut |item| {
+            if let Item::DeadLetter(letter) = item
+                && letter.position == place
             {
                 found = Some(*letter);
             }
@@ -169,13 +182,17 @@ impl Reader {
         Ok(found)
     }
 
-    fn bounds(&self, topic: &TopicName, partition: i32) -> Result<(i64, i64), DeadLetterError> {
+    fn watermarks_of(
+        &self,
+        topic: &TopicName,
+        partition: i32,
+    ) -> Result<(i64, i64), DeadLetterError> {
         self.consumer
             .fetch_watermarks(topic.as_str(), partition, QUESTION_TIMEOUT)
             .map_err(|source| DeadLetterError::Topic { topic: topic.clone(), source })
     }
 
-    /// The offset of the first letter of that time or a later one; none if there is none.
+    /// Returns the offset of the first dead letter of that time or a later one, if there is one.
     fn first_since(
         &self,
         topic: &TopicName,
@@ -194,10 +211,10 @@ impl Reader {
     }
 
     /// Reads from `starts` up to, not including, `ends`.
-    fn read(
+    fn read_ranges(
         &self,
         topic: &DeadLetterTopic,
-        starts: &[Place],
+        starts: &[PartitionOffset],
         mut ends: HashMap<i32, i64>,
         each: &mut dyn FnMut(Item) -> Result<(), DeadLetterError>,
     ) -> Result<(), DeadLetterError> {
@@ -205,21 +222,24 @@ impl Reader {
         let failed =
             |next, source| DeadLetterError::Read { topic: topic.name.clone(), next, source };
         let mut list = TopicPartitionList::new();
-        for Place { partition, offset } in starts {
+        for PartitionOffset { partition, offset } in starts {
             list.add_partition_offset(topic.name.as_str(), *partition, Offset::Offset(*offset))
                 .map_err(|source| failed(next, source))?;
         }
         self.consumer.assign(&list).map_err(|source| failed(next, source))?;
         let mut heard = Instant::now();
         while !ends.is_empty() {
-            match self.consumer.poll(LOOK) {
+            match self.consumer.poll(POLL_TIMEOUT) {
                 Some(Ok(message)) => {
                     heard = Instant::now();
-                    let place = Place { partition: message.partition(), offset: message.offset() };
+                    let place = PartitionOffset {
+                        partition: message.partition(),
+                        offset: message.offset(),
+                    };
                     let Some(end) = ends.get(&place.partition).copied() else { continue };
-                    next = Place { offset: place.offset + 1, ..place };
+                    next = PartitionOffset { offset: place.offset + 1, ..place };
                     if place.offset < end {
-                        each(item(topic, &message))?;
+                        each(parse_item(topic, &message))?;
                     }
                     if next.offset >= end {
                         ends.remove(&place.partition);
@@ -228,7 +248,7 @@ impl Reader {
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
                     ends.remove(&partition);
                 }
-                Some(Err(error)) if passes(&error) => {}
+                Some(Err(error)) if is_transient(&error) => {}
                 Some(Err(source)) => return Err(failed(next, source)),
                 None => {}
             }
@@ -241,8 +261,8 @@ impl Reader {
     }
 }
 
-/// Whether the client library continues by itself.
-fn passes(error: &KafkaError) -> bool {
+/// Returns whether the client library recovers automatically.
+fn is_transient(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
         Some(
@@ -256,20 +276,21 @@ fn passes(error: &KafkaError) -> bool {
     )
 }
 
-fn item(topic: &DeadLetterTopic, message: &BorrowedMessage<'_>) -> Item {
-    let headers = headers(message);
+fn parse_item(topic: &DeadLetterTopic, message: &BorrowedMessage<'_>) -> Item {
+    let headers = read_headers(message);
     if message.payload().is_none()
-        && let Some((_, Some(value))) = headers.iter().find(|(name, _)| name == sent::HEADER)
+        && let Some((_, Some(value))) =
+            headers.iter().find(|(name, _)| name == sent_offsets::HEADER)
         && let Some(sent) = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok())
     {
         return Item::Mark(message.partition(), sent);
     }
-    let letter = Letter::read(headers);
-    Item::Letter(Box::new(Found {
-        place: Place { partition: message.partition(), offset: message.offset() },
+    let letter = DeadLetterHeaders::read(headers);
+    Item::DeadLetter(Box::new(DeadLetterRecord {
+        position: PartitionOffset { partition: message.partition(), offset: message.offset() },
         at_millis: message.timestamp().to_millis(),
         signal: letter.signal.or(topic.signal),
-        letter,
+        headers: letter,
         key: message.key().map(<[u8]>::to_vec),
         payload: message.payload().unwrap_or_default().to_vec(),
     }))

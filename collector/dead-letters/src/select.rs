@@ -1,53 +1,51 @@
-//! Which dead letters are selected: by place, reason, time and signal. Pure.
+//! Selects dead letters by position, reason, time and signal. Pure.
 
 use std::fmt;
 use std::str::FromStr;
 
 use jiff::{SignedDuration, Timestamp};
-use millrace_pipeline::dead_letter::Letter;
+use millrace_pipeline::dead_letter::DeadLetterHeaders;
 use millrace_wire::Signal;
 
-/// A letter's place in its topic.
+/// A dead letter's position in its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct PartitionOffset {
     /// The partition, 0 or more.
     pub partition: i32,
     /// The offset, 0 or more.
     pub offset: i64,
 }
 
-/// Letters that follow each other in a partition.
+/// Successive dead letters of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Places {
+pub struct PartitionRange {
     /// The partition, 0 or more.
     pub partition: i32,
     /// The first offset.
     pub first: i64,
-    /// The last one.
+    /// The last offset.
     pub last: i64,
 }
 
-/// What was asked for can't be understood.
+/// Why a selection can't be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    /// Not a place.
-    #[error("`{0}` is no place: write PARTITION:OFFSET, as in 0:12")]
-    Place(String),
-    /// Not a range of places.
-    #[error("`{0}` is no range of places: write PARTITION:OFFSET or PARTITION:FIRST-LAST")]
-    Places(String),
+    /// Not a position.
+    #[error("`{0}` is not a position: use PARTITION:OFFSET, as in 0:12")]
+    Offset(String),
+    /// Not a range of positions.
+    #[error("`{0}` is not a range of positions: use PARTITION:OFFSET or PARTITION:FIRST-LAST")]
+    Range(String),
     /// Not a time.
-    #[error(
-        "`{0}` is no time: write one as in 2026-01-31T12:00:00Z, or how long ago, as in 90m or 2d"
-    )]
+    #[error("`{0}` is not a time: use one as in 2026-01-31T12:00:00Z, or an age, as in 90m or 2d")]
     Since(String),
 }
 
-/// Which letters are meant. Letters that meet all of it.
+/// Selects the dead letters that meet all of its conditions.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Only those at these places; all if empty.
-    pub places: Vec<Places>,
+    /// Only those at these positions; all if empty.
+    pub ranges: Vec<PartitionRange>,
     /// Only those with one of these reasons; all if empty.
     pub reasons: Vec<String>,
     /// Only those whose record came at this time or later, in milliseconds since 1970.
@@ -57,15 +55,15 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Whether a letter is meant. `signal` is what its records are, if that is known.
-    pub(crate) fn takes(
+    /// Returns whether a dead letter is selected. `signal` is that of its records, if known.
+    pub(crate) fn selects(
         &self,
-        place: Place,
+        place: PartitionOffset,
         at_millis: Option<i64>,
         signal: Option<Signal>,
-        letter: &Letter,
+        letter: &DeadLetterHeaders,
     ) -> bool {
-        let Self { places, reasons, since_millis, signal: wanted } = self;
+        let Self { ranges: places, reasons, since_millis, signal: wanted } = self;
         let reason = letter.reason.as_deref();
         (places.is_empty() || places.iter().any(|places| places.contains(place)))
             && (reasons.is_empty() || reasons.iter().any(|wanted| Some(wanted.as_str()) == reason))
@@ -74,38 +72,40 @@ impl Selection {
     }
 }
 
-impl Places {
-    fn contains(&self, place: Place) -> bool {
+impl PartitionRange {
+    fn contains(&self, place: PartitionOffset) -> bool {
         place.partition == self.partition && (self.first..=self.last).contains(&place.offset)
     }
 }
 
-impl From<Place> for Places {
-    fn from(place: Place) -> Self {
+impl From<PartitionOffset> for PartitionRange {
+    fn from(place: PartitionOffset) -> Self {
         Self { partition: place.partition, first: place.offset, last: place.offset }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PartitionOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.partition, self.offset)
     }
 }
 
-impl FromStr for Place {
+impl FromStr for PartitionOffset {
     type Err = SelectError;
 
     fn from_str(text: &str) -> Result<Self, SelectError> {
         match text.parse() {
-            Ok(Places { partition, first, last }) if first == last && !text.contains('-') => {
+            Ok(PartitionRange { partition, first, last })
+                if first == last && !text.contains('-') =>
+            {
                 Ok(Self { partition, offset: first })
             }
-            _ => Err(SelectError::Place(text.to_owned())),
+            _ => Err(SelectError::Offset(text.to_owned())),
         }
     }
 }
 
-impl FromStr for Places {
+impl FromStr for PartitionRange {
     type Err = SelectError;
 
     fn from_str(text: &str) -> Result<Self, SelectError> {
@@ -123,11 +123,11 @@ impl FromStr for Places {
             };
             (places.first <= places.last).then_some(places)
         };
-        parse().ok_or_else(|| SelectError::Places(text.to_owned()))
+        parse().ok_or_else(|| SelectError::Range(text.to_owned()))
     }
 }
 
-/// A time, or how long before `now`, in milliseconds since 1970.
+/// Parses a time, or a duration before `now`, as milliseconds since 1970.
 ///
 /// # Errors
 /// When the text is neither.
@@ -152,5 +152,4 @@ pub fn parse_since(text: &str, now: Timestamp) -> Result<i64, SelectError> {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/select.rs"]
 mod tests;

@@ -15,7 +15,7 @@ const NANOS: i128 = 1_000_000_000;
 type TimedWait =
     unsafe extern "C" fn(*mut pthread_cond_t, *mut pthread_mutex_t, *const timespec) -> c_int;
 /// Its holder has the function in the program.
-pub(crate) const KEPT: TimedWait = cnd_timedwait;
+pub(crate) const LINKED_WAIT: TimedWait = cnd_timedwait;
 
 unsafe extern "C" {
     /// glibc 2.30: waits by a clock that the caller names, whatever the condition's own is.
@@ -42,7 +42,7 @@ fn nanos_of(time: timespec) -> i128 {
 /// is a `pthread_cond_t` and a `mtx_t` a `pthread_mutex_t`, which its own function relies on too.
 ///
 /// # Safety
-/// As the C library asks: all three are valid and initialised, the mutex is held by the caller.
+/// As the C library requires: all three are valid and initialised, the mutex is held by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cnd_timedwait(
     condition: *mut pthread_cond_t,

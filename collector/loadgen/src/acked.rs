@@ -1,5 +1,5 @@
-//! What became of a plan's requests: which were acknowledged, which were tried, which may have been
-//! taken twice. Kept as ranges of request numbers, saved as JSON between `send` and `check`.
+//! The state of a plan's requests: acknowledged, attempted, possibly accepted twice. Stored as
+//! ranges of request numbers, saved as JSON between `send` and `check`.
 
 use std::fs;
 use std::io::{self, Write};
@@ -7,53 +7,53 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Plan;
+use crate::plan::LoadPlan;
 use crate::ranges::RangeSet;
 
-/// What is known after sending.
+/// The state after sending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Acked {
-    /// What was to be sent.
-    pub plan: Plan,
-    /// Requests answered with success, all records taken: these must be found.
+pub struct SendState {
+    /// The sent plan.
+    pub plan: LoadPlan,
+    /// Requests answered with success, all records accepted: the check must find these.
     pub acknowledged: RangeSet,
-    /// Requests of which at least one attempt left this process: these may be found.
+    /// Requests of which at least one attempt left this process: the check may find these.
     pub attempted: RangeSet,
-    /// Requests sent again after an answer was lost or unclear: copies of these are the client's
-    /// own doing, as OTLP allows, and are counted apart.
+    /// Requests sent again after a lost or unclear answer: the client itself causes copies of
+    /// these, as OTLP allows, and they are counted separately.
     pub resent: RangeSet,
-    /// Requests answered with a code that tells the client to drop them, or in part.
+    /// Requests whose answer makes the client drop them, or that were refused in part.
     pub refused: RangeSet,
 }
 
-/// A saved state cannot be written or read.
+/// A saved state can't be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// The file system said no.
+    /// The file system failed.
     #[error("cannot {what} {path}: {source}")]
     File {
         /// `read` or `write`.
         what: &'static str,
-        /// Which file.
+        /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The file holds something else.
-    #[error("{path} is no saved state of a load: {source}; make it with `send --state`")]
+    /// The file has other content.
+    #[error("{path} is not a saved state of a load: {source}; create it with `send --state`")]
     Content {
-        /// Which file.
+        /// The file.
         path: String,
-        /// Why.
+        /// The cause.
         source: serde_json::Error,
     },
 }
 
-impl Acked {
-    /// Nothing was sent yet.
+impl SendState {
+    /// Creates the state before sending.
     #[must_use]
-    pub fn none(plan: Plan) -> Self {
+    pub fn new(plan: LoadPlan) -> Self {
         Self {
             plan,
             acknowledged: RangeSet::default(),
@@ -63,9 +63,9 @@ impl Acked {
         }
     }
 
-    /// Records of the acknowledged requests.
+    /// Returns the number of records in acknowledged requests.
     #[must_use]
-    pub fn records(&self) -> u64 {
+    pub fn acked_records(&self) -> u64 {
         self.acknowledged.iter().map(|requests| self.records_in(&requests)).sum()
     }
 
@@ -75,13 +75,13 @@ impl Acked {
         end.saturating_sub(requests.start.saturating_mul(each))
     }
 
-    /// Whether every request of the plan was acknowledged.
+    /// Returns whether every request of the plan was acknowledged.
     #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.acknowledged.len() == self.plan.requests()
+    pub fn is_complete(&self) -> bool {
+        self.acknowledged.len() == self.plan.request_count()
     }
 
-    /// Writes the state to a file, whole or not at all.
+    /// Writes the state to a file, completely or not at all.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -103,7 +103,7 @@ impl Acked {
     /// Reads a state back.
     ///
     /// # Errors
-    /// The file cannot be read, or holds something else.
+    /// The file cannot be read, or has other content.
     pub fn load(path: &Path) -> Result<Self, StateError> {
         let named = path.display().to_string();
         let text = fs::read_to_string(path).map_err(|source| StateError::File {
@@ -120,32 +120,32 @@ mod tests {
     use super::*;
 
     /// Scenario: some requests are acknowledged, the short last one too. Guarantee: records are
-    /// counted exactly, and a saved state is the same when read.
+    /// counted exactly, and a saved state reads back equal.
     #[test]
     fn records_are_counted_and_the_state_is_kept() {
-        let mut acked = Acked::none(Plan::lean(7, 2_500, 0));
+        let mut acked = SendState::new(LoadPlan::lean_spans(7, 2_500, 0));
         for request in [0, 2] {
             acked.acknowledged.insert(request);
         }
-        assert_eq!(acked.records(), 1_500);
-        assert!(!acked.is_whole());
+        assert_eq!(acked.acked_records(), 1_500);
+        assert!(!acked.is_complete());
         acked.acknowledged.insert(1);
-        assert_eq!(acked.records(), 2_500);
-        assert!(acked.is_whole());
+        assert_eq!(acked.acked_records(), 2_500);
+        assert!(acked.is_complete());
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");
         acked.save(&path).unwrap();
-        assert_eq!(Acked::load(&path).unwrap(), acked);
+        assert_eq!(SendState::load(&path).unwrap(), acked);
     }
 
-    /// Scenario: the file holds something else, or is not there. Guarantee: said, with its name.
+    /// Scenario: the file has other content, or does not exist. Guarantee: the error names it.
     #[test]
     fn a_wrong_state_file_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("other.json");
         fs::write(&path, "{}").unwrap();
-        let message = Acked::load(&path).unwrap_err().to_string();
+        let message = SendState::load(&path).unwrap_err().to_string();
         assert!(message.contains("other.json") && message.contains("send --state"), "{message}");
-        assert!(Acked::load(&dir.path().join("none")).is_err());
+        assert!(SendState::load(&dir.path().join("none")).is_err());
     }
 }

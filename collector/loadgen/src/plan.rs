@@ -1,30 +1,30 @@
-//! What is sent: how many records, from which seed, in requests of which shape. Pure arithmetic;
-//! the same plan always means the same bytes.
+//! The plan of a load: number of records, seed, and shape of requests. Pure arithmetic; the same
+//! plan always means the same bytes.
 
 use millrace_wire::Signal;
 use serde::{Deserialize, Serialize};
 
-use crate::mix::{Draw, mix, unmix};
+use crate::mix::{Draw, mix_bits, unmix_bits};
 
-/// The most records of one plan: what the checker's two bitmaps hold in 250 MB (2 x 10^9 / 8
-/// bytes).
+/// Maximum records of one plan: the checker's two bitmaps hold them in 250 MB (2 x 10^9 / 8 bytes).
 pub const RECORDS_MAX: u64 = 1_000_000_000;
 
-/// The most records of one request: lean spans of ~120 B each make some 2.4 MB, well below the
-/// usual limit of 4 MiB. For the larger shapes that limit comes at 4,000 to 10,000.
+/// Maximum records of one request: lean spans of ~120 B each make some 2.4 MB, well below the usual
+/// limit of 4 MiB. The larger shapes reach that limit at 4,000 to 10,000.
 pub const RECORDS_PER_REQUEST_MAX: u32 = 20_000;
 
-/// Distance between the times of neighbouring records, in nanoseconds. Time and index lead to each
-/// other: the checker reads tables in slices of time, and knows log records and points by it.
+/// Distance between the times of neighbouring records, in nanoseconds. Time and index map to each
+/// other: the checker reads tables in slices of time, and identifies log records and points by it.
 pub(crate) const STEP_NANOS: u64 = 1_000;
 
-/// Service names of a run: as many as a small estate has, so that dictionaries work as they would.
+/// Service names of a run: as many as in a small installation, so that dictionary encoding is
+/// realistic.
 pub(crate) const SERVICES: u64 = 10;
 
-/// Which kind of record, and how much each carries. Sizes are protobuf with the resource's share.
+/// The kind and size of records. Sizes are protobuf with the resource's share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Shape {
+pub enum LoadShape {
     /// Spans of about 120 bytes: one attribute, one event; for comparing rates with published
     /// figures.
     #[default]
@@ -40,8 +40,8 @@ pub enum Shape {
     Metrics,
 }
 
-impl Shape {
-    /// The signal such records belong to.
+impl LoadShape {
+    /// Returns the signal of such records.
     #[must_use]
     pub const fn signal(self) -> Signal {
         match self {
@@ -52,13 +52,13 @@ impl Shape {
     }
 }
 
-/// A whole load, fixed by a few numbers.
+/// A complete load, determined by a few numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Plan {
-    /// From what everything is derived.
+pub struct LoadPlan {
+    /// The seed of all content.
     pub seed: u64,
-    /// Records in all, 1 to [`RECORDS_MAX`].
+    /// Records in total, 1 to [`RECORDS_MAX`].
     pub count: u64,
     /// Records of one resource in a request; also the spans of one trace.
     pub records_per_resource: u32,
@@ -66,8 +66,8 @@ pub struct Plan {
     pub resources_per_request: u32,
     /// Time of the first record, in nanoseconds since 1970.
     pub start_unix_nanos: u64,
-    /// What each record is.
-    pub shape: Shape,
+    /// The shape of each record.
+    pub shape: LoadShape,
 }
 
 /// Why a plan cannot be sent.
@@ -79,8 +79,8 @@ pub enum PlanError {
     /// Requests would be empty or too large.
     #[error("a request would hold {0} records; it must hold 1 to {RECORDS_PER_REQUEST_MAX}")]
     Request(u64),
-    /// Times beyond what a row holds.
-    #[error("start time {0} is out of range; give nanoseconds since 1970, before the year 2200")]
+    /// Times are beyond what a row can store.
+    #[error("start time {0} is out of range; use nanoseconds since 1970, before the year 2200")]
     Start(u64),
 }
 
@@ -88,10 +88,10 @@ pub enum PlanError {
 /// start.
 const START_NANOS_MAX: u64 = 7_258_118_400 * 1_000_000_000;
 
-impl Plan {
-    /// Records of a shape, ten resources of a hundred records to a request.
+impl LoadPlan {
+    /// Creates a plan of a shape, with ten resources of a hundred records per request.
     #[must_use]
-    pub fn new(shape: Shape, seed: u64, count: u64, start_unix_nanos: u64) -> Self {
+    pub fn new(shape: LoadShape, seed: u64, count: u64, start_unix_nanos: u64) -> Self {
         Self {
             seed,
             count,
@@ -102,17 +102,17 @@ impl Plan {
         }
     }
 
-    /// Lean spans, ten resources of a hundred spans to a request.
+    /// Creates a plan of lean spans, with ten resources of a hundred spans per request.
     #[must_use]
-    pub fn lean(seed: u64, count: u64, start_unix_nanos: u64) -> Self {
-        Self::new(Shape::Lean, seed, count, start_unix_nanos)
+    pub fn lean_spans(seed: u64, count: u64, start_unix_nanos: u64) -> Self {
+        Self::new(LoadShape::Lean, seed, count, start_unix_nanos)
     }
 
     /// Checks the ranges.
     ///
     /// # Errors
     /// The first figure out of its range.
-    pub fn check(&self) -> Result<(), PlanError> {
+    pub fn validate(&self) -> Result<(), PlanError> {
         if self.count == 0 || self.count > RECORDS_MAX {
             return Err(PlanError::Count(self.count));
         }
@@ -126,19 +126,19 @@ impl Plan {
         Ok(())
     }
 
-    /// Records of a whole request.
+    /// Returns the records of a full request.
     #[must_use]
     pub fn records_per_request(&self) -> u64 {
         u64::from(self.records_per_resource) * u64::from(self.resources_per_request)
     }
 
-    /// Requests in all; the last may be short.
+    /// Returns the number of requests; the last may be short.
     #[must_use]
-    pub fn requests(&self) -> u64 {
+    pub fn request_count(&self) -> u64 {
         self.count.div_ceil(self.records_per_request())
     }
 
-    /// The records of a request, by index; empty beyond the last.
+    /// Returns the records of a request, by index; empty beyond the last.
     #[must_use]
     pub fn records_of(&self, request: u64) -> std::ops::Range<u64> {
         let each = self.records_per_request();
@@ -146,22 +146,23 @@ impl Plan {
         first..first.saturating_add(each).min(self.count)
     }
 
-    /// What every service name of this run begins with, and no other run's does: the start time is
-    /// in it, so that sending a seed again later is a run of its own.
+    /// Returns the prefix of every service name of this run and of no other run: it includes the
+    /// start time, so that sending a seed again later is a separate run.
     #[must_use]
     pub fn service_prefix(&self) -> String {
-        let run = mix(self.seed ^ mix(self.start_unix_nanos)) >> 32;
+        let run = mix_bits(self.seed ^ mix_bits(self.start_unix_nanos)) >> 32;
         format!("loadgen-{run:08x}-")
     }
 
-    /// Key for one of the independent streams of numbers drawn from the seed. Below 2^63 and above
-    /// 0, so that a key plus an index is neither 0 nor wraps: no id is all zeros.
-    fn key(&self, stream: u64) -> u64 {
-        (mix(self.seed.wrapping_add(stream.wrapping_mul(0x9E37_79B9_7F4A_7C15))) >> 1) | 1
+    /// Returns the key of one of the independent streams of numbers drawn from the seed. Below 2^63
+    /// and above 0, so that a key plus an index is neither 0 nor wraps: no id is all zeros.
+    fn stream_key(&self, stream: u64) -> u64 {
+        (mix_bits(self.seed.wrapping_add(stream.wrapping_mul(0x9E37_79B9_7F4A_7C15))) >> 1) | 1
     }
 
-    pub(crate) fn keys(&self) -> Keys {
-        let [span, trace_high, trace_low, noise] = [1, 2, 3, 4].map(|stream| self.key(stream));
+    pub(crate) fn stream_keys(&self) -> Keys {
+        let [span, trace_high, trace_low, noise] =
+            [1, 2, 3, 4].map(|stream| self.stream_key(stream));
         Keys { span, trace_high, trace_low, noise }
     }
 }
@@ -176,32 +177,31 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// The id of a span.
+    /// Returns the id of a span.
     #[inline]
     pub(crate) fn span_id(&self, index: u64) -> u64 {
-        mix(self.span + index)
+        mix_bits(self.span + index)
     }
 
-    /// The index whose span id this is, whatever it may be.
+    /// Returns the index of any span id, even outside the plan.
     #[inline]
     pub(crate) fn index_of(&self, span_id: u64) -> u64 {
-        unmix(span_id).wrapping_sub(self.span)
+        unmix_bits(span_id).wrapping_sub(self.span)
     }
 
-    /// The id of a trace.
+    /// Returns the id of a trace.
     #[inline]
     pub(crate) fn trace_id(&self, trace: u64) -> u128 {
-        let high = u128::from(mix(self.trace_high + trace));
-        (high << 64) | u128::from(mix(self.trace_low + trace))
+        let high = u128::from(mix_bits(self.trace_high + trace));
+        (high << 64) | u128::from(mix_bits(self.trace_low + trace))
     }
 
-    /// 64 bits from which a record's variable fields are drawn.
+    /// Returns 64 bits from which a record's variable fields are drawn.
     #[inline]
-    pub(crate) fn draw(&self, index: u64) -> Draw {
-        Draw(mix(self.noise + index))
+    pub(crate) fn record_draw(&self, index: u64) -> Draw {
+        Draw(mix_bits(self.noise + index))
     }
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/plan.rs"]
 mod tests;

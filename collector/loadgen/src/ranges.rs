@@ -1,11 +1,12 @@
-//! A set of numbers kept as ranges: what is sent nearly in order takes a few entries, whatever its
-//! size.
+//! A set of numbers stored as ranges: numbers sent nearly in order need a few entries, whatever
+//! their count.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers, as disjoint ranges that never touch. Grows with the number of gaps, not of members.
+/// Numbers, as disjoint ranges that never touch. Memory grows with the number of gaps, not of
+/// members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
 pub struct RangeSet {
@@ -14,7 +15,7 @@ pub struct RangeSet {
 }
 
 impl RangeSet {
-    /// Adds one number; `false` if it was there.
+    /// Adds one number; returns `false` if it was a member.
     pub fn insert(&mut self, number: u64) -> bool {
         if self.contains(number) || number == u64::MAX {
             return false;
@@ -29,32 +30,32 @@ impl RangeSet {
         true
     }
 
-    /// Whether the number is in the set.
+    /// Returns whether the number is a member.
     #[must_use]
     pub fn contains(&self, number: u64) -> bool {
         self.ranges.range(..=number).next_back().is_some_and(|(_, end)| number < *end)
     }
 
-    /// How many numbers are in the set.
+    /// Returns the number of members.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// Whether nothing is in the set.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// The ranges in order.
+    /// Returns the ranges in order.
     pub fn iter(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
         self.ranges.iter().map(|(start, end)| *start..*end)
     }
 }
 
 impl From<Vec<(u64, u64)>> for RangeSet {
-    /// Takes ranges in any order, overlapping or empty ones too, as a file may hold them.
+    /// Accepts ranges in any order, even overlapping or empty ones, as a file may contain them.
     fn from(mut list: Vec<(u64, u64)>) -> Self {
         list.retain(|(start, end)| start < end);
         list.sort_unstable();
@@ -82,7 +83,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// Guarantee: behaves as a plain set does, and its ranges neither touch nor overlap.
+        /// Guarantee: it behaves as a plain set does, and its ranges neither touch nor overlap.
         #[test]
         fn it_is_a_set(numbers in proptest::collection::vec(0_u64..60, 0..120)) {
             let (mut ranges, mut plain) = (RangeSet::default(), BTreeSet::new());

@@ -1,6 +1,6 @@
-//! Sending against servers on loopback that are not ours: gRPC by tonic and the official generated
-//! service, HTTP by hyper. What arrives, what is sent again, and what is remembered of it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+//! Sends to servers on loopback that are not ours: gRPC by tonic and the official generated
+//! service, HTTP by hyper. The tests check what arrives, what is sent again, and what the state
+//! records.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use millrace_loadgen::{
-    Acked, Compression, Plan, Progress, Protocol, SendError, SendOptions, Target, send,
+    LoadPlan, LoadTarget, OtlpProtocol, RequestCompression, SendError, SendOptions, SendProgress,
+    SendState, send_load,
 };
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
@@ -25,7 +26,7 @@ use tokio::task::JoinHandle;
 use tonic::codec::CompressionEncoding;
 use tonic::{Request, Response, Status};
 
-/// What a server does with one arrival of a request, by how often that request came before.
+/// A server's action on one arrival of a request, by how often that request came before.
 #[derive(Clone, Copy)]
 enum Deed {
     Take,
@@ -35,11 +36,11 @@ enum Deed {
     Away,
     /// INVALID_ARGUMENT, or 400.
     Refuse,
-    /// Takes it and cuts the connection before answering (HTTP only).
+    /// Accepts it and cuts the connection before answering (HTTP only).
     TakeAndCut,
 }
 
-/// Spans seen, each with how often, and how often each request came.
+/// Spans received, each with its count, and how often each request came.
 #[derive(Default)]
 struct Seen {
     spans: HashMap<Vec<u8>, u32>,
@@ -57,7 +58,7 @@ impl Server {
         Self { deeds, seen: Arc::default() }
     }
 
-    /// What to do with a request now; taken spans are noted.
+    /// Returns the action for a request; accepted spans are counted.
     fn judge(&self, request: &ExportTraceServiceRequest) -> Deed {
         let mut seen = self.seen.lock().unwrap();
         let spans =
@@ -104,7 +105,7 @@ impl TraceService for Server {
     }
 }
 
-/// `google.rpc.Status` with a `RetryInfo` of 1 ms.
+/// Returns a `google.rpc.Status` with a `RetryInfo` of 1 ms.
 fn retry_info() -> Vec<u8> {
     let url = b"type.googleapis.com/google.rpc.RetryInfo";
     let info = [0x0A, 0x04, 0x10, 0xC0, 0x84, 0x3D]; // retry_delay { nanos: 1_000_000 }
@@ -153,7 +154,7 @@ async fn http(server: Server) -> Running {
             let server = server.clone();
             tokio::spawn(async move {
                 let answer = service_fn(move |request| reply(server.clone(), request));
-                // An error from `reply` cuts the connection, as it is meant to.
+                // An error from `reply` cuts the connection, as intended.
                 let http = hyper::server::conn::http1::Builder::new();
                 let _ = http.serve_connection(TokioIo::new(socket), answer).await;
             });
@@ -187,112 +188,120 @@ async fn reply(
     }
 }
 
-fn plan(count: u64) -> Plan {
-    Plan {
+fn plan(count: u64) -> LoadPlan {
+    LoadPlan {
         records_per_resource: 10,
         resources_per_request: 5,
-        ..Plan::lean(11, count, 1_700_000_000_000_000_000)
+        ..LoadPlan::lean_spans(11, count, 1_700_000_000_000_000_000)
     }
 }
 
-async fn send_to(at: &str, protocol: Protocol, options: &SendOptions) -> (Acked, Arc<Progress>) {
-    let progress = Arc::new(Progress::default());
-    let target = Target::new(at, protocol).unwrap();
-    let acked = send(&plan(1_020), &target, options, &progress).await.unwrap();
+async fn send_to(
+    at: &str,
+    protocol: OtlpProtocol,
+    options: &SendOptions,
+) -> (SendState, Arc<SendProgress>) {
+    let progress = Arc::new(SendProgress::default());
+    let target = LoadTarget::new(at, protocol).unwrap();
+    let acked = send_load(&plan(1_020), &target, options, &progress).await.unwrap();
     (acked, progress)
 }
 
-/// Scenario: every compression, over gRPC, to a server by others. Guarantee: every span arrives
-/// once, and all is acknowledged.
+/// Scenario: every compression, over gRPC, to an independent server. Guarantee: every span arrives
+/// once, and all are acknowledged.
 #[tokio::test]
 async fn an_official_server_takes_every_span_once() {
-    for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
+    for compression in
+        [RequestCompression::None, RequestCompression::Gzip, RequestCompression::Zstd]
+    {
         let server = Server::new(&[Deed::Take]);
         let running = grpc(server.clone()).await;
         let options = SendOptions { compression, ..SendOptions::default() };
-        let (acked, progress) = send_to(&running.endpoint, Protocol::Grpc, &options).await;
-        assert!(acked.is_whole(), "{compression:?}");
-        assert_eq!((acked.records(), progress.acked_records()), (1_020, 1_020));
+        let (acked, progress) = send_to(&running.endpoint, OtlpProtocol::Grpc, &options).await;
+        assert!(acked.is_complete(), "{compression:?}");
+        assert_eq!((acked.acked_records(), progress.acked_records()), (1_020, 1_020));
         assert_eq!(server.spans(), (1_020, 1), "{compression:?}");
         assert!(acked.resent.is_empty() && acked.refused.is_empty());
     }
 }
 
-/// Scenario: over HTTP. Guarantee: every span arrives once, and all is acknowledged.
+/// Scenario: over HTTP. Guarantee: every span arrives once, and all are acknowledged.
 #[tokio::test]
 async fn an_http_server_takes_every_span_once() {
     let server = Server::new(&[Deed::Take]);
     let running = http(server.clone()).await;
-    let (acked, _) = send_to(&running.endpoint, Protocol::Http, &SendOptions::default()).await;
-    assert!(acked.is_whole());
+    let (acked, _) = send_to(&running.endpoint, OtlpProtocol::Http, &SendOptions::default()).await;
+    assert!(acked.is_complete());
     assert_eq!(server.spans(), (1_020, 1));
 }
 
-/// Scenario: each request is first told to wait. Guarantee: sent again after the wait; as the
-/// server said it took nothing, a copy later found is nobody's but the pipeline's.
+/// Scenario: the server first answers each request with a delay. Guarantee: it is sent again after
+/// the wait; as the server reported that it accepted nothing, only the pipeline can cause a later
+/// copy.
 #[tokio::test]
 async fn a_busy_server_is_asked_again_and_nothing_counts_as_resent() {
-    for protocol in [Protocol::Grpc, Protocol::Http] {
+    for protocol in [OtlpProtocol::Grpc, OtlpProtocol::Http] {
         let server = Server::new(&[Deed::Busy, Deed::Take]);
         let running = match protocol {
-            Protocol::Grpc => grpc(server.clone()).await,
-            Protocol::Http => http(server.clone()).await,
+            OtlpProtocol::Grpc => grpc(server.clone()).await,
+            OtlpProtocol::Http => http(server.clone()).await,
         };
         let (acked, progress) = send_to(&running.endpoint, protocol, &SendOptions::default()).await;
-        assert!(acked.is_whole(), "{protocol:?}");
+        assert!(acked.is_complete(), "{protocol:?}");
         assert!(acked.resent.is_empty(), "{protocol:?}");
-        assert_eq!(progress.retries(), acked.plan.requests(), "{protocol:?}");
+        assert_eq!(progress.retries(), acked.plan.request_count(), "{protocol:?}");
     }
 }
 
-/// Scenario: each request first meets UNAVAILABLE or 503. Guarantee: sent again, and remembered as
-/// perhaps taken twice.
+/// Scenario: each request first meets UNAVAILABLE or 503. Guarantee: sent again, and recorded as
+/// possibly accepted twice.
 #[tokio::test]
 async fn an_unclear_answer_is_remembered() {
-    for protocol in [Protocol::Grpc, Protocol::Http] {
+    for protocol in [OtlpProtocol::Grpc, OtlpProtocol::Http] {
         let server = Server::new(&[Deed::Away, Deed::Take]);
         let running = match protocol {
-            Protocol::Grpc => grpc(server.clone()).await,
-            Protocol::Http => http(server.clone()).await,
+            OtlpProtocol::Grpc => grpc(server.clone()).await,
+            OtlpProtocol::Http => http(server.clone()).await,
         };
         let (acked, _) = send_to(&running.endpoint, protocol, &SendOptions::default()).await;
-        assert!(acked.is_whole(), "{protocol:?}");
-        assert_eq!(acked.resent.len(), acked.plan.requests(), "{protocol:?}");
+        assert!(acked.is_complete(), "{protocol:?}");
+        assert_eq!(acked.resent.len(), acked.plan.request_count(), "{protocol:?}");
     }
 }
 
-/// Scenario: the server takes a request and the connection is cut before the answer. Guarantee:
-/// sent again and remembered as resent: the copies are the client's own.
+/// Scenario: the server accepts a request and the connection is cut before the answer. Guarantee:
+/// sent again and recorded as resent: the client causes the copies.
 #[tokio::test]
 async fn a_lost_answer_makes_a_copy_that_is_remembered() {
     let server = Server::new(&[Deed::TakeAndCut, Deed::Take]);
     let running = http(server.clone()).await;
-    let (acked, _) = send_to(&running.endpoint, Protocol::Http, &SendOptions::default()).await;
-    assert!(acked.is_whole());
+    let (acked, _) = send_to(&running.endpoint, OtlpProtocol::Http, &SendOptions::default()).await;
+    assert!(acked.is_complete());
     assert_eq!(server.spans(), (1_020, 2));
-    assert_eq!(acked.resent.len(), acked.plan.requests());
+    assert_eq!(acked.resent.len(), acked.plan.request_count());
 }
 
-/// Scenario: the server refuses for good. Guarantee: never sent again, not acknowledged, counted.
+/// Scenario: the server refuses permanently. Guarantee: never sent again, not acknowledged,
+/// counted.
 #[tokio::test]
 async fn a_refusal_is_final() {
-    for protocol in [Protocol::Grpc, Protocol::Http] {
+    for protocol in [OtlpProtocol::Grpc, OtlpProtocol::Http] {
         let server = Server::new(&[Deed::Refuse]);
         let running = match protocol {
-            Protocol::Grpc => grpc(server.clone()).await,
-            Protocol::Http => http(server.clone()).await,
+            OtlpProtocol::Grpc => grpc(server.clone()).await,
+            OtlpProtocol::Http => http(server.clone()).await,
         };
         let (acked, progress) = send_to(&running.endpoint, protocol, &SendOptions::default()).await;
-        assert_eq!(acked.records(), 0);
-        assert_eq!(acked.refused.len(), acked.plan.requests());
+        assert_eq!(acked.acked_records(), 0);
+        assert_eq!(acked.refused.len(), acked.plan.request_count());
         assert_eq!((progress.refused_records(), progress.retries()), (1_020, 0));
-        assert_eq!(u64::from(server.arrivals()), acked.plan.requests());
+        assert_eq!(u64::from(server.arrivals()), acked.plan.request_count());
         assert!(progress.take_trouble().is_some());
     }
 }
 
-/// Scenario: nobody listens, and time runs out. Guarantee: sending ends, nothing is acknowledged,
-/// and nothing counts as resent, for nothing ever left.
+/// Scenario: no server listens, and time runs out. Guarantee: sending ends, nothing is
+/// acknowledged, and nothing counts as resent, because nothing was ever sent.
 #[tokio::test]
 async fn an_absent_server_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -300,10 +309,10 @@ async fn an_absent_server_is_given_up() {
     drop(listener);
     let options =
         SendOptions { give_up_after: Duration::from_millis(200), ..SendOptions::default() };
-    let (acked, progress) = send_to(&endpoint, Protocol::Grpc, &options).await;
-    assert_eq!(acked.records(), 0);
+    let (acked, progress) = send_to(&endpoint, OtlpProtocol::Grpc, &options).await;
+    assert_eq!(acked.acked_records(), 0);
     assert!(acked.resent.is_empty() && acked.refused.is_empty());
-    assert_eq!(progress.given_up_records(), 1_020);
+    assert_eq!(progress.abandoned_records(), 1_020);
 }
 
 /// Scenario: sending is stopped before it begins. Guarantee: it ends with nothing sent.
@@ -311,27 +320,27 @@ async fn an_absent_server_is_given_up() {
 async fn a_stopped_send_begins_no_request() {
     let server = Server::new(&[Deed::Take]);
     let running = grpc(server.clone()).await;
-    let progress = Arc::new(Progress::default());
+    let progress = Arc::new(SendProgress::default());
     progress.stop();
-    let target = Target::new(&running.endpoint, Protocol::Grpc).unwrap();
-    let acked = send(&plan(1_020), &target, &SendOptions::default(), &progress).await.unwrap();
+    let target = LoadTarget::new(&running.endpoint, OtlpProtocol::Grpc).unwrap();
+    let acked = send_load(&plan(1_020), &target, &SendOptions::default(), &progress).await.unwrap();
     assert!(acked.attempted.is_empty());
     assert_eq!(server.arrivals(), 0);
 }
 
-/// Scenario: figures that make no sense. Guarantee: refused before anything is sent.
+/// Scenario: invalid figures. Guarantee: refused before anything is sent.
 #[tokio::test]
 async fn impossible_options_are_refused() {
-    let target = Target::new("http://127.0.0.1:1", Protocol::Grpc).unwrap();
-    let progress = Arc::new(Progress::default());
+    let target = LoadTarget::new("http://127.0.0.1:1", OtlpProtocol::Grpc).unwrap();
+    let progress = Arc::new(SendProgress::default());
     for options in [
         SendOptions { connections: 0, ..SendOptions::default() },
         SendOptions { in_flight: 2_000, ..SendOptions::default() },
         SendOptions { rate: Some(0), ..SendOptions::default() },
     ] {
-        let refused = send(&plan(10), &target, &options, &progress).await;
+        let refused = send_load(&plan(10), &target, &options, &progress).await;
         assert!(matches!(refused, Err(SendError::Option { .. })));
     }
-    let none = send(&plan(0), &target, &SendOptions::default(), &progress).await;
+    let none = send_load(&plan(0), &target, &SendOptions::default(), &progress).await;
     assert!(matches!(none, Err(SendError::Plan(_))));
 }

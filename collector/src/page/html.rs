@@ -1,16 +1,16 @@
-//! The page's text: from figures to HTML. Pure: no clock, no I/O. Whatever isn't a literal of this
-//! file is escaped, as a reason may hold what a server answered.
+//! Renders the page's HTML from figures. Pure: no clock, no I/O. Everything but this file's
+//! literals is escaped, since a reason may contain a server's answer.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use millrace_pipeline::figures::{Figure, Figures};
+use millrace_pipeline::figures::{Figure, MetricsSnapshot};
 use millrace_wire::Signal;
 
-use super::{Earlier, State, View};
+use super::{Earlier, ProcessState, View};
 
-/// The page asks for itself this often, in seconds.
+/// The page's reload interval, in seconds.
 const RELOAD_SECONDS: u32 = 2;
 
 /// Partitions shown, those with the oldest records first.
@@ -18,16 +18,16 @@ const PARTITIONS_MAX: usize = 20;
 
 /// Counters that are zero in a healthy process, and what they mean.
 const TROUBLES: [(&str, &str); 10] = [
-    ("millrace_records_refused_total", "records answered with an error; their clients know"),
-    ("millrace_records_dead_lettered_total", "records kept in the dead-letter topic"),
+    ("millrace_records_refused_total", "records refused with an error that their clients received"),
+    ("millrace_records_dead_lettered_total", "records written to the dead-letter topic"),
     ("millrace_records_lost_to_retention_total", "messages that Kafka deleted unread: lost"),
     ("millrace_files_lost_bytes_total", "bytes of log files deleted unread: lost"),
     ("millrace_files_cut_total", "records of log files cut at maxLineBytes"),
     ("millrace_files_damaged_total", "compressed log files that could not be read"),
     ("millrace_produce_failures_total", "messages that Kafka did not confirm"),
-    ("millrace_insert_retries_total", "inserts sent again"),
-    ("millrace_inserts_unverified_total", "inserts without a row count that proves them"),
-    ("millrace_connections_closed_total", "clients' connections closed by the collector"),
+    ("millrace_insert_retries_total", "retried inserts"),
+    ("millrace_inserts_unverified_total", "inserts that no row count confirms"),
+    ("millrace_connections_closed_total", "client connections closed by the collector"),
 ];
 
 pub(super) const STYLE: &str = "\
@@ -46,8 +46,8 @@ td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
 meter{width:100%}footer{margin-top:2rem;font-size:.9rem}\
 @media(max-width:30rem){th,td{padding-right:.4rem;font-size:.85rem}}";
 
-/// The whole document.
-pub(super) fn page(view: &View<'_>) -> String {
+/// Returns the complete document.
+pub(super) fn render_page(view: &View<'_>) -> String {
     let mut text = String::with_capacity(8 * 1024);
     let kind = view.path.kind;
     push(
@@ -60,22 +60,22 @@ pub(super) fn page(view: &View<'_>) -> String {
          <h1>Millrace {kind}</h1>\n"
         ),
     );
-    state(&mut text, &view.state);
-    path(&mut text, view);
-    signals(&mut text, view);
-    troubles(&mut text, view.now);
-    lag(&mut text, view.now);
-    files(&mut text, view);
-    targets(&mut text, view);
-    process(&mut text, view);
+    push_state(&mut text, &view.state);
+    push_path(&mut text, view);
+    push_signals(&mut text, view);
+    push_troubles(&mut text, view.now);
+    push_lag(&mut text, view.now);
+    push_files(&mut text, view);
+    push_targets(&mut text, view);
+    push_process(&mut text, view);
     let rates = view.earlier.as_ref().map_or_else(
-        || "Rates show from the next reload on.".to_owned(),
+        || "Rates appear after the next refresh.".to_owned(),
         |earlier| format!("Rates are means of the last {:.0} s.", earlier.age.as_secs_f64()),
     );
     push(
         &mut text,
         format_args!(
-            "<footer>{rates} Reloads each {RELOAD_SECONDS} s. \
+            "<footer>{rates} Refreshes every {RELOAD_SECONDS} s. \
          <a href=\"/metrics\">metrics</a> <a href=\"/readyz\">readiness</a> \
          millrace-collector {}</footer>\n</main></body></html>\n",
             Escaped(view.version)
@@ -84,13 +84,15 @@ pub(super) fn page(view: &View<'_>) -> String {
     text
 }
 
-fn state(text: &mut String, state: &State) {
+fn push_state(text: &mut String, state: &ProcessState) {
     let (class, title, lines) = match state {
-        State::Ready(notes) => ("good", "Ready", notes.as_slice()),
-        State::NotReady(reasons) => ("bad", "Not ready", reasons.as_slice()),
-        State::Draining => {
-            ("bad", "Draining: it takes no more and finishes what it holds", &[][..])
-        }
+        ProcessState::Ready(notes) => ("good", "Ready", notes.as_slice()),
+        ProcessState::NotReady(reasons) => ("bad", "Not ready", reasons.as_slice()),
+        ProcessState::Draining => (
+            "bad",
+            "Draining: no new requests are accepted; records in flight are delivered",
+            &[][..],
+        ),
     };
     push(text, format_args!("<div class=\"{class}\" role=\"status\"><strong>{title}</strong>"));
     for line in lines {
@@ -99,37 +101,37 @@ fn state(text: &mut String, state: &State) {
     text.push_str("</div>\n");
 }
 
-/// Three boxes, with the rates between them.
-fn path(text: &mut String, view: &View<'_>) {
+/// Renders three boxes, with the rates between them.
+fn push_path(text: &mut String, view: &View<'_>) {
     let View { path, now, .. } = view;
-    let flow = |name: &str| match view.rate(name) {
-        Some(rate) => format!("{} records/s →", grouped(rate)),
+    let flow = |name: &str| match view.rate_per_second(name) {
+        Some(rate) => format!("{} records/s →", format_count(rate)),
         None => "→".to_owned(),
     };
-    let held = now.sum("millrace_records_buffered").unwrap_or(0.0);
+    let held = now.sum("millrace_records_in_flight").unwrap_or(0.0);
     push(
         text,
         format_args!(
             "<h2>Path of records</h2>\n<ol class=\"path\"><li>{}</li><li class=\"flow\">{}</li>\
-         <li><strong>this process</strong><br>{} records held</li><li class=\"flow\">{}</li>\
+         <li><strong>this process</strong><br>{} records in flight</li><li class=\"flow\">{}</li>\
          <li>{}{}</li></ol>\n",
             Escaped(&path.from),
             flow("millrace_records_in_total"),
-            grouped(held),
+            format_count(held),
             flow("millrace_records_out_total"),
             path.to,
-            answer_time(view),
+            response_time(view),
         ),
     );
 }
 
-/// The next system's mean answer time since the earlier sample.
-fn answer_time(view: &View<'_>) -> String {
+/// Returns the next system's mean answer time since the earlier sample.
+fn response_time(view: &View<'_>) -> String {
     let metric = match view.path.to {
-        "Kafka" => "millrace_produce_seconds",
-        _ => "millrace_insert_seconds",
+        "Kafka" => "millrace_produce_duration_seconds",
+        _ => "millrace_insert_duration_seconds",
     };
-    let growth = |suffix: &str| view.growth(&format!("{metric}{suffix}"));
+    let growth = |suffix: &str| view.counter_growth(&format!("{metric}{suffix}"));
     match (growth("_sum"), growth("_count")) {
         (Some(sum), Some(count)) if count > 0.0 => {
             format!("<br>answers in {:.0} ms", sum / count * 1_000.0)
@@ -138,32 +140,32 @@ fn answer_time(view: &View<'_>) -> String {
     }
 }
 
-fn signals(text: &mut String, view: &View<'_>) {
+fn push_signals(text: &mut String, view: &View<'_>) {
     text.push_str(
         "<div class=\"wide\"><table><thead><tr><th>signal</th><th class=\"n\">in/s</th>\
-         <th class=\"n\">in</th><th class=\"n\">held</th><th class=\"n\">out/s</th>\
+         <th class=\"n\">in</th><th class=\"n\">in flight</th><th class=\"n\">out/s</th>\
          <th class=\"n\">out</th></tr></thead><tbody>",
     );
     for signal in Signal::ALL.map(Signal::as_str) {
         let total = |name: &str| view.now.sum_where(name, "signal", signal);
-        let rate = |name: &str| view.rate_of(name, signal).map_or("–".to_owned(), grouped);
+        let rate = |name: &str| view.rate_of(name, signal).map_or("–".to_owned(), format_count);
         push(
             text,
             format_args!(
                 "<tr><th>{signal}</th><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
                 rate("millrace_records_in_total"),
-                grouped(total("millrace_records_in_total")),
-                grouped(total("millrace_records_buffered")),
+                format_count(total("millrace_records_in_total")),
+                format_count(total("millrace_records_in_flight")),
                 rate("millrace_records_out_total"),
-                grouped(total("millrace_records_out_total")),
+                format_count(total("millrace_records_out_total")),
             ),
         );
     }
     text.push_str("</tbody></table></div>\n");
 }
 
-fn troubles(text: &mut String, now: &Figures) {
+fn push_troubles(text: &mut String, now: &MetricsSnapshot) {
     text.push_str("<h2>Refused, set aside, lost</h2>\n");
     let start = text.len();
     for (name, meaning) in TROUBLES {
@@ -173,22 +175,22 @@ fn troubles(text: &mut String, now: &Figures) {
                 text,
                 format_args!(
                     "<tr><td class=\"n\">{}</td><td>{}</td><td>{meaning}</td></tr>",
-                    grouped(figure.value),
+                    format_count(figure.value),
                     Escaped(&labels.collect::<Vec<_>>().join(", ")),
                 ),
             );
         }
     }
     if text.len() == start {
-        text.push_str("<p>Nothing since the start.</p>\n");
+        text.push_str("<p>None since the start.</p>\n");
         return;
     }
     text.insert_str(start, "<div class=\"wide\"><table><tbody>");
     text.push_str("</tbody></table></div>\n");
 }
 
-/// The partitions whose records have waited longest.
-fn lag(text: &mut String, now: &Figures) {
+/// Renders the partitions whose records have waited longest.
+fn push_lag(text: &mut String, now: &MetricsSnapshot) {
     let ages = now.of_name("millrace_consumer_lag_seconds");
     let ages: HashMap<_, f64> = ages.map(|age| (&age.labels, age.value)).collect();
     let messages = now.of_name("millrace_consumer_lag_messages");
@@ -214,32 +216,32 @@ fn lag(text: &mut String, now: &Figures) {
             format_args!(
                 "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{seconds:.1}</td></tr>",
-                Escaped(figure.label("topic")),
-                Escaped(figure.label("partition")),
-                grouped(figure.value),
+                Escaped(figure.label_value("topic")),
+                Escaped(figure.label_value("partition")),
+                format_count(figure.value),
             ),
         );
     }
     text.push_str("</tbody></table></div>\n");
 }
 
-fn files(text: &mut String, view: &View<'_>) {
+fn push_files(text: &mut String, view: &View<'_>) {
     let Some(known) = view.now.sum("millrace_files_known") else { return };
     let of = |name: &str| view.now.sum(name).unwrap_or(0.0);
-    let rate = view.rate("millrace_files_read_bytes_total");
+    let rate = view.rate_per_second("millrace_files_read_bytes_total");
     push(
         text,
         format_args!(
             "<h2>Log files</h2>\n<p>{} known, {} open; {} unread or unconfirmed; {} read.</p>\n",
-            grouped(known),
-            grouped(of("millrace_files_open")),
-            bytes(of("millrace_files_behind_bytes")),
-            rate.map_or("–".to_owned(), |rate| format!("{}/s", bytes(rate))),
+            format_count(known),
+            format_count(of("millrace_files_open")),
+            format_bytes(of("millrace_files_behind_bytes")),
+            rate.map_or("–".to_owned(), |rate| format!("{}/s", format_bytes(rate))),
         ),
     );
 }
 
-fn targets(text: &mut String, view: &View<'_>) {
+fn push_targets(text: &mut String, view: &View<'_>) {
     let Some(targets) = view.now.sum("millrace_scrape_targets") else { return };
     let of = |name: &str| view.now.sum(name).unwrap_or(0.0);
     push(
@@ -247,14 +249,14 @@ fn targets(text: &mut String, view: &View<'_>) {
         format_args!(
             "<h2>Targets</h2>\n<p>{} scraped, {} of them up; {} lists can't be read. \
              <a href=\"/targets\">All targets</a></p>\n",
-            grouped(targets),
-            grouped(of("millrace_scrape_targets_up")),
-            grouped(of("millrace_scrape_lists_failing")),
+            format_count(targets),
+            format_count(of("millrace_scrape_targets_up")),
+            format_count(of("millrace_scrape_lists_failing")),
         ),
     );
 }
 
-fn process(text: &mut String, view: &View<'_>) {
+fn push_process(text: &mut String, view: &View<'_>) {
     let of = |name: &str| view.now.sum(name).unwrap_or(0.0);
     let (used, limit) = (of("millrace_bytes_in_flight"), of("millrace_budget_bytes"));
     push(
@@ -262,45 +264,45 @@ fn process(text: &mut String, view: &View<'_>) {
         format_args!(
             "<h2>Process</h2>\n<p><label>Byte budget: {} of {} in use\
          <meter min=\"0\" max=\"{limit}\" value=\"{used}\">{used}</meter></label></p>\n",
-            bytes(used),
-            bytes(limit),
+            format_bytes(used),
+            format_bytes(limit),
         ),
     );
-    push(text, format_args!("<p>{} resident", bytes(of("process_resident_memory_bytes"))));
-    if let Some(cores) = view.rate("process_cpu_seconds_total") {
+    push(text, format_args!("<p>{} resident", format_bytes(of("process_resident_memory_bytes"))));
+    if let Some(cores) = view.rate_per_second("process_cpu_seconds_total") {
         push(text, format_args!("; {cores:.2} cores"));
     }
-    push(text, format_args!("; running for {}", elapsed(view.uptime)));
+    push(text, format_args!("; running for {}", format_elapsed(view.uptime)));
     if let Some(disk) = view.now.sum("millrace_buffer_bytes").filter(|disk| *disk > 0.0) {
-        push(text, format_args!("; {} buffered on disk", bytes(disk)));
+        push(text, format_args!("; {} buffered on disk", format_bytes(disk)));
     }
     text.push_str("</p>\n");
 }
 
 impl View<'_> {
-    /// How much a counter grew since the earlier sample.
-    fn growth(&self, name: &str) -> Option<f64> {
+    /// Returns a counter's growth since the earlier sample.
+    fn counter_growth(&self, name: &str) -> Option<f64> {
         let Earlier { figures, .. } = self.earlier.as_ref()?;
         Some((self.now.sum(name)? - figures.sum(name)?).max(0.0))
     }
 
-    /// By how much a counter grows a second.
-    fn rate(&self, name: &str) -> Option<f64> {
+    /// Returns a counter's growth per second.
+    fn rate_per_second(&self, name: &str) -> Option<f64> {
         let seconds = self.earlier.as_ref()?.age.as_secs_f64();
-        Some(self.growth(name)? / seconds.max(f64::MIN_POSITIVE))
+        Some(self.counter_growth(name)? / seconds.max(f64::MIN_POSITIVE))
     }
 
-    /// The same of one signal.
+    /// Returns the same for one signal.
     fn rate_of(&self, name: &str, signal: &str) -> Option<f64> {
         let Earlier { figures, age } = self.earlier.as_ref()?;
-        let of = |figures: &Figures| figures.sum_where(name, "signal", signal);
+        let of = |figures: &MetricsSnapshot| figures.sum_where(name, "signal", signal);
         let growth = (of(self.now) - of(figures)).max(0.0);
         Some(growth / age.as_secs_f64().max(f64::MIN_POSITIVE))
     }
 }
 
-/// A whole number with a comma at each thousand.
-pub(super) fn grouped(number: f64) -> String {
+/// Returns a whole number with a comma at each thousand.
+pub(super) fn format_count(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.char_indices() {
@@ -312,7 +314,7 @@ pub(super) fn grouped(number: f64) -> String {
     text
 }
 
-fn bytes(number: f64) -> String {
+fn format_bytes(number: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut number = number;
     let mut unit = 0;
@@ -324,8 +326,8 @@ fn bytes(number: f64) -> String {
     format!("{number:.decimals$} {}", UNITS[unit])
 }
 
-/// The two largest units of a time.
-pub(super) fn elapsed(time: Duration) -> String {
+/// Returns the two largest units of a time.
+pub(super) fn format_elapsed(time: Duration) -> String {
     let seconds = time.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
     match seconds {
@@ -336,7 +338,7 @@ pub(super) fn elapsed(time: Duration) -> String {
     }
 }
 
-/// Text in which nothing is markup.
+/// Text with all markup escaped.
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl std::fmt::Display for Escaped<'_> {

@@ -1,9 +1,10 @@
-//! The page at `/` of the admin port: the path of records through this process, with rates, what is
-//! held, and what was refused or lost. For a person with a browser; machines read `/metrics`.
+//! The page at `/` of the admin port: the path of records through this process, with rates,
+//! in-flight records, and refused or lost ones. It is for a person with a browser; machines read
+//! `/metrics`.
 //!
-//! It shows what `/readyz` and `/metrics` show and no more: no settings, records or secrets. It is
-//! HTML without scripts and reloads itself. Rates come from the figures of an earlier page, so the
-//! first page has none. Limits: two samples of a few counters are kept.
+//! It shows only the data of `/readyz` and `/metrics`: no settings, records or secrets. It is HTML
+//! without scripts and reloads automatically. Rates come from the figures of an earlier page, so
+//! the first page has none. Limit: it stores two samples of a few counters.
 
 mod html;
 pub(crate) mod share;
@@ -12,15 +13,15 @@ pub(crate) mod targets;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use millrace_config::Mode;
+use millrace_config::CollectorMode;
 use millrace_pipeline::drain::Drain;
-use millrace_pipeline::figures::Figures;
+use millrace_pipeline::figures::MetricsSnapshot;
 use millrace_pipeline::readiness::Readiness;
 
-/// Samples are at least this far apart: from closer ones a rate would jump from page to page.
+/// The minimum time between samples: closer samples would make a rate jump from page to page.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// An older sample is no base for a present rate.
+/// The maximum age of a sample that a current rate is computed from.
 const SAMPLE_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// Counters that are shown as rates, and sums and counts of answer times.
@@ -28,17 +29,17 @@ const RATED: [&str; 8] = [
     "millrace_records_in_total",
     "millrace_records_out_total",
     "millrace_files_read_bytes_total",
-    "millrace_produce_seconds_sum",
-    "millrace_produce_seconds_count",
-    "millrace_insert_seconds_sum",
-    "millrace_insert_seconds_count",
+    "millrace_produce_duration_seconds_sum",
+    "millrace_produce_duration_seconds_count",
+    "millrace_insert_duration_seconds_sum",
+    "millrace_insert_duration_seconds_count",
     "process_cpu_seconds_total",
 ];
 
 /// The path of records through a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordPath {
-    /// What kind of process this is.
+    /// The kind of process.
     kind: &'static str,
     /// Where records come from.
     from: String,
@@ -47,76 +48,85 @@ pub(crate) struct RecordPath {
 }
 
 impl RecordPath {
-    /// The path that a mode serves.
-    pub(crate) fn of(mode: &Mode) -> Self {
+    /// Returns the path that a mode serves.
+    pub(crate) fn from_mode(mode: &CollectorMode) -> Self {
         match mode {
-            Mode::Edge { sources, .. } => Self { kind: "edge", from: sources.names(), to: "Kafka" },
-            Mode::Direct { sources, .. } => {
-                Self { kind: "edge and gateway in one", from: sources.names(), to: "ClickHouse" }
+            CollectorMode::Edge { sources, .. } => {
+                Self { kind: "edge", from: sources.display_names(), to: "Kafka" }
             }
-            Mode::Gateway { .. } => {
+            CollectorMode::Direct { sources, .. } => Self {
+                kind: "edge and gateway in one",
+                from: sources.display_names(),
+                to: "ClickHouse",
+            },
+            CollectorMode::Gateway { .. } => {
                 Self { kind: "gateway", from: "Kafka".to_owned(), to: "ClickHouse" }
             }
         }
     }
 }
 
-/// Whether the process does its work.
+/// Whether the process works.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
-    /// It does; what needs attention nevertheless.
+enum ProcessState {
+    /// It works; the texts need attention.
     Ready(Vec<String>),
-    /// It does not, and why.
+    /// It does not work, for these reasons.
     NotReady(Vec<String>),
-    /// It ends.
+    /// It drains.
     Draining,
 }
 
-/// All that a page is made from.
+/// Everything that a page is rendered from.
 struct View<'a> {
     version: &'a str,
     path: &'a RecordPath,
-    state: State,
-    now: &'a Figures,
+    state: ProcessState,
+    now: &'a MetricsSnapshot,
     earlier: Option<Earlier>,
-    /// How long the process has run.
+    /// The process's uptime.
     uptime: Duration,
 }
 
-/// The figures that rates are counted from, and how long ago they were taken.
+/// The figures that rates are computed from, and their age.
 #[derive(Debug, Clone, PartialEq)]
 struct Earlier {
-    figures: Figures,
+    figures: MetricsSnapshot,
     age: Duration,
 }
 
-/// The page's maker.
-pub(crate) struct Page {
+/// Renders the page.
+pub(crate) struct StatusPage {
     version: &'static str,
     path: RecordPath,
     began: Instant,
     samples: Mutex<Samples>,
 }
 
-impl Page {
-    /// The page of a process that begins now.
+impl StatusPage {
+    /// Returns the page of a process that starts now.
     pub(crate) fn new(version: &'static str, path: RecordPath) -> Self {
         Self { version, path, began: Instant::now(), samples: Mutex::default() }
     }
 
-    /// The page as it is now.
-    pub(crate) fn render(&self, now: &Figures, readiness: &Readiness, drain: &Drain) -> String {
+    /// Renders the current page.
+    pub(crate) fn render(
+        &self,
+        now: &MetricsSnapshot,
+        readiness: &Readiness,
+        drain: &Drain,
+    ) -> String {
         let earlier = {
             let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
-            samples.take(Instant::now(), now.only(&RATED))
+            samples.add_sample(Instant::now(), now.filter_names(&RATED))
         };
         let reasons = readiness.reasons();
         let state = match (drain.is_announced(), reasons.is_empty()) {
-            (true, _) => State::Draining,
-            (false, false) => State::NotReady(reasons),
-            (false, true) => State::Ready(readiness.notes()),
+            (true, _) => ProcessState::Draining,
+            (false, false) => ProcessState::NotReady(reasons),
+            (false, true) => ProcessState::Ready(readiness.warnings()),
         };
-        html::page(&View {
+        html::render_page(&View {
             version: self.version,
             path: &self.path,
             state,
@@ -130,13 +140,13 @@ impl Page {
 /// The newest sample and the one before it.
 #[derive(Debug, Default)]
 struct Samples {
-    older: Option<(Instant, Figures)>,
-    newer: Option<(Instant, Figures)>,
+    older: Option<(Instant, MetricsSnapshot)>,
+    newer: Option<(Instant, MetricsSnapshot)>,
 }
 
 impl Samples {
-    /// Keeps a sample unless the newest is too young, and gives the one to count rates from.
-    fn take(&mut self, at: Instant, figures: Figures) -> Option<Earlier> {
+    /// Stores a sample unless the newest is too young, and returns the one to compute rates from.
+    fn add_sample(&mut self, at: Instant, figures: MetricsSnapshot) -> Option<Earlier> {
         let age = |taken: &Instant| at.saturating_duration_since(*taken);
         if self.newer.as_ref().is_none_or(|(taken, _)| age(taken) >= SAMPLE_INTERVAL) {
             self.older = self.newer.replace((at, figures));
@@ -147,5 +157,4 @@ impl Samples {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/page.rs"]
 mod tests;

@@ -1,33 +1,32 @@
-//! The page `/targets` and its JSON: what is scraped, which lists say so, what isn't scraped. Pure:
-//! no clock, no I/O. Whatever isn't a literal of this file is escaped: labels are others' text.
+//! Renders the page `/targets` and its JSON: the scraped targets, the lists that name them, and the
+//! targets that aren't scraped. Pure: no clock, no I/O. Everything but this file's literals is
+//! escaped: labels are others' text.
 //!
 //! # Limits
-//! A page has [`ROWS_MAX`] targets, a JSON document [`JSON_MAX`], and both end after
-//! [`BYTES_MAX`] of them; `?from=N` shows the next.
+//! A page has [`ROWS_MAX`] targets, a JSON document [`JSON_MAX`], and both end after [`BYTES_MAX`]
+//! of them; `?from=N` shows the next.
 
 use std::time::Duration;
 
-use millrace_receivers::prometheus::{
-    JobView, ListView, ShareView, TargetState, TargetView, TargetsView,
-};
+use millrace_source_prometheus::{JobView, ListView, ShareView, TargetView, TargetsView};
 use serde_json::{Value, json};
 
-use super::html::{Escaped, STYLE, elapsed, grouped, push};
+use super::html::{Escaped, STYLE, format_count, format_elapsed, push};
 
-/// Most targets of a page.
+/// The maximum number of targets on a page.
 pub(crate) const ROWS_MAX: usize = 200;
 
-/// Most targets of a JSON document.
+/// The maximum number of targets in a JSON document.
 pub(crate) const JSON_MAX: usize = 1000;
 
-/// What the targets of an answer may take: a thousand with 1 KiB each. The last may be 30 KiB over
-/// it (4 KiB of labels, each byte escaped as six).
+/// The maximum bytes of an answer's targets: a thousand of 1 KiB each. The last may exceed it by 30
+/// KiB (4 KiB of labels, each byte escaped as six).
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// Most lists of a page, those that can't be read first.
+/// The maximum number of lists on a page; unreadable lists come first.
 const LISTS_MAX: usize = 100;
 
-/// The page asks for itself this often, in seconds.
+/// The page's reload interval, in seconds.
 const RELOAD_SECONDS: u32 = 10;
 
 const MORE_STYLE: &str = "\
@@ -40,14 +39,14 @@ table.targets td+td{white-space:nowrap}\
 .labels{font-size:.85rem;opacity:.85}\
 .error{border-left:.2rem solid #c33;padding-left:.4rem}";
 
-/// The number behind `from=` of a query.
-pub(crate) fn from(query: &str) -> usize {
+/// Returns the number of `from=` in a query.
+pub(crate) fn parse_from(query: &str) -> usize {
     let value = query.split('&').find_map(|pair| pair.strip_prefix("from="));
     value.and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-/// The page.
-pub(crate) fn page(view: &TargetsView) -> String {
+/// Renders the page.
+pub(crate) fn render_page(view: &TargetsView) -> String {
     let mut text = String::with_capacity(16 * 1024);
     push(
         &mut text,
@@ -60,18 +59,18 @@ pub(crate) fn page(view: &TargetsView) -> String {
         ),
     );
     if let Some(share) = &view.share {
-        told_of_share(&mut text, share);
+        push_share(&mut text, share);
     }
     if view.share.is_none() || !view.jobs.is_empty() {
-        jobs(&mut text, &view.jobs);
+        push_jobs(&mut text, &view.jobs);
     }
-    let shown = targets(&mut text, view);
-    pages(&mut text, view, shown);
-    lists(&mut text, view);
+    let shown = push_targets(&mut text, view);
+    push_pages(&mut text, view, shown);
+    push_lists(&mut text, view);
     push(
         &mut text,
         format_args!(
-            "<footer>Reloads each {RELOAD_SECONDS} s. <a href=\"/\">process</a> \
+            "<footer>Refreshes every {RELOAD_SECONDS} s. <a href=\"/\">process</a> \
              <a href=\"/targets.json?from={}\">JSON</a> <a href=\"/metrics\">metrics</a></footer>\n\
              </main></body></html>\n",
             view.from
@@ -80,12 +79,12 @@ pub(crate) fn page(view: &TargetsView) -> String {
     text
 }
 
-/// Which version of this pod's share is scraped.
-fn told_of_share(text: &mut String, share: &ShareView) {
+/// Renders which version of this pod's share is scraped.
+fn push_share(text: &mut String, share: &ShareView) {
     let ShareView { read, version, entries, fault } = share;
     match read {
         None => text.push_str(
-            "<p>Targets come from this pod's share, and the operator has given it none yet.</p>\n",
+            "<p>Targets come from this pod's share, which the operator has not written yet.</p>\n",
         ),
         Some(read) => {
             push(
@@ -95,7 +94,7 @@ fn told_of_share(text: &mut String, share: &ShareView) {
                 ),
             );
             if version != &Some(*read) {
-                text.push_str(" Scrapes of targets that left it are ending.");
+                text.push_str(" Scrapes of removed targets are ending.");
             }
             text.push_str("</p>\n");
         }
@@ -105,7 +104,7 @@ fn told_of_share(text: &mut String, share: &ShareView) {
     }
 }
 
-fn jobs(text: &mut String, jobs: &[JobView]) {
+fn push_jobs(text: &mut String, jobs: &[JobView]) {
     if jobs.is_empty() {
         text.push_str(
             "<p>This process scrapes nothing: its settings have no \
@@ -126,13 +125,13 @@ fn jobs(text: &mut String, jobs: &[JobView]) {
                 "<tr><th>{}</th><td class=\"n\">{}</td><td class=\"n{down}\">{}</td>\
                  <td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
                 Escaped(&job.name),
-                grouped(job.up as f64),
-                grouped(job.down as f64),
-                grouped(job.unknown as f64),
-                grouped(job.dropped.sum() as f64),
+                format_count(job.up as f64),
+                format_count(job.down as f64),
+                format_count(job.unknown as f64),
+                format_count(job.dropped.total_count() as f64),
             ),
         );
-        let reasons = reasons(job);
+        let reasons = drop_reasons(job);
         if !reasons.is_empty() {
             push(
                 text,
@@ -146,13 +145,13 @@ fn jobs(text: &mut String, jobs: &[JobView]) {
     text.push_str("</tbody></table></div>\n");
 }
 
-/// Why entries of a job's lists aren't scraped.
-fn reasons(job: &JobView) -> String {
+/// Returns why entries of a job's lists aren't scraped.
+fn drop_reasons(job: &JobView) -> String {
     let dropped = &job.dropped;
     let counted = [
         (dropped.relabeled, "dropped by relabeling"),
-        (dropped.duplicate, "there twice"),
-        (dropped.over, "over the limit of targets"),
+        (dropped.duplicate, "duplicate"),
+        (dropped.over_limit, "over the limit of targets"),
         (dropped.invalid, "unusable"),
     ];
     let counted = counted.into_iter().filter(|(count, _)| *count > 0);
@@ -163,8 +162,8 @@ fn reasons(job: &JobView) -> String {
     said.join(", ")
 }
 
-/// The targets, by job. How many are shown.
-fn targets(text: &mut String, view: &TargetsView) -> usize {
+/// Renders the targets, by job, and returns how many are shown.
+fn push_targets(text: &mut String, view: &TargetsView) -> usize {
     let start = text.len();
     let mut job = None;
     for (index, target) in view.targets.iter().enumerate() {
@@ -186,7 +185,7 @@ fn targets(text: &mut String, view: &TargetsView) -> usize {
                 ),
             );
         }
-        row(text, target, view.now_unix_millis);
+        push_row(text, target, view.now_unix_millis);
     }
     end_of_table(text, job);
     view.targets.len()
@@ -198,7 +197,7 @@ fn end_of_table(text: &mut String, job: Option<&str>) {
     }
 }
 
-fn row(text: &mut String, target: &TargetView, now_unix_millis: u64) {
+fn push_row(text: &mut String, target: &TargetView, now_unix_millis: u64) {
     let TargetView { job: _, url, labels, last } = target;
     push(text, format_args!("<tr><td>{}", Escaped(url)));
     if !labels.is_empty() {
@@ -216,24 +215,24 @@ fn row(text: &mut String, target: &TargetView, now_unix_millis: u64) {
     let next = match last.next_unix_millis {
         0 => "–".to_owned(),
         next if next <= now_unix_millis => "now".to_owned(),
-        next => format!("in {}", seconds(next - now_unix_millis)),
+        next => format!("in {}", format_millis(next - now_unix_millis)),
     };
-    let asked = last.state != TargetState::Unknown;
+    let asked = last.began_unix_millis > 0;
     let if_asked = |shown: String| if asked { shown } else { "–".to_owned() };
     push(
         text,
         format_args!(
             "</td><td class=\"{state}\">{state}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{next}</td></tr>\n",
-            ago(last.began_unix_millis, now_unix_millis),
+            format_ago(last.began_unix_millis, now_unix_millis),
             if_asked(format!("{:.0} ms", last.duration_seconds * 1000.0)),
-            if_asked(grouped(last.samples as f64)),
-            if_asked(grouped(last.series as f64)),
+            if_asked(format_count(last.samples as f64)),
+            if_asked(format_count(last.series as f64)),
         ),
     );
 }
 
-fn pages(text: &mut String, view: &TargetsView, shown: usize) {
+fn push_pages(text: &mut String, view: &TargetsView, shown: usize) {
     let (first, last) = (view.from + 1, view.from + shown);
     if view.from == 0 && last >= view.total {
         return;
@@ -249,7 +248,7 @@ fn pages(text: &mut String, view: &TargetsView, shown: usize) {
     text.push_str("</p>\n");
 }
 
-fn lists(text: &mut String, view: &TargetsView) {
+fn push_lists(text: &mut String, view: &TargetsView) {
     if view.lists.is_empty() {
         return;
     }
@@ -275,28 +274,28 @@ fn lists(text: &mut String, view: &TargetsView) {
             format_args!(
                 "</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
                 Escaped(&list.job),
-                grouped(list.targets as f64),
-                ago(list.read_unix_millis, view.now_unix_millis),
+                format_count(list.targets as f64),
+                format_ago(list.read_unix_millis, view.now_unix_millis),
             ),
         );
     }
     text.push_str("</tbody></table></div>\n");
 }
 
-/// How long ago something was.
-fn ago(unix_millis: u64, now_unix_millis: u64) -> String {
+/// Returns how long ago a time was.
+fn format_ago(unix_millis: u64, now_unix_millis: u64) -> String {
     match unix_millis {
         0 => "never".to_owned(),
-        then => format!("{} ago", seconds(now_unix_millis.saturating_sub(then))),
+        then => format!("{} ago", format_millis(now_unix_millis.saturating_sub(then))),
     }
 }
 
-fn seconds(millis: u64) -> String {
-    elapsed(Duration::from_millis(millis))
+fn format_millis(millis: u64) -> String {
+    format_elapsed(Duration::from_millis(millis))
 }
 
-/// The same as JSON. `next` is where the next part begins, if there is one.
-pub(crate) fn json(view: &TargetsView) -> String {
+/// Returns the same as JSON. `next` is the start of the next part, if there is one.
+pub(crate) fn render_json(view: &TargetsView) -> String {
     let jobs: Vec<Value> = view.jobs.iter().map(job_json).collect();
     let lists: Vec<Value> = view.lists.iter().map(list_json).collect();
     let mut targets = String::new();
@@ -325,19 +324,19 @@ pub(crate) fn json(view: &TargetsView) -> String {
     )
 }
 
-/// A time, or null if it never was.
-fn time(unix_millis: u64) -> Value {
+/// Returns a time, or null if there is none.
+fn time_json(unix_millis: u64) -> Value {
     if unix_millis == 0 { Value::Null } else { json!(unix_millis) }
 }
 
-/// A text, or null if there is none.
-fn said(text: &str) -> Value {
+/// Returns a text, or null if it is empty.
+fn text_json(text: &str) -> Value {
     if text.is_empty() { Value::Null } else { json!(text) }
 }
 
 fn share_json(share: &ShareView) -> Value {
     let ShareView { read, version, entries, fault } = share;
-    json!({"read": read, "version": version, "entries": entries, "error": said(fault)})
+    json!({"read": read, "version": version, "entries": entries, "error": text_json(fault)})
 }
 
 fn job_json(job: &JobView) -> Value {
@@ -350,9 +349,9 @@ fn job_json(job: &JobView) -> Value {
         "dropped": {
             "relabeled": dropped.relabeled,
             "duplicate": dropped.duplicate,
-            "over": dropped.over,
+            "over": dropped.over_limit,
             "invalid": dropped.invalid,
-            "example": said(&dropped.example),
+            "example": text_json(&dropped.example),
         },
     })
 }
@@ -362,9 +361,9 @@ fn list_json(list: &ListView) -> Value {
     json!({
         "job": job,
         "source": source,
-        "readUnixMillis": time(*read_unix_millis),
+        "readUnixMillis": time_json(*read_unix_millis),
         "targets": targets,
-        "error": said(error),
+        "error": text_json(error),
     })
 }
 
@@ -372,22 +371,21 @@ fn target_json(target: &TargetView) -> Value {
     let TargetView { job, url, labels, last } = target;
     let labels: serde_json::Map<_, _> =
         labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-    let asked = last.state != TargetState::Unknown;
+    let asked = last.began_unix_millis > 0;
     let if_asked = |value: Value| if asked { value } else { Value::Null };
     json!({
         "job": job,
         "url": url,
         "labels": labels,
         "state": last.state.as_str(),
-        "scrapedUnixMillis": time(last.began_unix_millis),
+        "scrapedUnixMillis": time_json(last.began_unix_millis),
         "durationSeconds": if_asked(json!(last.duration_seconds)),
         "samples": if_asked(json!(last.samples)),
         "series": if_asked(json!(last.series)),
-        "nextUnixMillis": time(last.next_unix_millis),
-        "error": said(&last.error),
+        "nextUnixMillis": time_json(last.next_unix_millis),
+        "error": text_json(&last.error),
     })
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/targets.rs"]
 mod tests;

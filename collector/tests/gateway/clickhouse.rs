@@ -139,7 +139,7 @@ fn serve(stream: TcpStream, state: &State) {
 
 impl State {
     /// Notes an insert by its token, percent-encoded:
-    /// `millrace:1:group:topic:partition:first-last:...`.
+    /// `millrace:2:group:topic:partition:first-last:...`.
     fn take(&self, token: &str) {
         let token = token.replace("%3A", ":");
         let mut parts = token.split(':').skip(3);

@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::Held;
-use crate::frames::{
+use crate::hostile::Held;
+use crate::hostile::frames::{
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, FRAME_BYTES, HEADERS, PING, RESET, SETTINGS,
     call, connect, frame, ids, indexed, literal, open_literal, repeated,
 };
-use crate::process::Collector;
+use crate::hostile::process::Collector;
 
 /// Connections of an attack that many streams are opened on.
 const CONNECTIONS: usize = 40;
@@ -90,10 +90,12 @@ pub(crate) fn endless_continuations(collector: &mut Collector) -> Held {
     on_each_connection(collector, 60, &[begin, more.repeat(5)].concat())
 }
 
-/// A header table full of entries, each of them read from a frame of its own.
+/// A header table full of paths, each of them read from a frame of its own: the library copies
+/// other headers.
 pub(crate) fn pinned_header_table(collector: &mut Collector) -> Held {
     let requests = ids(130).flat_map(|id| {
-        let block = [vec![0x83, 0x86, 0x84], indexed(b"a", b"b"), literal(b"l", 7_000)].concat();
+        // POST and http from the static table, and a path that goes into the dynamic one.
+        let block = [vec![0x83, 0x86, 0x44, 1, b'/'], literal(b"l", 7_000)].concat();
         frame(HEADERS, END_HEADERS | END_STREAM, id, &block)
     });
     let flood: Vec<u8> = requests.collect();

@@ -68,9 +68,9 @@ impl Collector {
         let mut addresses = Addresses::read(child.stderr.take().unwrap());
         let this = Self {
             child,
-            admin: addresses.next("probes and metrics are served"),
-            grpc: addresses.next("otlp over grpc is listened for"),
-            http: addresses.next("otlp over http is listened for"),
+            admin: addresses.next("serving probes and metrics"),
+            grpc: addresses.next("listening for OTLP over gRPC"),
+            http: addresses.next("listening for OTLP over HTTP"),
             watch,
             _cgroup: cgroup,
             _settings: settings,

@@ -5,12 +5,12 @@ use std::path::Path;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Some(root) = std::env::args().nth(1) else {
-        for crd in millrace_crds::all()? {
-            println!("---\n{}", millrace_crds::yaml(&crd)?);
+        for crd in millrace_crds::all_definitions()? {
+            println!("---\n{}", millrace_crds::render_yaml(&crd)?);
         }
         return Ok(());
     };
-    for (path, contents) in millrace_crds::reference::files()? {
+    for (path, contents) in millrace_crds::reference::generated_files()? {
         let path = Path::new(&root).join(path);
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;

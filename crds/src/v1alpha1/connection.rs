@@ -1,4 +1,4 @@
-//! Connections to Kafka and ClickHouse: addresses, and references to Secrets.
+//! Connections to Kafka and ClickHouse: addresses, TLS and authentication.
 //!
 //! Never holds a secret, only its name; Secrets are in the object's namespace.
 //!
@@ -7,6 +7,7 @@
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
+use super::authentication::{CaSource, ClickHouseAuthentication, KafkaAuthentication};
 use super::coordination::Coordination;
 use super::rules;
 use crate::names::{
@@ -14,19 +15,11 @@ use crate::names::{
     TablePrefix,
 };
 
-/// A Secret in the object's namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SecretRef {
-    /// Name of the Secret.
-    pub name: SecretName,
-}
-
 /// A user name and a password in a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CredentialsRef {
-    /// Name of the Secret. A change of its content rolls the pods that use it.
+    /// Name of the Secret. A change of its content triggers a rollout.
     pub name: SecretName,
     /// Key that holds the user name. Default: username.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,126 +41,115 @@ impl CredentialsRef {
     }
 }
 
-/// A certificate authority in a Secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct CaRef {
-    /// Name of the Secret.
-    pub name: SecretName,
-    /// Key that holds the certificates in PEM form. Default: ca.crt.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<SecretKey>,
-}
-
-impl CaRef {
-    /// Key of the certificates, the default filled in.
-    pub fn key(&self) -> &str {
-        self.key.as_ref().map_or("ca.crt", SecretKey::as_str)
-    }
-}
-
 /// How to reach Kafka.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = kafka_rules)]
 pub struct KafkaConnection {
-    /// Bootstrap brokers, each host:port, through which the rest of the cluster is found; two or
-    /// more survive the loss of one. 1 to 32.
+    /// Bootstrap brokers, host:port; name two or more so that one may fail. 1 to 32.
     #[schemars(length(min = 1, max = 32))]
     pub bootstrap_servers: Vec<BootstrapServer>,
-    /// Encrypts the connection. `{}` trusts the system's authorities. Default: not encrypted.
+    /// Encrypts the connection with TLS; `{}` trusts the system's CAs. Default: not encrypted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<KafkaTls>,
-    /// Signs in with user name and password. Default: not signed in.
+    /// Authentication of operator and pods. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sasl: Option<KafkaSasl>,
-}
-
-/// Encryption towards Kafka.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct KafkaTls {
-    /// The authority that signed the brokers' certificates. Default: the system's authorities.
+    pub authentication: Option<KafkaAuthentication>,
+    /// Credentials for administration: topics, settings, offsets and lag. Only the operator uses
+    /// them; no pod mounts their Secrets, and an EdgePool ignores them. Default: authentication.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ca_secret_ref: Option<CaRef>,
-    /// A Secret of type kubernetes.io/tls (keys tls.crt and tls.key) to show to the brokers.
-    /// Default: no client certificate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_certificate_secret_ref: Option<SecretRef>,
+    pub admin: Option<KafkaAdmin>,
 }
 
-/// Signing in to Kafka.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct KafkaSasl {
-    /// PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Without tls, PLAIN sends the password unencrypted.
-    pub mechanism: SaslMechanism,
-    /// The Secret with user name and password.
-    pub credentials_secret_ref: CredentialsRef,
-}
-
-/// A SASL mechanism.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum SaslMechanism {
-    /// The password itself is sent.
-    #[serde(rename = "PLAIN")]
-    Plain,
-    /// A proof of the password, with SHA-256.
-    #[serde(rename = "SCRAM-SHA-256")]
-    ScramSha256,
-    /// A proof of the password, with SHA-512.
-    #[serde(rename = "SCRAM-SHA-512")]
-    ScramSha512,
-}
-
-impl SaslMechanism {
-    /// The mechanism's registered name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Plain => "PLAIN",
-            Self::ScramSha256 => "SCRAM-SHA-256",
-            Self::ScramSha512 => "SCRAM-SHA-512",
-        }
+impl KafkaConnection {
+    /// The operator's own authentication.
+    pub fn operator_authentication(&self) -> Option<&KafkaAuthentication> {
+        let admin = self.admin.as_ref().map(|admin| &admin.authentication);
+        admin.or(self.authentication.as_ref())
     }
 }
 
-/// How to reach ClickHouse, and the place of the tables in it.
+/// Credentials for administration of Kafka.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KafkaAdmin {
+    /// Authentication of the operator.
+    pub authentication: KafkaAuthentication,
+}
+
+/// TLS to Kafka.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KafkaTls {
+    /// CA of the brokers' certificates. Default: the system's CAs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<CaSource>,
+}
+
+fn kafka_rules(schema: &mut Schema) {
+    for (path, guard) in [
+        ("authentication", "!has(self.authentication)"),
+        ("admin.authentication", "!has(self.admin)"),
+    ] {
+        rules::add_rule(
+            schema,
+            &format!("has(self.tls) || {guard} || self.{path}.type != 'Tls'"),
+            &format!(
+                "{path}.type is Tls without tls: write tls: {{}}, or the brokers' CA in tls.ca"
+            ),
+        );
+        rules::add_rule(
+            schema,
+            &format!("has(self.tls) || {guard} || self.{path}.type != 'AwsMskIam'"),
+            &format!("{path}.type is AwsMskIam without tls, which MSK requires: write tls: {{}}"),
+        );
+    }
+}
+
+/// Connection to ClickHouse, and where the tables are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = clickhouse_rules)]
 pub struct ClickHouseTarget {
-    /// HTTP interfaces, http://host:8123 or https://host:8443. Inserts go to one and, when it
-    /// fails, to the next of its shard. With several shards list the same number for each, shard by
-    /// shard. 1 to 64.
+    /// HTTP interfaces, http://host:8123 or https://host:8443. If one fails, inserts go to the next
+    /// endpoint of its shard. With several shards, list the same number for each, shard by shard. 1
+    /// to 64.
     #[schemars(length(min = 1, max = 64))]
     pub endpoints: Vec<ClickHouseEndpoint>,
-    /// Number of shards that the endpoints belong to. The rows of a Kafka partition always go to
-    /// the same shard. Another number moves partitions; rows in flight at that moment may be stored
-    /// on both shards. 1 to 64. Default: 1.
+    /// Number of shards that the endpoints belong to, 1 to 64. The rows of a Kafka partition go to
+    /// one shard. A change moves partitions; rows in flight at that moment may be stored on both
+    /// shards. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 64))]
     pub shards: Option<u16>,
-    /// Database of the tables, made if missing. Can't be changed afterwards. Default: otel.
+    /// Database of the tables, created if missing. Cannot be changed later: existing rows would
+    /// stay in the old tables. Default: otel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<DatabaseName>,
-    /// Prefix of table names: otel gives otel_traces. Can't be changed afterwards. Default: otel.
+    /// Prefix of table names, for example otel for otel_traces. Cannot be changed later: existing
+    /// rows would stay in the old tables. Default: otel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table_prefix: Option<TablePrefix>,
-    /// Makes tables on every host of this cluster (ON CLUSTER). Default: on the endpoint asked.
+    /// ClickHouse cluster for DDL (ON CLUSTER): tables are created on each of its hosts. Default:
+    /// only on each endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterName>,
-    /// Makes a table named <table>_distributed over this cluster's shards beside each table, for
-    /// reading; gateways write to the shards' own tables. Default: none.
+    /// ClickHouse cluster for Distributed tables, named <table>_distributed, to read all shards.
+    /// Gateways write to the local tables. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distributed: Option<ClusterName>,
-    /// The Secret with user name and password. Default: user default without a password.
+    /// Authentication of operator and gateways. Default: the user default, without a password.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub credentials_secret_ref: Option<CredentialsRef>,
-    /// Settings for https endpoints. Default: the system's authorities are trusted.
+    pub authentication: Option<ClickHouseAuthentication>,
+    /// Credentials for administration: databases, tables and system tables. Only the operator uses
+    /// them; no pod mounts their Secrets, and a GatewayPool ignores them. Default: authentication.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin: Option<ClickHouseAdmin>,
+    /// TLS settings for https endpoints. Default: trusts the system's CAs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ClickHouseTls>,
-    /// Where the Keeper or ZooKeeper of replicated tables is asked how it is, for the condition
-    /// CoordinationHealthy of the TelemetrySchema. A GatewayPool doesn't use it. Default: it is
-    /// seen through ClickHouse alone.
+    /// Keeper or ZooKeeper servers to monitor for the condition CoordinationHealthy of the
+    /// TelemetrySchema. A GatewayPool ignores it. Default: monitored through ClickHouse only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coordination: Option<Coordination>,
 }
@@ -181,6 +163,12 @@ impl ClickHouseTarget {
 
     /// Shards when none are named: every endpoint has all of the rows, or replicates them.
     pub const DEFAULT_SHARDS: u16 = 1;
+
+    /// The operator's own authentication.
+    pub fn operator_authentication(&self) -> Option<&ClickHouseAuthentication> {
+        let admin = self.admin.as_ref().map(|admin| &admin.authentication);
+        admin.or(self.authentication.as_ref())
+    }
 
     /// The number of shards, the default filled in.
     pub fn shards(&self) -> u16 {
@@ -198,34 +186,55 @@ impl ClickHouseTarget {
     }
 }
 
-/// Encryption towards ClickHouse.
+/// TLS to ClickHouse.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClickHouseTls {
-    /// The authority that signed the servers' certificates. Default: the system's authorities.
+    /// CA of the servers' certificates. Default: the system's CAs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ca_secret_ref: Option<CaRef>,
+    pub ca: Option<CaSource>,
+}
+
+/// Credentials for administration of ClickHouse.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClickHouseAdmin {
+    /// Authentication of the operator.
+    pub authentication: ClickHouseAuthentication,
 }
 
 fn clickhouse_rules(schema: &mut Schema) {
-    let advice = "rows already written would be left behind. Keep it, and make a second object \
-                  for the new place";
-    rules::unchangeable(schema, &["database"], ClickHouseTarget::DEFAULT_DATABASE, advice);
-    rules::unchangeable(schema, &["tablePrefix"], ClickHouseTarget::DEFAULT_TABLE_PREFIX, advice);
-    rules::rule(
+    let advice = "existing rows would stay in the old tables. Restore the old value, or create \
+                  another object for the new tables";
+    rules::make_immutable(schema, &["database"], ClickHouseTarget::DEFAULT_DATABASE, advice);
+    rules::make_immutable(schema, &["tablePrefix"], ClickHouseTarget::DEFAULT_TABLE_PREFIX, advice);
+    rules::add_rule(
         schema,
         "!has(self.tls) || self.endpoints.all(e, e.startsWith('https://'))",
         "tls is set but an endpoint starts with http://: write https:// endpoints, or remove tls",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
         "self.endpoints.all(e, self.endpoints.exists_one(o, o == e))",
-        "an endpoint is named twice: name each once",
+        "an endpoint is listed twice: list each once",
     );
-    rules::rule(
+    for (path, guard) in [
+        ("authentication", "!has(self.authentication)"),
+        ("admin.authentication", "!has(self.admin)"),
+    ] {
+        rules::add_rule(
+            schema,
+            &format!(
+                "{guard} || self.{path}.type != 'Tls' \
+                 || self.endpoints.all(e, e.startsWith('https://'))"
+            ),
+            &format!("{path}.type is Tls but an endpoint starts with http://: write https://"),
+        );
+    }
+    rules::add_rule(
         schema,
         "!has(self.shards) || size(self.endpoints) % self.shards == 0",
-        "the endpoints can't be shared out evenly among the shards: write as many for each, shard \
-         by shard",
+        "the number of endpoints is not a multiple of shards: list the same number for each shard, \
+         shard by shard",
     );
 }

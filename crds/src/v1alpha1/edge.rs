@@ -3,23 +3,29 @@
 //! Works alone or as a pipeline's child; both embed `EdgeSettings`. The short name is `edp`: `ep`
 //! is Kubernetes' own for Endpoints, and kubectl would warn at every use.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::collector::CollectorSettings;
 use super::connection::KafkaConnection;
 use super::nodes::{LogsLostStatus, NodesStatus};
-use super::own::OwnTelemetry;
+use super::own_telemetry::OwnTelemetry;
 use super::pods::{
-    DisruptionBudgetSettings, ExtraMetadata, NetworkPolicySettings, PodTemplate, Resources, yes,
+    DisruptionBudgetSettings, ExtraMetadata, NetworkPolicySettings, PodTemplate, Resources,
+    ServiceAccountSettings, yes,
 };
+use super::processing::ProcessingStep;
 use super::receivers::Receivers;
-use super::rollout::CanarySettings;
+use super::rollout::{CanarySettings, RolloutAction};
 use super::rules;
 use super::scraping::TargetsStatus;
-use super::signals::PerSignal;
+use super::signals::{PerSignal, is_not_set};
+use super::tuning::{EdgeProducer, any_fields, attributes_map};
 use crate::amounts::MemoryQuantity;
 use crate::conditions::Condition;
 use crate::names::{StorageClassName, TopicName};
@@ -36,8 +42,8 @@ use crate::names::{StorageClassName, TopicName};
     namespaced,
     status = "EdgePoolStatus",
     derive = "PartialEq",
-    doc = "A pool of collectors that take telemetry (OTLP) and publish it to Kafka. A pipeline \
-           makes some; it also works by itself.",
+    doc = "A pool of collectors that receive telemetry (OTLP, logs, Prometheus metrics) and \
+           publish it to Kafka. Part of a pipeline, or standalone.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
@@ -67,11 +73,11 @@ use crate::names::{StorageClassName, TopicName};
         description = "Targets whose last scrape succeeded"
     ),
     printcolumn(
-        name = "Shared",
+        name = "Assigned",
         type_ = "integer",
-        json_path = ".status.targets.shared",
+        json_path = ".status.targets.assigned",
         priority = 1,
-        description = "Targets that a pod was given"
+        description = "Targets assigned to a pod"
     ),
     printcolumn(
         name = "Behind",
@@ -85,7 +91,7 @@ use crate::names::{StorageClassName, TopicName};
         type_ = "integer",
         json_path = ".status.logsLost.bytes",
         priority = 1,
-        description = "Bytes of nodes' log files that went before they were read"
+        description = "Bytes of nodes' log files deleted before they were read"
     ),
     printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint", priority = 1),
     printcolumn(name = "Image", type_ = "string", json_path = ".status.image", priority = 1),
@@ -95,42 +101,52 @@ use crate::names::{StorageClassName, TopicName};
 #[schemars(transform = pool_rules)]
 #[schemars(transform = rules::own_descriptions)]
 pub struct EdgePoolSpec {
-    /// The Kafka that records go to.
+    /// Connection to the Kafka that records are published to.
     pub kafka: KafkaConnection,
-    /// The signals received, and the topic of each. Others are refused.
+    /// Signals to receive, with the topic of each; records of other signals are rejected.
     pub signals: PerSignal<EdgeSignal>,
-    /// Which collector image runs.
+    /// Collector image of the pods.
     #[serde(default)]
     pub collector: CollectorSettings,
-    /// How a change of image, allocator or configuration reaches the pods.
+    /// Rollout of a changed image, allocator or configuration.
     #[serde(default, skip_serializing_if = "EdgeRolloutSettings::is_default")]
     pub rollout: EdgeRolloutSettings,
     /// How the pool runs.
     #[serde(flatten)]
     pub settings: EdgeSettings,
+    /// Pauses reconciliation: the operator only updates the status and does not block deletion.
+    /// Existing pods keep running. Default: false.
+    #[serde(default, skip_serializing_if = "is_not_set")]
+    pub paused: bool,
+    /// Holds current and future rollouts: Pause stops replacing pods, Abort rolls back. Default:
+    /// rollouts proceed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout_action: Option<RolloutAction>,
 }
 
 fn pool_rules(schema: &mut Schema) {
     no_number_of_daemons(schema, &[], false);
-    rules::rule(
+    for (rule, message) in service_stays("self", "oldSelf") {
+        rules::add_rule(schema, &rule, &format!("service.{message}"));
+    }
+    rules::add_rule(
         schema,
         "!has(self.rollout) || !has(self.rollout.canary) \
          || (has(self.mode) && self.mode == 'DaemonSet')",
-        "the pods of a Deployment are not compared: remove rollout.canary, or write mode: DaemonSet",
+        "a canary needs mode DaemonSet: remove rollout.canary, or write mode: DaemonSet",
     );
 }
 
-/// How a change of image, allocator or configuration reaches an edge pool's pods.
+/// Rollout of a changed image, allocator or configuration to an edge pool's pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EdgeRolloutSettings {
     /// In mode DaemonSet: replace the pods of a few nodes first and compare them with the others.
-    /// Default: a tenth of the nodes at a time, each of which must become ready, without a
-    /// comparison.
+    /// Default: replace the pods of a tenth of the nodes at a time, without a comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanarySettings>,
-    /// Roll back when new pods don't start, crash, or perform worse. If false, the change stops
-    /// there and waits for a person.
+    /// Roll back automatically if new pods don't start, crash, or perform worse. If false, the
+    /// rollout stops and waits for a user.
     #[serde(default = "yes")]
     pub auto_rollback: bool,
 }
@@ -147,7 +163,7 @@ impl Default for EdgeRolloutSettings {
     }
 }
 
-/// Where one signal goes.
+/// The destination of one signal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EdgeSignal {
@@ -161,56 +177,84 @@ pub struct EdgeSignal {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = edge_rules)]
 pub struct EdgeSettings {
-    /// Deployment (a number of pods behind a Service) or DaemonSet (one pod on each node).
+    /// Deployment (a number of pods behind a Service) or DaemonSet (one pod per node).
     #[serde(default)]
     pub mode: EdgeMode,
-    /// Number of pods, 1 to 1000, in mode Deployment; `kubectl scale` and autoscalers write it.
-    /// Default: 2, which the operator writes here, as field manager millrace-operator/scale, so
-    /// that autoscalers find a number.
+    /// Number of pods in mode Deployment, 1 to 1000; `kubectl scale` and autoscalers write it.
+    /// Default: 2, written by the operator as field manager millrace-operator/scale, because
+    /// autoscalers need a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000))]
     pub replicas: Option<u32>,
-    /// What the pool listens for. Default: OTLP on both ports.
+    /// Sources of records. Default: OTLP on both ports.
     #[serde(default)]
     pub receivers: Receivers,
-    /// When a client gets its answer: AfterKafka (the broker has its records) or AfterBuffering
-    /// (sooner, but records in memory are lost with the pod).
+    /// Rules that edit, drop, redact, sample, route or enrich records before they are stored, in
+    /// this order. In a pipeline, its own processing runs first. At most 32 steps, those of the
+    /// pipeline included. A change triggers a rollout. Default: records are stored as they were
+    /// received.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub processing: Vec<ProcessingStep>,
+    /// Resource attributes of everything that the pool sends, at most 64, for example
+    /// k8s.cluster.name. An attribute that a client sent stays. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(transform = attributes_map)]
+    pub resource_attributes: BTreeMap<String, String>,
+    /// When clients get their response: AfterKafka (the broker has the records) or AfterBuffering
+    /// (earlier, but records in memory are lost with the pod).
     #[serde(default)]
     pub acknowledge: Acknowledge,
-    /// Which spans share a Kafka partition: Any (those that came together; the least work) or
-    /// TraceId (those of one trace; smaller messages, for readers that need whole traces).
+    /// Partitioning of spans in Kafka: Any (a request's spans stay together; cheapest) or TraceId
+    /// (a trace's spans stay together, in smaller messages; for consumers that need complete
+    /// traces).
     #[serde(default)]
     pub partition_by: PartitionBy,
-    /// Compression of Kafka messages: Zstd (to about a fifth) or Lz4 (to about a third, for less
-    /// work).
+    /// Compression of Kafka messages: Zstd (to about a fifth) or Lz4 (to about a third, with less
+    /// CPU).
     #[serde(default)]
     pub compression: Compression,
-    /// A buffer on disk for records received while Kafka is away, which are sent once it is back.
-    /// Default: none; clients are asked to send again.
+    /// How messages are produced to Kafka.
+    #[serde(default, skip_serializing_if = "EdgeProducer::is_default")]
+    pub producer: EdgeProducer,
+    /// Disk buffer for records received while Kafka is unavailable. Default: none; clients
+    /// receive a retryable error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer: Option<EdgeBuffer>,
-    /// Memory and processor time of one pod.
+    /// Requests and limits of one pod, as in a Kubernetes container.
     #[serde(default)]
     pub resources: Resources,
     /// The Service in front of the pods.
     #[serde(default)]
     pub service: ServiceSettings,
-    /// Who may connect to the pods.
+    /// ServiceAccount of the pods, unless podTemplate names another one.
+    #[serde(default, skip_serializing_if = "ServiceAccountSettings::is_default")]
+    pub service_account: ServiceAccountSettings,
+    /// NetworkPolicy of the pods.
     #[serde(default)]
     pub network_policy: NetworkPolicySettings,
-    /// How many pods may be evicted at once.
+    /// PodDisruptionBudget of the pods.
     #[serde(default)]
     pub disruption_budget: DisruptionBudgetSettings,
-    /// A part of a Kubernetes PodTemplateSpec, merged over the operator's template like server-side
-    /// apply: containers, volumes and environment by name, mounts by path. Fields that the operator
-    /// owns are refused by their path (SpecInvalid). A change is a rollout. Default: nothing.
+    /// Partial Kubernetes PodTemplateSpec, merged over the operator's template like server-side
+    /// apply: containers, volumes and env by name, mounts by path. Fields that the operator owns
+    /// are rejected with their path (SpecInvalid). A change triggers a rollout. Default: nothing.
     #[serde(default)]
     pub pod_template: PodTemplate,
-    /// What pods say of themselves to others: own traces and logs. Default: nothing is sent.
+    /// Export of the pods' own traces and logs. Default: not exported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<OwnTelemetry>,
-    /// Longest time a stopping pod takes to send its records, 5 to 600 seconds. Records not in
-    /// Kafka by then were never acknowledged, and clients send them again.
+    /// Further settings of the collector, merged over those that the operator writes: see "The
+    /// collector's settings". Settings with a field in this spec are refused (SpecInvalid). A trial
+    /// pod tries a change before a rollout. Default: none.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schemars(schema_with = "any_fields")]
+    pub config: Map<String, Value>,
+    /// Shutdown deadline of a pod to send its records, 5 to 600 seconds. Records not in Kafka by
+    /// then are not acknowledged, and clients retry them.
     #[serde(default = "default_drain_seconds")]
     #[schemars(range(min = 5, max = 600))]
     pub drain_seconds: u32,
@@ -219,6 +263,18 @@ pub struct EdgeSettings {
 impl EdgeSettings {
     /// Pods of a pool in mode Deployment when no number is given: two, so that one may go.
     pub const DEFAULT_REPLICAS: u32 = 2;
+
+    /// Whether the pool's pods watch pods: to label log files, or the records of OTLP clients.
+    #[must_use]
+    pub fn watches_pods(&self) -> bool {
+        self.receivers.watches_pods() || self.enriches()
+    }
+
+    /// Whether records of OTLP clients get the metadata of their pods.
+    #[must_use]
+    pub fn enriches(&self) -> bool {
+        self.processing.iter().any(|step| step.enrich.is_some())
+    }
 }
 
 impl Default for EdgeSettings {
@@ -227,16 +283,21 @@ impl Default for EdgeSettings {
             mode: EdgeMode::default(),
             replicas: None,
             receivers: Receivers::default(),
+            processing: Vec::new(),
+            resource_attributes: BTreeMap::new(),
             acknowledge: Acknowledge::default(),
             partition_by: PartitionBy::default(),
             compression: Compression::default(),
+            producer: EdgeProducer::default(),
             buffer: None,
             resources: Resources::default(),
             service: ServiceSettings::default(),
+            service_account: ServiceAccountSettings::default(),
             network_policy: NetworkPolicySettings::default(),
             disruption_budget: DisruptionBudgetSettings::default(),
             pod_template: PodTemplate::default(),
             telemetry: None,
+            config: Map::new(),
             drain_seconds: default_drain_seconds(),
         }
     }
@@ -251,91 +312,91 @@ fn default_drain_seconds() -> u32 {
 /// operator itself writes into a pool may still be there: it takes it out.
 pub(crate) fn no_number_of_daemons(schema: &mut Schema, steps: &[&str], default_too: bool) {
     let mode = rules::deep_or_default("self", &[steps, &["mode"]].concat(), "Deployment");
-    let (number, is_there) = rules::deep("self", &[steps, &["replicas"]].concat());
+    let (number, is_there) = rules::nested_field("self", &[steps, &["replicas"]].concat());
     let ours = match default_too {
         true => String::new(),
         false => format!(" || {number} == {}", EdgeSettings::DEFAULT_REPLICAS),
     };
-    rules::rule(
+    rules::add_rule(
         schema,
         &format!("{mode} != 'DaemonSet' || !({is_there}){ours}"),
-        "mode DaemonSet runs one pod on each node: remove replicas, or write mode: Deployment",
+        "mode DaemonSet runs one pod per node: remove replicas, or write mode: Deployment",
     );
 }
 
 fn edge_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "!has(self.buffer) || !has(self.acknowledge) || self.acknowledge != 'AfterBuffering'",
-        "AfterBuffering answers before anything is safe, which a buffer on disk is for: write \
-         acknowledge: AfterKafka or remove buffer",
+        "AfterBuffering acknowledges records before they are on disk: write acknowledge: \
+         AfterKafka, or remove buffer",
     );
     let reads = "has(self.receivers) && (has(self.receivers.containers) \
                  || has(self.receivers.kernel) \
                  || (has(self.receivers.files) && self.receivers.files.size() > 0))";
-    rules::rule(
+    rules::add_rule(
         schema,
         &format!("!({reads}) || (has(self.mode) && self.mode == 'DaemonSet')"),
         "containers, files and kernel are read by a pod on each node: write mode: DaemonSet",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
         "!has(self.receivers) || !has(self.receivers.prometheus) || !has(self.mode) \
          || self.mode == 'Deployment'",
-        "targets are shared out among a number of pods: write mode: Deployment, in a pool of their \
-         own beside that of nodes",
+        "prometheus needs a number of pods to assign targets to: write mode: Deployment, in a \
+         separate pool",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
         &format!("!({reads}) || !has(self.buffer)"),
-        "what is read on a node is kept there: remove buffer, or take clients' records in a pool \
-         of their own",
+        "nodes store their logs until Kafka accepts them: remove buffer, or receive OTLP in a \
+         separate pool",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
         &format!("!({reads}) || !has(self.acknowledge) || self.acknowledge != 'AfterBuffering'"),
-        "AfterBuffering would put lines on record as sent before they are: remove acknowledge",
+        "AfterBuffering would record lines as sent before Kafka has them: remove acknowledge",
     );
 }
 
-/// A buffer on disk for each pod. Its records survive the end of the collector (a crash, a memory
-/// limit) and a restart of the node, and are lost when the pod is deleted before Kafka is back. A
-/// stopping pod sends them first, within drainSeconds.
+/// Disk buffer of each pod. Its records survive a crash or OOM kill of the collector and a node
+/// restart. They are lost if the pod is deleted before Kafka is back; a stopping pod first tries to
+/// send them, within drainSeconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = buffer_rules)]
 pub struct EdgeBuffer {
-    /// Size of one pod's buffer, 16Mi to 1Ti; the volume is a little larger. Default: 1Gi, about
+    /// Size of one pod's buffer, 16Mi to 1Ti; the volume is slightly larger. Default: 1Gi, about
     /// ten million records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<MemoryQuantity>,
-    /// A StorageClass: each pod gets its own claim, deleted with the pod. Default: the node's disk
-    /// (an emptyDir).
+    /// StorageClass of the pods' claims, which are deleted with their pod. Default: the node's disk
+    /// (an emptyDir, requested as ephemeral-storage).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage_class_name: Option<StorageClassName>,
 }
 
 impl EdgeBuffer {
-    /// What a buffer may take when nothing is said, in bytes: 1 GiB.
+    /// Default capacity of a buffer, in bytes: 1 GiB.
     pub const DEFAULT_MAX_BYTES: u64 = 1 << 30;
 
-    /// What the buffer may take, in bytes.
-    pub fn bytes(&self) -> u64 {
+    /// Capacity of the buffer, in bytes.
+    pub fn capacity_bytes(&self) -> u64 {
         self.max_bytes.as_ref().map_or(Self::DEFAULT_MAX_BYTES, MemoryQuantity::bytes)
     }
 }
 
 fn buffer_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "!has(self.maxBytes) || !isQuantity(self.maxBytes) \
          || (quantity(self.maxBytes).compareTo(quantity('16Mi')) >= 0 \
          && quantity(self.maxBytes).compareTo(quantity('1Ti')) <= 0)",
-        "maxBytes is from 16Mi to 1Ti: write such an amount, for example 10Gi",
+        "maxBytes must be from 16Mi to 1Ti: write for example 10Gi",
     );
 }
 
-/// What an edge pool is made of.
+/// The workload of an edge pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EdgeMode {
     /// A number of pods behind a Service.
@@ -345,7 +406,7 @@ pub enum EdgeMode {
     DaemonSet,
 }
 
-/// When a client gets its answer.
+/// When a client gets its response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Acknowledge {
     /// Once the broker has them.
@@ -355,13 +416,13 @@ pub enum Acknowledge {
     AfterBuffering,
 }
 
-/// Which spans share a Kafka partition.
+/// Partitioning of spans in Kafka.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PartitionBy {
-    /// Those that came together.
+    /// A request's spans stay together.
     #[default]
     Any,
-    /// Those of one trace.
+    /// A trace's spans stay together.
     TraceId,
 }
 
@@ -371,7 +432,7 @@ pub enum Compression {
     /// The smallest messages.
     #[default]
     Zstd,
-    /// The least work.
+    /// The least CPU.
     Lz4,
 }
 
@@ -380,33 +441,33 @@ pub enum Compression {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = service_rules)]
 pub struct ServiceSettings {
-    /// ClusterIP (inside the cluster), NodePort or LoadBalancer (from outside: set receivers.otlp
-    /// .tls too).
+    /// ClusterIP, NodePort or LoadBalancer. For clients outside the cluster also set
+    /// receivers.otlp.tls.
     #[serde(default, rename = "type")]
     pub type_: ServiceType,
-    /// Labels and annotations, as cloud load balancers want them.
+    /// Labels and annotations, for example of cloud load balancers.
     #[serde(flatten)]
     pub metadata: ExtraMetadata,
-    /// Which load balancer serves it, for example service.k8s.aws/nlb. Can't be changed while the
-    /// type stays. Default: the cluster's own.
+    /// Class of the load balancer, for example service.k8s.aws/nlb. Cannot be changed later, unless
+    /// type changes too: Kubernetes refuses it. Default: the cluster's.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 317))]
     pub load_balancer_class: Option<String>,
-    /// Address ranges that a load balancer takes clients from, for example 10.0.0.0/8. At most 64.
+    /// Client address ranges that the load balancer admits, for example 10.0.0.0/8. At most 64.
     /// Default: any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 64)))]
     pub load_balancer_source_ranges: Vec<String>,
-    /// Where traffic from outside goes: Cluster (any pod) or Local (pods of the node that got it,
-    /// which see the client's address). Default: Cluster.
+    /// Routing of external traffic: Cluster (any pod) or Local (pods on the receiving node, which
+    /// see the client's address). Default: Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_traffic_policy: Option<TrafficPolicy>,
-    /// Where traffic of the cluster goes: Cluster (any pod) or Local (pods of the client's node,
-    /// for mode DaemonSet). Default: Cluster.
+    /// Routing of traffic inside the cluster: Cluster (any pod) or Local (pods on the client's
+    /// node; for mode DaemonSet). Default: Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub internal_traffic_policy: Option<TrafficPolicy>,
-    /// IPv4, IPv6 or both, the primary one first. The primary one can't be changed. Default: the
-    /// cluster's.
+    /// IPv4, IPv6 or both, the primary family first. The primary family cannot be changed later:
+    /// Kubernetes refuses it. Default: the cluster's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 2))]
     pub ip_families: Vec<IpFamily>,
@@ -419,18 +480,53 @@ fn service_rules(schema: &mut Schema) {
     let is = |type_: &str| format!("(has(self.type) && self.type == '{type_}')");
     let balanced = is("LoadBalancer");
     for field in ["loadBalancerClass", "loadBalancerSourceRanges"] {
-        rules::rule(
+        rules::add_rule(
             schema,
             &format!("!has(self.{field}) || {balanced}"),
             &format!("{field} is for load balancers: write type: LoadBalancer, or remove it"),
         );
     }
-    rules::rule(
+    rules::add_rule(
         schema,
         &format!("!has(self.externalTrafficPolicy) || {balanced} || {}", is("NodePort")),
-        "externalTrafficPolicy is about traffic from outside: write type: LoadBalancer or \
-         NodePort, or remove it",
+        "externalTrafficPolicy is about traffic from outside the cluster: write type: LoadBalancer \
+         or NodePort, or remove it",
     );
+}
+
+/// What Kubernetes fixes with a Service, between an edge pool's settings and its old ones.
+pub(crate) fn service_stays(now: &str, before: &str) -> [(String, String); 2] {
+    let balances = |of| {
+        let type_ = rules::deep_or_default(of, &["service", "type"], "ClusterIP");
+        format!("{type_} == 'LoadBalancer'")
+    };
+    let class = |of| rules::deep_or_default(of, &["service", "loadBalancerClass"], "");
+    let families = |of| rules::nested_field(of, &["service", "ipFamilies"]);
+    let ((family, is_there), (old_family, was_there)) = (families(now), families(before));
+    [
+        (
+            format!(
+                "!({}) || !({}) || {} == {}",
+                balances(now),
+                balances(before),
+                class(now),
+                class(before)
+            ),
+            "loadBalancerClass can't be changed: Kubernetes fixes it with the Service. Restore the \
+             old value, or change type to ClusterIP first"
+                .to_owned(),
+        ),
+        (
+            format!(
+                "!({is_there}) || !({was_there}) || size({family}) == 0 || size({old_family}) == 0 \
+                 || {family}[0] == {old_family}[0]"
+            ),
+            "ipFamilies: the primary family can't be changed: Kubernetes fixes it with the \
+             Service. Restore the old first entry, or add an edge pool with another name and move \
+             clients"
+                .to_owned(),
+        ),
+    ]
 }
 
 /// A type of Service.
@@ -479,24 +575,24 @@ pub enum IpFamilyPolicy {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = rules::own_descriptions)]
 pub struct EdgePoolStatus {
-    /// The generation of the spec that this status describes.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Conditions: Ready, Progressing, Stalled, PodsReady, SecretsFound, LogsLost, WatchesAllowed,
-    /// TargetsShared, ScrapeCapReached, PasswordExposed.
+    /// TargetsAssigned, ScrapeCapacityReached, CredentialsExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
     )]
     pub conditions: Vec<Condition>,
-    /// Pods wanted.
+    /// Number of desired pods.
     #[serde(default)]
     pub replicas: i32,
-    /// Pods that are ready.
+    /// Number of ready pods.
     #[serde(default)]
     pub ready_replicas: i32,
-    /// Ready pods of wanted pods, as text: 3/3.
+    /// Ready and desired pods, for example 3/3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub pods: Option<String>,
@@ -504,70 +600,71 @@ pub struct EdgePoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub selector: Option<String>,
-    /// Where clients inside the cluster send OTLP over gRPC: host:4317 (HTTP: port 4318).
+    /// Address for OTLP over gRPC inside the cluster, host:4317 (HTTP: port 4318).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 300))]
     pub endpoint: Option<String>,
-    /// The image the pods run.
+    /// Image of the pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub image: Option<String>,
-    /// A change of image or configuration that not all pods of the pool have.
+    /// A change of image or configuration that not all pods have yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_change: Option<PendingChange>,
-    /// How far the reading of nodes' logs is. Absent where none are read, and until a pod has
+    /// Progress of reading nodes' logs. Absent if the pool reads none, and until a pod has
     /// answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodesStatus>,
-    /// Where scrape targets are. Absent where none are scraped, and until pods were asked.
+    /// Assignment of scrape targets. Absent if the pool scrapes none, and until the pods were
+    /// polled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub targets: Option<TargetsStatus>,
-    /// What was lost of nodes' logs before it was read. Absent while nothing was.
+    /// Node logs lost before they were read. Absent without losses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs_lost: Option<LogsLostStatus>,
 }
 
-/// A change of image or configuration that not all pods of the pool have. A trial pod gets it
-/// first, then, with rollout.canary, a few nodes; it is rolled back when new pods fail.
+/// A change of image or configuration that not all pods have yet. A trial pod gets it first, then,
+/// with rollout.canary, a few nodes; if new pods fail, it is rolled back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingChange {
-    /// How far it has come.
+    /// Stage of the change.
     pub stage: PendingStage,
-    /// Since when.
+    /// Start of the stage.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub since: Time,
-    /// Why, as one stable word.
+    /// Reason in CamelCase.
     #[schemars(length(max = 63))]
     pub reason: String,
-    /// Why, as a message.
+    /// Message with details.
     #[schemars(length(max = 1024))]
     pub message: String,
-    /// The new image.
+    /// New image.
     #[schemars(length(max = 512))]
     pub image: String,
-    /// The ConfigMap with the new configuration.
+    /// ConfigMap with the new configuration.
     #[schemars(length(max = 253))]
     pub config_map: String,
-    /// Identifies the spec: another digest is another attempt.
+    /// Digest of the spec; another digest is another attempt.
     #[schemars(length(max = 64))]
     pub digest: String,
 }
 
-/// How far a change has come.
+/// The stages of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PendingStage {
-    /// A trial pod checks it.
-    Trying,
-    /// The trial failed: the pool's pods stay.
-    Refused,
+    /// A trial pod is validating it.
+    Validating,
+    /// The trial failed: the pool's pods are unchanged.
+    Rejected,
     /// The pods of the first nodes get it.
     Canary,
     /// They are compared with the others.
-    Judging,
-    /// Pods get it, by their Deployment or DaemonSet.
+    Analyzing,
+    /// The Deployment or DaemonSet replaces the pods.
     RollingOut,
-    /// A pod with it failed or performed worse: all pods return, or have returned, to what they ran
-    /// before.
+    /// A pod with it failed or performed worse: all pods return, or have returned, to the previous
+    /// image and configuration.
     RolledBack,
 }

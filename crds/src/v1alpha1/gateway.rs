@@ -6,16 +6,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::collector::CollectorSettings;
 use super::connection::{ClickHouseTarget, KafkaConnection};
-use super::own::OwnTelemetry;
-use super::pods::{DisruptionBudgetSettings, NetworkPolicySettings, PodTemplate, Resources};
-use super::rollout::{RolloutSettings, RolloutStatus};
+use super::own_telemetry::OwnTelemetry;
+use super::pods::{
+    DisruptionBudgetSettings, NetworkPolicySettings, PodTemplate, Resources, ServiceAccountSettings,
+};
+use super::rollout::{RolloutAction, RolloutSettings, RolloutStatus};
 use super::rules;
-use super::signals::{PerSignal, is_not_set};
+use super::signals::{Ownership, PerSignal, is_not_set};
 use super::status::{LagStatus, TallyStatus};
 use super::table::Attributes;
+use super::tuning::{GatewayBatch, any_fields};
 use crate::amounts::{CpuQuantity, MemoryQuantity};
 use crate::conditions::Condition;
 use crate::names::{ConsumerGroup, TopicName};
@@ -33,7 +37,7 @@ use crate::names::{ConsumerGroup, TopicName};
     status = "GatewayPoolStatus",
     derive = "PartialEq",
     doc = "A pool of collectors that read telemetry from Kafka and write it to ClickHouse, sized \
-           from consumer lag. A pipeline makes one; it also works by itself.",
+           by consumer lag. Part of a pipeline, or standalone.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
@@ -82,26 +86,63 @@ use crate::names::{ConsumerGroup, TopicName};
 #[schemars(transform = |schema: &mut Schema| group_stays(schema, &[]))]
 #[schemars(transform = rules::own_descriptions)]
 pub struct GatewayPoolSpec {
-    /// The Kafka that records come from.
+    /// Connection to the Kafka that records are read from.
     pub kafka: KafkaConnection,
-    /// The ClickHouse that rows go to.
+    /// Connection to the ClickHouse that rows are written to.
     pub clickhouse: ClickHouseTarget,
-    /// The signals read, and the topic of each.
+    /// Signals to read, with the topic of each.
     pub signals: PerSignal<GatewaySignal>,
-    /// Which collector image runs.
+    /// Collector image of the pods.
     #[serde(default)]
     pub collector: CollectorSettings,
-    /// How a change of image or configuration reaches the pods.
+    /// Rollout of a changed image or configuration.
     #[serde(default)]
     pub rollout: RolloutSettings,
-    /// Shares the consumer group with other pools that also set this. Otherwise the second pool is
-    /// refused, also one of another cluster, because two pools in one group mix their data.
-    /// Default: false.
-    #[serde(default, skip_serializing_if = "is_not_set")]
-    pub shared: bool,
+    /// Ownership of the consumer group: with Exclusive a second pool in the group is rejected, even
+    /// in another cluster, because both would mix their data. Shared allows others that are also
+    /// Shared.
+    #[serde(default, skip_serializing_if = "Ownership::is_exclusive")]
+    pub ownership: Ownership,
     /// How the pool runs.
     #[serde(flatten)]
     pub settings: GatewaySettings,
+    /// Pauses reconciliation: the operator only updates the status and does not block deletion.
+    /// Existing pods keep running. Default: false.
+    #[serde(default, skip_serializing_if = "is_not_set")]
+    pub paused: bool,
+    /// Acknowledged losses, which conditions no longer report.
+    #[serde(default, skip_serializing_if = "Acknowledged::is_default")]
+    pub acknowledged: Acknowledged,
+    /// Takes over what another object holds, even in another cluster: the holder
+    /// CLUSTER/NAMESPACE/KIND/NAME, exactly as the message of HeldByAnother names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512), regex(pattern = r"^\S+$"))]
+    pub takes_over: Option<String>,
+    /// Holds current and future rollouts: Pause stops replacing pods, Abort rolls back. Default:
+    /// rollouts proceed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout_action: Option<RolloutAction>,
+}
+
+/// Acknowledged losses: totals up to which conditions no longer report them. A number above the
+/// current total is ignored, because it would hide later losses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Acknowledged {
+    /// Acknowledged messages lost to retention: the value of status.dataLost.total. Default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub data_lost: Option<i64>,
+    /// Acknowledged dead letters: the value of status.deadLetters.total. Default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub dead_letters: Option<i64>,
+}
+
+impl Acknowledged {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// One signal's topic and table format.
@@ -111,7 +152,7 @@ pub struct GatewaySignal {
     /// Kafka topic. Default: otlp_traces, otlp_logs or otlp_metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_name: Option<TopicName>,
-    /// How the tables store attributes: JSON or Map; must be what the tables were made with.
+    /// Type of the tables' attribute columns: JSON or Map. Must match the existing tables.
     #[serde(default)]
     pub attributes: Attributes,
 }
@@ -121,53 +162,65 @@ pub struct GatewaySignal {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = gateway_rules)]
 pub struct GatewaySettings {
-    /// A fixed number of pods, 1 to 1000, which turns sizing by lag off. `kubectl scale` and other
-    /// autoscalers write it. Default: sized by lag; the operator writes the size here, as field
-    /// manager millrace-operator/scale, so that autoscalers find a number.
+    /// Fixed number of pods, 1 to 1000, which disables sizing by lag; `kubectl scale` and
+    /// autoscalers write it. Default: sized by lag; the operator writes the size here as field
+    /// manager millrace-operator/scale, because autoscalers need a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000))]
     pub replicas: Option<u32>,
     /// Sizing by lag.
     #[serde(default)]
     pub scaling: Scaling,
-    /// Memory and processor time of one pod.
+    /// When a batch is inserted: at the first limit reached.
+    #[serde(default, skip_serializing_if = "GatewayBatch::is_default")]
+    pub batch: GatewayBatch,
+    /// Requests and limits of one pod, as in a Kubernetes container.
     #[serde(default)]
     pub resources: Resources,
-    /// EffectivelyOnce (ClickHouse recognises and drops rows sent again; tables that can't get
-    /// at-least-once delivery, which is reported) or AtLeastOnce (after a crash some rows may be
-    /// written twice; some 3 % more throughput).
+    /// EffectivelyOnce (ClickHouse drops duplicates of retried inserts; tables that can't are
+    /// reported and get at-least-once delivery) or AtLeastOnce (duplicates are possible after a
+    /// crash; about 3 % more throughput).
     #[serde(default)]
     pub delivery: Delivery,
-    /// Levels of key-value lists inside attribute values that become JSON paths, 0 to 30; deeper
-    /// lists are stored as JSON text. Map attributes always hold text.
+    /// Nesting depth up to which key-value lists in attribute values become JSON paths, 0 to 30;
+    /// deeper lists are stored as JSON text. Ignored with Map attributes.
     #[serde(default = "default_nested_depth")]
     #[schemars(range(min = 0, max = 30))]
     pub nested_depth: u32,
-    /// Kafka consumer group. A new group starts with the oldest messages. Default:
-    /// `millrace.NAMESPACE.POOL`.
+    /// Kafka consumer group. A new group starts at the oldest messages. Cannot be changed later:
+    /// another group would read all messages again. Default: `millrace.NAMESPACE.POOL`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_group: Option<ConsumerGroup>,
-    /// How partitions are assigned: Classic (by the members; any broker) or Consumer (KIP-848, by
-    /// the broker, Kafka 4.0 or later: pods that keep their partitions never wait). Can't be
-    /// changed later.
+    /// Rebalance protocol: Classic (any broker) or Consumer (KIP-848; Kafka 4.0 or later; a
+    /// rebalance pauses only the moved partitions). Cannot be changed later: pods with different
+    /// protocols can't share a group.
     #[serde(default)]
     pub group_protocol: GroupProtocol,
-    /// Who may connect to the pods.
+    /// ServiceAccount of the pods, unless podTemplate names another one.
+    #[serde(default, skip_serializing_if = "ServiceAccountSettings::is_default")]
+    pub service_account: ServiceAccountSettings,
+    /// NetworkPolicy of the pods.
     #[serde(default)]
     pub network_policy: NetworkPolicySettings,
-    /// How many pods may be evicted at once.
+    /// PodDisruptionBudget of the pods.
     #[serde(default)]
     pub disruption_budget: DisruptionBudgetSettings,
-    /// A part of a Kubernetes PodTemplateSpec, merged over the operator's template like server-side
-    /// apply: containers, volumes and environment by name, mounts by path. Fields that the operator
-    /// owns are refused by their path (SpecInvalid). A change is a rollout. Default: nothing.
+    /// Partial Kubernetes PodTemplateSpec, merged over the operator's template like server-side
+    /// apply: containers, volumes and env by name, mounts by path. Fields that the operator owns
+    /// are rejected with their path (SpecInvalid). A change triggers a rollout. Default: nothing.
     #[serde(default)]
     pub pod_template: PodTemplate,
-    /// What pods say of themselves to others: own traces and logs. Default: nothing is sent.
+    /// Export of the pods' own traces and logs. Default: not exported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<OwnTelemetry>,
-    /// Longest time a stopping pod takes to finish inserts and commit, 5 to 600 seconds. Another
-    /// pod reads again what is not committed by then.
+    /// Further settings of the collector, merged over those that the operator writes: see "The
+    /// collector's settings". Settings with a field in this spec are refused (SpecInvalid). A trial
+    /// pod tries a change before a rollout. Default: none.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schemars(schema_with = "any_fields")]
+    pub config: Map<String, Value>,
+    /// Shutdown deadline of a pod to finish inserts and commit offsets, 5 to 600 seconds. Another
+    /// pod rereads uncommitted messages.
     #[serde(default = "default_drain_seconds")]
     #[schemars(range(min = 5, max = 600))]
     pub drain_seconds: u32,
@@ -178,15 +231,18 @@ impl Default for GatewaySettings {
         Self {
             replicas: None,
             scaling: Scaling::default(),
+            batch: GatewayBatch::default(),
             resources: Resources::default(),
             delivery: Delivery::default(),
             nested_depth: default_nested_depth(),
             consumer_group: None,
             group_protocol: GroupProtocol::default(),
+            service_account: ServiceAccountSettings::default(),
             network_policy: NetworkPolicySettings::default(),
             disruption_budget: DisruptionBudgetSettings::default(),
             pod_template: PodTemplate::default(),
             telemetry: None,
+            config: Map::new(),
             drain_seconds: default_drain_seconds(),
         }
     }
@@ -207,50 +263,42 @@ fn default_nested_depth() -> u32 {
 /// What can't be changed of a gateway's settings; `steps` lead to them from the value that has the
 /// rules, which is always there.
 pub(crate) fn group_stays(schema: &mut Schema, steps: &[&str]) {
-    rules::unchangeable(
+    rules::make_immutable(
         schema,
         &[steps, &["consumerGroup"]].concat(),
         "",
-        "a new group would read everything again and double rows. Keep it, or make a new pool",
+        "a new group would read all messages again and duplicate rows. Restore the old value, or \
+         create another pool",
     );
-    rules::unchangeable(
+    rules::make_immutable(
         schema,
         &[steps, &["groupProtocol"]].concat(),
         "Classic",
-        "pods of both kinds don't work in one group. Keep it, or delete the pool and make one with \
-         the same consumerGroup, which goes on where that one stopped",
+        "pods with different protocols can't share a group. Restore the old value, or delete the \
+         pool and create one with the same consumerGroup, which continues from the committed \
+         offsets",
     );
 }
 
 fn gateway_rules(schema: &mut Schema) {
-    rules::rule(
-        schema,
-        "!has(self.scaling) || !has(self.scaling.memoryMax) || !has(self.resources) \
-         || !has(self.resources.memory) || !has(self.resources.memory.max) \
-         || !isQuantity(self.scaling.memoryMax) || !isQuantity(self.resources.memory.max) \
-         || quantity(self.scaling.memoryMax).compareTo(quantity(self.resources.memory.max)) >= 0",
-        "scaling.memoryMax is below resources.memory.max, where pods start: write a memoryMax that is \
-         at least that",
-    );
-    for end in ["min", "max"] {
-        rules::rule(
+    for (name, written) in [("memory", "limits"), ("cpu", "requests"), ("cpu", "limits")] {
+        let (most, has_most) = rules::nested_field("self", &["scaling", "maxResources", name]);
+        let (start, has_start) = rules::nested_field("self", &["resources", written, name]);
+        rules::add_rule(
             schema,
             &format!(
-                "!has(self.scaling) || !has(self.scaling.cpuMax) || !has(self.resources) \
-                 || !has(self.resources.cpu) || !has(self.resources.cpu.{end}) \
-                 || !isQuantity(self.scaling.cpuMax) || !isQuantity(self.resources.cpu.{end}) \
-                 || quantity(self.scaling.cpuMax).compareTo(quantity(self.resources.cpu.{end})) \
-                 >= 0"
+                "!({has_most}) || !({has_start}) || !isQuantity({most}) || !isQuantity({start}) \
+                 || quantity({most}).compareTo(quantity({start})) >= 0"
             ),
             &format!(
-                "scaling.cpuMax is below resources.cpu.{end}, where pods start: write a cpuMax that \
-                 is at least that"
+                "scaling.maxResources.{name} is below resources.{written}.{name}, where pods \
+                 start: write a maxResources.{name} of at least that"
             ),
         );
     }
 }
 
-/// How a consumer group's partitions are assigned.
+/// The rebalance protocol of a consumer group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum GroupProtocol {
     /// By its members.
@@ -265,42 +313,56 @@ pub enum GroupProtocol {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = scaling_rules)]
 pub struct Scaling {
-    /// Fewest pods, 1 to 1000.
+    /// Minimum number of pods, 1 to 1000.
     #[serde(default = "Scaling::default_min_replicas")]
     #[schemars(range(min = 1, max = 1_000))]
     pub min_replicas: u32,
-    /// Most pods, 1 to 1000. The number of partitions is a limit too: more pods would idle.
+    /// Maximum number of pods, 1 to 1000; never more than the number of partitions, because further
+    /// pods would idle.
     #[serde(default = "Scaling::default_max_replicas")]
     #[schemars(range(min = 1, max = 1_000))]
     pub max_replicas: u32,
-    /// Bound of the lag, the age of the oldest message not yet in ClickHouse, 1 to 86400 seconds.
-    /// Above it the pool is not Ready and grows.
+    /// Bound of the lag, which is the age of the oldest message not yet in ClickHouse, 1 to 86400
+    /// seconds. Above it the pool is not Ready and grows.
     #[serde(default = "Scaling::default_lag_bound_seconds")]
     #[schemars(range(min = 1, max = 86_400))]
     pub lag_bound_seconds: u32,
-    /// Time to work off a backlog, 10 to 86400 seconds: shorter means more pods after an outage.
+    /// Target time to process a backlog, 10 to 86400 seconds. A shorter time means more pods after
+    /// an outage.
     #[serde(default = "Scaling::default_catch_up_seconds")]
     #[schemars(range(min = 10, max = 86_400))]
     pub catch_up_seconds: u32,
-    /// How long a size one pod smaller must have sufficed before a large pool shrinks to it, 30 to
-    /// 86400 seconds. Half of the pods are removed after half of this time, none before a sixth of
-    /// it. A shorter time saves pods between peaks and costs rebalances.
+    /// How long one pod fewer must have sufficed before a large pool shrinks by it, 30 to 86400
+    /// seconds. Half of the pods may go after half of this time, none before a sixth. A shorter
+    /// time saves pods between peaks and costs rebalances.
     #[serde(default = "Scaling::default_shrink_after_seconds")]
     #[schemars(range(min = 30, max = 86_400))]
     pub shrink_after_seconds: u32,
-    /// Memory limit up to which pods may grow, for example 4Gi. When their use comes near their
-    /// limit, or a pod was killed for it, running pods get a higher limit in place, without a
-    /// restart or a rebalance. After six calm hours it falls towards resources.memory.max, where
-    /// pods start. Default: no growth.
+    /// Resources up to which running pods may grow in place, without a restart or rebalance. They
+    /// fall back towards resources, where pods start, after six calm hours. Default: no growth.
+    #[serde(default, skip_serializing_if = "MaxResources::is_default")]
+    pub max_resources: MaxResources,
+}
+
+/// Resources up to which running pods may grow in place.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MaxResources {
+    /// Memory limit up to which pods may grow, for example 4Gi. The limit rises if memory use nears
+    /// it or a pod is OOM-killed. Default: no growth.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_max: Option<MemoryQuantity>,
-    /// Processor time up to which pods may grow, for example "4". With resources.cpu.max, which is
-    /// then the limit that pods start with, the limit rises in place before pods are added, while
-    /// pods use all of it and messages wait; pods have a worker thread for each core they may grow
-    /// to. Without it, the request follows the use, from resources.cpu.min to this. After six calm
-    /// hours it falls again. Default: no growth.
+    pub memory: Option<MemoryQuantity>,
+    /// CPU up to which pods may grow, for example "4"; pods have a worker thread for each core up
+    /// to it. With resources.limits.cpu, the limit rises while pods use all of it and messages
+    /// wait, before pods are added. Without it, the request follows the use. Default: no growth.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_max: Option<CpuQuantity>,
+    pub cpu: Option<CpuQuantity>,
+}
+
+impl MaxResources {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Scaling {
@@ -336,28 +398,27 @@ impl Default for Scaling {
             lag_bound_seconds: Self::default_lag_bound_seconds(),
             catch_up_seconds: Self::default_catch_up_seconds(),
             shrink_after_seconds: Self::default_shrink_after_seconds(),
-            memory_max: None,
-            cpu_max: None,
+            max_resources: MaxResources::default(),
         }
     }
 }
 
 fn scaling_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "(has(self.minReplicas) ? self.minReplicas : 1) \
          <= (has(self.maxReplicas) ? self.maxReplicas : 12)",
-        "minReplicas is above maxReplicas (1 and 12 when left out): write a minReplicas that is at \
+        "minReplicas is above maxReplicas (defaults: 1 and 12): write a minReplicas that is at \
          most maxReplicas",
     );
 }
 
-/// What a crash may do to rows.
+/// The delivery guarantee.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Delivery {
-    /// Some rows may be written twice.
+    /// Duplicates are possible after a crash.
     AtLeastOnce,
-    /// Rows sent again are dropped by ClickHouse.
+    /// ClickHouse drops duplicates of retried inserts.
     #[default]
     EffectivelyOnce,
 }
@@ -367,24 +428,24 @@ pub enum Delivery {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = rules::own_descriptions)]
 pub struct GatewayPoolStatus {
-    /// The generation of the spec that this status describes.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Conditions: Ready, Progressing, Stalled, PodsReady, SecretsFound, LagWithinBound, DataLost,
-    /// DeadLettersKept, DeduplicationAtRisk, PasswordExposed.
+    /// Conditions: Ready, Progressing, Stalled, PodsReady, SecretsFound, PodsResized,
+    /// LagWithinBound, DataLost, DeadLettersPresent, DeduplicationAtRisk, CredentialsExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
     )]
     pub conditions: Vec<Condition>,
-    /// Pods wanted.
+    /// Number of desired pods.
     #[serde(default)]
     pub replicas: i32,
-    /// Pods that are ready.
+    /// Number of ready pods.
     #[serde(default)]
     pub ready_replicas: i32,
-    /// Ready pods of wanted pods, as text: 3/3.
+    /// Ready and desired pods, for example 3/3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub pods: Option<String>,
@@ -392,198 +453,171 @@ pub struct GatewayPoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub selector: Option<String>,
-    /// How far the pool is behind.
+    /// Lag of the pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag: Option<LagStatus>,
-    /// Messages that Kafka's retention deleted before they were read, by topic. Absent while there
-    /// are none.
+    /// Messages that Kafka's retention deleted before they were read, by topic. Absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_lost: Option<TallyStatus>,
-    /// Records kept as dead letters, by signal. Absent while there are none.
+    /// Records that became dead letters, by signal. Absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_letters: Option<TallyStatus>,
-    /// The last decision about the pool's size.
+    /// Last sizing decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizing: Option<SizingStatus>,
-    /// The image the pods run; while a change is under way, the one from before it.
+    /// Image of the pods; during a rollout, the previous one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub image: Option<String>,
-    /// The rollout under way, or the last one.
+    /// Current or last rollout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
 }
 
-/// A decision about a pool's size: observation, result and reason.
+/// A sizing decision: observation, result and reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SizingStatus {
-    /// Pods decided on.
+    /// Number of pods decided.
     pub replicas: i32,
-    /// Pods wanted if nothing held the change back, or if nobody else sized this pool.
+    /// Number of pods without holds, or without another autoscaler.
     #[serde(default)]
-    pub wanted: i32,
-    /// Why, as one stable word.
+    pub proposed_replicas: i32,
+    /// Reason in CamelCase.
     #[schemars(length(max = 63))]
     pub reason: String,
-    /// Why, as a message with the figures.
+    /// Message with the figures.
     #[schemars(length(max = 1024))]
     pub message: String,
-    /// When it was decided.
+    /// Time of the decision.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub decided_at: Time,
-    /// When the next change could come at the earliest, while a window runs.
+    /// Earliest time of the next change, while a window runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub earliest_change_at: Option<Time>,
-    /// Partitions of all topics read, at that time.
+    /// Number of partitions of all topics read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partitions: Option<i32>,
-    /// Who sets the size instead, such as HorizontalPodAutoscaler prod. This decision is then only
-    /// a recommendation.
+    /// The autoscaler that sets the size instead, for example HorizontalPodAutoscaler prod; this
+    /// decision is then only a recommendation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 320))]
     pub sized_by: Option<String>,
-    /// The memory limit decided on for each pod, where scaling.memoryMax lets it grow.
+    /// Memory limit decided for each pod, if scaling.maxResources.memory is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub memory_limit: Option<String>,
-    /// The memory requested for each pod beside that limit.
+    /// Memory request decided for each pod, with that limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub memory_request: Option<String>,
-    /// The limit of processor time decided on for each pod, where scaling.cpuMax lets it grow and
-    /// resources.cpu.max sets one.
+    /// CPU limit decided for each pod, if scaling.maxResources.cpu and resources.limits.cpu are
+    /// set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub cpu_limit: Option<String>,
-    /// The processor time requested for each pod, where scaling.cpuMax lets it grow.
+    /// CPU request decided for each pod, if scaling.maxResources.cpu is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub cpu_request: Option<String>,
-    /// Why memory or processor time last changed, as one stable word.
+    /// Reason of the last change of memory or CPU, in CamelCase.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub resources_reason: Option<String>,
-    /// How such changes reach the pods. Absent until there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resize: Option<ResizeStatus>,
-    /// Figures of the pods at that time. Absent before the first request.
+    /// Figures of the pods. Absent before the first poll.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signals: Option<SizingSignals>,
-    /// The terms of the decision. Absent while arrivals or a pod's capacity are unknown.
+    /// Terms of the decision. Absent while arrivals or a pod's capacity are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terms: Option<SizingTerms>,
-    /// A partition that gets more than one pod can do: more pods can't help it.
+    /// A partition that receives more than one pod can process; more pods don't help.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hot_partition: Option<HotPartition>,
-    /// Since when more pods have been needed without a break.
+    /// Start of the uninterrupted need for more pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub more_needed_since: Option<Time>,
-    /// Since when there has been almost no lag without a break, while capacity is unknown.
+    /// Start of the uninterrupted time with almost no lag, while capacity is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub idle_since: Option<Time>,
-    /// When the size was last changed.
+    /// Time of the last size change.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub changed_at: Option<Time>,
-    /// Pods before that change.
+    /// Number of pods before that change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_from: Option<i32>,
-    /// How often in a row the pool had to grow soon after it shrank. Each doubles its wait before
-    /// it shrinks.
+    /// How often in a row the pool had to grow soon after it shrank. Each time doubles the wait
+    /// before it shrinks.
     #[serde(default)]
-    pub regrets: i32,
-    /// Until when the pool does not grow, because growing did not help twice.
+    pub premature_shrinks: i32,
+    /// Time until which the pool does not grow, because growing did not help twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub back_off_until: Option<Time>,
-    /// Measured capacity of one pod, by image, allocator, configuration and resources; the newest
+    /// Measured capacity of one pod by image, allocator, configuration and resources, the newest
     /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
     pub capacities: Vec<LearnedCapacity>,
 }
 
-/// How changes of memory and processor time reach a pool's pods.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ResizeStatus {
-    /// InPlace (running pods are resized) or Rolling (pods that can't be resized are replaced one
-    /// by one).
-    pub way: ResizeWay,
-    /// Why, as one stable word: Resized, Pending; Refused, Infeasible, Deferred, NoNode.
-    #[schemars(length(max = 63))]
-    pub reason: String,
-    /// Why, as a message.
-    #[schemars(length(max = 1024))]
-    pub message: String,
-}
-
-/// A way in which changes of resources reach the pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ResizeWay {
-    /// Running pods are resized.
-    InPlace,
-    /// Pods are replaced.
-    Rolling,
-}
-
 /// Figures of a pool's pods, at most a minute old.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SizingSignals {
-    /// Pods that were asked.
+    /// Number of polled pods.
     pub pods: i32,
-    /// Pods that answered on their admin port.
-    pub pods_told: i32,
-    /// Pods that did not answer and whose figures the cluster's metrics API gave. Absent when none.
+    /// Number of pods that answered on their admin port.
+    pub pods_reporting: i32,
+    /// Number of pods that did not answer, with figures from the metrics API instead. Absent if
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods_metered: Option<i32>,
-    /// The memory of the fullest pod, in percent of its limit.
+    /// Highest memory use of a pod, in percent of its limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_percent: Option<i32>,
-    /// The processor time of the busiest pod, in percent of its limit. Absent without a limit.
+    /// Highest CPU use of a pod, in percent of its limit. Absent without a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_percent: Option<i32>,
-    /// The processor time of the busiest pod, in thousandths of a core.
+    /// Highest CPU use of a pod, in thousandths of a core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_millicores: Option<i32>,
-    /// Inserts that ClickHouse did not take, in percent of those tried since the last observation.
-    /// Absent when none was tried.
+    /// Percentage of inserts since the last observation that ClickHouse rejected. Absent without
+    /// inserts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sink_refused_percent: Option<i32>,
+    pub inserts_rejected_percent: Option<i32>,
 }
 
 /// The terms of a sizing decision. Rates are in messages per second.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SizingTerms {
-    /// Arrivals.
+    /// Arrival rate.
     pub arrival_per_second: i64,
-    /// Arrivals expected by the time that new pods would work.
+    /// Arrival rate expected by the time that new pods work.
     pub expected_per_second: i64,
-    /// Messages that wait, without those being written.
+    /// Messages in the backlog, without those being written.
     pub backlog_messages: i64,
-    /// Rate that works these off within catchUpSeconds.
+    /// Rate that processes the backlog within catchUpSeconds.
     pub backlog_per_second: i64,
-    /// Rate that makes up for one rebalance.
-    pub pause_per_second: i64,
-    /// The sum, with headroom.
+    /// Rate that compensates for one rebalance.
+    pub rebalance_per_second: i64,
+    /// Required rate: the sum, with headroom.
     pub needed_per_second: i64,
     /// Capacity of one pod.
     pub capacity_per_second: i64,
-    /// Whether the capacity was measured with busy pods; else it is an estimate.
+    /// Whether the capacity was measured with busy pods; otherwise it is an estimate.
     pub capacity_measured: bool,
-    /// Arrivals of the hottest partition.
+    /// Arrival rate of the hottest partition.
     pub hottest_per_second: i64,
     /// The smallest size with the needed capacity.
     pub size_needed: i32,
 }
 
-/// A partition that one pod can't serve.
+/// A partition that receives more than one pod can process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HotPartition {
@@ -592,10 +626,10 @@ pub struct HotPartition {
     pub topic: String,
     /// Its number.
     pub partition: i32,
-    /// Its arrivals, in messages per second.
+    /// Its arrival rate, in messages per second.
     pub arrival_per_second: i64,
-    /// Partitions that would let one pod serve each, if the keys can be spread.
-    pub partitions_advised: i32,
+    /// Number of partitions with which one pod could process each, if the keys spread.
+    pub recommended_partitions: i32,
 }
 
 /// Measured capacity of one pod.
@@ -607,6 +641,6 @@ pub struct LearnedCapacity {
     pub key: String,
     /// Messages per second.
     pub messages_per_second: i64,
-    /// Observations of busy pods behind it; 0 is an estimate.
+    /// Number of observations of busy pods; 0 means an estimate.
     pub samples: i32,
 }

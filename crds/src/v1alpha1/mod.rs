@@ -3,19 +3,26 @@
 // Each printer column has its own `type_`; the lint takes them for a duplicate.
 #![allow(clippy::duplicated_attributes)]
 
+mod authentication;
 mod collector;
 mod connection;
+mod control;
 mod coordination;
 mod discovery;
 mod edge;
+mod enrichment;
 mod gateway;
 mod nodes;
-mod own;
+mod own_telemetry;
 mod pipeline;
+mod pipeline_signals;
 mod pods;
+mod processing;
 mod receivers;
+mod redaction;
 mod rollout;
 pub(crate) mod rules;
+mod sampling;
 mod schema;
 mod scrape;
 mod scrape_access;
@@ -25,12 +32,19 @@ mod signals;
 mod status;
 mod table;
 mod topic;
+mod tuning;
 
+pub use authentication::{
+    CaSource, CertificateSecret, ClickHouseAuthentication, ClickHouseAuthenticationType,
+    ClickHouseLogin, KafkaAuthentication, KafkaAuthenticationType, KafkaAwsMskIam, KafkaLogin,
+    KafkaOAuth, MissingField, PasswordSecret, SaslMechanism, Username,
+};
 pub use collector::{Allocator, CollectorSettings};
 pub use connection::{
-    CaRef, ClickHouseTarget, ClickHouseTls, CredentialsRef, KafkaConnection, KafkaSasl, KafkaTls,
-    SaslMechanism, SecretRef,
+    ClickHouseAdmin, ClickHouseTarget, ClickHouseTls, CredentialsRef, KafkaAdmin, KafkaConnection,
+    KafkaTls,
 };
+pub use control::Controlled;
 pub use coordination::{
     Coordination, CoordinationLimits, CoordinationStatus, CoordinationTable, CoordinationTls,
 };
@@ -43,45 +57,59 @@ pub use edge::{
     EdgeRolloutSettings, EdgeSettings, EdgeSignal, IpFamily, IpFamilyPolicy, PartitionBy,
     PendingChange, PendingStage, ServiceSettings, ServiceType, TrafficPolicy,
 };
+pub use enrichment::{EnrichStep, OnConflict, PodAssociation, PodMetadataStep};
 pub use gateway::{
-    Delivery, GatewayPool, GatewayPoolSpec, GatewayPoolStatus, GatewaySettings, GatewaySignal,
-    GroupProtocol, HotPartition, LearnedCapacity, Scaling, SizingSignals, SizingStatus,
-    SizingTerms,
+    Acknowledged, Delivery, GatewayPool, GatewayPoolSpec, GatewayPoolStatus, GatewaySettings,
+    GatewaySignal, GroupProtocol, HotPartition, LearnedCapacity, Scaling, SizingSignals,
+    SizingStatus, SizingTerms,
 };
-pub use gateway::{ResizeStatus, ResizeWay};
 pub use nodes::{LogsLostStatus, NodeBehind, NodeLost, NodesStatus};
-pub use own::{OwnOtlp, OwnTelemetry, OwnTls, SecretHeader, SecretKeyRef};
+pub use own_telemetry::{OwnOtlp, OwnTelemetry, OwnTls, SecretHeader, SecretKeyRef};
 pub use pipeline::{
-    ChildStatus, PipelineEdge, PipelineEdgeStatus, PipelineSignal, TelemetryPipeline,
-    TelemetryPipelineSpec, TelemetryPipelineStatus,
+    ChildStatus, PipelineEdge, PipelineEdgeStatus, TelemetryPipeline, TelemetryPipelineSpec,
+    TelemetryPipelineStatus,
 };
+pub use pipeline_signals::{PipelineSignal, PipelineSignals, SignalDefaults};
 pub use pods::{
-    CpuRange, DisruptionBudgetSettings, ExtraMetadata, MemoryRange, NetworkPolicySettings,
-    PodTemplate, Resources,
+    DisruptionBudgetSettings, ExtraMetadata, NetworkPolicySettings, PodTemplate, ResourceLimits,
+    ResourceRequests, Resources, ServiceAccountSettings,
+};
+pub use processing::{
+    DropStep, ErrorMode, ProcessedSignal, ProcessingStep, RouteStep, StatementContext,
 };
 pub use receivers::{
     ContainersReceiver, Encoding, FilesReceiver, KernelReceiver, Multiline, NamespaceWeight,
-    OtlpReceiver, Parse, ParseFormat, Receivers, ServerTls, StartAt, TimeFormat, Timestamp, Traces,
+    OtlpReceiver, Parse, ParseFormat, PodMetadata, Receivers, ServerTls, StackTraces, StartAt,
+    TimeFormat, Timestamp,
+};
+pub use redaction::{
+    BlockedKeys, DropAction, HashAction, HashEncoding, KeyList, MaskAction, ReadySet, RedactAction,
+    RedactPattern, RedactStep, SetAction,
 };
 pub use rollout::{
-    CanarySettings, RolloutFigures, RolloutReport, RolloutSettings, RolloutStage, RolloutStatus,
-    RolloutUnit,
+    CanarySettings, RolloutAction, RolloutFigures, RolloutReport, RolloutSettings, RolloutStage,
+    RolloutStatus, RolloutUnit,
+};
+pub use sampling::{
+    LogRandomness, MissingRandomness, SampleMode, SampleRatio, SampleRule, SampleStep,
 };
 pub use schema::{
     ChangePolicy, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
 };
-pub use scrape::{AtCap, PrometheusReceiver, ScrapeJob, ScrapeLimits, SharingSettings};
+pub use scrape::{OverflowPolicy, PrometheusReceiver, ScrapeJob, ScrapeLimits, TargetAssignment};
 pub use scrape_access::{
     ClientRef, ScrapeAuthorization, ScrapeBasicAuth, ScrapeOAuth2, ScrapeProxy, ScrapeScheme,
     ScrapeTls, TokenRef,
 };
 pub use scrape_rules::{RelabelAction, RelabelRule, ScrapeHttpList};
 pub use scraping::TargetsStatus;
-pub use signals::{DeletionPolicy, PerSignal, Signal, TopicSettings};
-pub use status::{LagStatus, PodCount, TallyCounted, TallyPart, TallyStatus};
+pub use signals::{DeletionPolicy, Ownership, PerSignal, Signal, TopicManagement, TopicSettings};
+pub use status::{LagStatus, PodCount, TallyPart, TallyProcess, TallyStatus};
 pub use table::{
-    AttributeIndex, AttributeOf, Attributes, BodyIndex, Compression as TableCompression, Engine,
-    Indexes, Layout, Materialized, MaterializedType, OrderBy, PartitionBy as TablePartitionBy,
-    Reader as TableReader, Replication, Storage, TableSettings, TypedPath,
+    AttributeIndex, AttributeOf, Attributes, BodyIndex, Compatibility as TableCompatibility,
+    Compression as TableCompression, Engine, Indexes, Layout, Materialized, MaterializedType,
+    PartitionBy as TablePartitionBy, Replication, ReplicationMode, Storage, TableSettings,
+    TypedPath,
 };
 pub use topic::{TelemetryTopic, TelemetryTopicSpec, TelemetryTopicStatus};
+pub use tuning::{EdgeProducer, GatewayBatch, OtlpLimits};

@@ -1,4 +1,6 @@
-//! TelemetryPipeline: what most users write. It owns objects of each of the other kinds.
+//! TelemetryPipeline: the kind that most users write. It owns objects of the other kinds.
+
+use std::collections::BTreeMap;
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
@@ -6,17 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use super::collector::CollectorSettings;
 use super::connection::{ClickHouseTarget, KafkaConnection};
-use super::edge::{EdgeSettings, no_number_of_daemons};
+use super::edge::{EdgeSettings, no_number_of_daemons, service_stays};
 use super::gateway::{GatewaySettings, group_stays};
+use super::pipeline_signals::PipelineSignals;
+use super::processing::ProcessingStep;
 use super::rollout::RolloutSettings;
 use super::rules;
-use super::signals::{DeletionPolicy, PerSignal, Signal, TopicSettings, is_not_set, partitions};
+use super::signals::{DeletionPolicy, Ownership, is_not_set};
 use super::status::{LagStatus, PodCount};
-use super::table::{Attributes, TableSettings, signal_table_rules, table_stays};
+use super::table::Attributes;
+use super::tuning::attributes_map;
 use crate::conditions::Condition;
-use crate::names::{EdgeName, TopicName};
+use crate::names::EdgeName;
 
-/// A way for telemetry, through Kafka, into ClickHouse.
+/// Moves telemetry through Kafka into ClickHouse.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
 #[kube(
     group = "millrace.dev",
@@ -28,8 +33,8 @@ use crate::names::{EdgeName, TopicName};
     namespaced,
     status = "TelemetryPipelineStatus",
     derive = "PartialEq",
-    doc = "A way for telemetry, through Kafka, into ClickHouse: topics, tables, edge pools and a \
-           gateway pool, made and kept by the operator.",
+    doc = "Moves telemetry through Kafka into ClickHouse: the operator creates and maintains \
+           topics, tables, edge pools and a gateway pool.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -50,7 +55,7 @@ use crate::names::{EdgeName, TopicName};
         name = "Pods",
         type_ = "string",
         json_path = ".status.pods",
-        description = "Ready pods of wanted pods"
+        description = "Ready and desired pods"
     ),
     printcolumn(name = "Schema", type_ = "string", json_path = ".status.schemaRevision"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
@@ -59,133 +64,109 @@ use crate::names::{EdgeName, TopicName};
 #[schemars(transform = pipeline_rules)]
 #[schemars(transform = rules::own_descriptions)]
 pub struct TelemetryPipelineSpec {
-    /// The Kafka between edges and gateways.
+    /// Connection to the Kafka between edge pools and gateways.
     pub kafka: KafkaConnection,
-    /// The ClickHouse that rows go to.
+    /// Connection to the ClickHouse that rows are written to.
     pub clickhouse: ClickHouseTarget,
-    /// The signals handled, with the topic and tables of each.
-    #[schemars(transform = signals_fit)]
-    pub signals: PerSignal<PipelineSignal>,
-    /// The pools that take telemetry, side by side: from clients, or on each node. At most 8. A
-    /// pool that is taken out is drained and deleted. Default: one, named clients.
+    /// Signals of the pipeline, with the topic and tables of each.
+    pub signals: PipelineSignals,
+    /// Rules that edit, drop, redact, sample, route or enrich records in all edge pools before they
+    /// are stored in Kafka, in this order; each pool's own processing follows. At most 32 steps. A
+    /// change triggers a rollout of the edge pools. Default: records are stored as they were
+    /// received.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
-        length(max = 8),
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub processing: Vec<ProcessingStep>,
+    /// Resource attributes of everything that edge pools send, at most 64, for example
+    /// k8s.cluster.name. An attribute that a client sent stays; one of an
+    /// edge pool overrides. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(transform = attributes_map)]
+    pub resource_attributes: BTreeMap<String, String>,
+    /// Edge pools, which receive telemetry from clients or on each node. 1 to 8. A removed pool is
+    /// drained and deleted. Without a list one pool named clients exists; the first list of an
+    /// existing pipeline must contain clients, so that no list removes it unnoticed. Default: one
+    /// pool named clients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(min = 1, max = 8),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub edges: Vec<PipelineEdge>,
-    /// The pool that writes to ClickHouse.
+    /// Gateway pool, which writes to ClickHouse.
     #[serde(default)]
     pub gateway: GatewaySettings,
-    /// Which collector image all pools run.
+    /// Collector image of all pools.
     #[serde(default)]
     pub collector: CollectorSettings,
-    /// How a change of image or configuration reaches the gateways' pods, and those of edge pools
-    /// in mode DaemonSet. A Deployment's edge pods are replaced as it does it, without a canary;
-    /// autoRollback is for all pools.
+    /// Rollout of a changed image or configuration. canary applies to gateways and to edge pools in
+    /// mode DaemonSet, autoRollback to all pools.
     #[serde(default)]
     pub rollout: RolloutSettings,
-    /// What happens to topics and tables when this pipeline is deleted. Retain: they stay, with all
-    /// data. Delete: edge pools are deleted first, then the gateway pool, then topics and tables,
-    /// with records that gateways have not stored yet. The topics and tables of a removed signal
-    /// always stay.
+    /// What happens to topics and tables when the pipeline is deleted. Retain leaves them with all
+    /// data. Delete deletes edge pools, then the gateway pool, then topics and tables, including
+    /// records that gateways have not stored yet. Topics and tables of a removed signal always
+    /// stay.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// Shares topics, tables and consumer group with other pipelines that also set this. Otherwise
-    /// the second one is refused, also one of another cluster, because two would mix their data.
-    /// Default: false.
+    /// Ownership of the topics, tables and consumer group: with Exclusive a second pipeline is
+    /// rejected, even in another cluster, because both would mix their data. Shared allows others
+    /// that are also Shared.
+    #[serde(default, skip_serializing_if = "Ownership::is_exclusive")]
+    pub ownership: Ownership,
+    /// Pauses reconciliation of the pipeline: the operator only updates its status and does not
+    /// block deletion. Its child objects are still reconciled. Default: false.
     #[serde(default, skip_serializing_if = "is_not_set")]
-    pub shared: bool,
+    pub paused: bool,
 }
 
-/// One edge pool of a pipeline. Its settings are those of an EdgePool.
+/// One edge pool of a pipeline, with the settings of an EdgePool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = |schema: &mut Schema| no_number_of_daemons(schema, &[], true))]
 pub struct PipelineEdge {
-    /// Its name among the pipeline's edge pools. The EdgePool is named PIPELINE-NAME. Under another
-    /// name it is another pool, with its own Service, and reads log files from startAt.
+    /// Name in the pipeline; the EdgePool is named PIPELINE-NAME. A renamed pool is a new one, with
+    /// another Service, and reads log files from startAt.
     pub name: EdgeName,
-    /// How it runs.
+    /// Settings of the pool.
     #[serde(flatten)]
     pub settings: EdgeSettings,
 }
 
-/// One signal's topic and tables.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PipelineSignal {
-    /// Name of the topic in Kafka. Can't be changed afterwards. Default: otlp_traces, otlp_logs or
-    /// otlp_metrics.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub topic_name: Option<TopicName>,
-    /// The topic's settings.
-    #[serde(default)]
-    pub topic: TopicSettings,
-    /// How the tables are made.
-    #[serde(default)]
-    pub table: TableSettings,
-}
-
 fn pipeline_rules(schema: &mut Schema) {
     group_stays(schema, &["gateway"]);
-}
-
-fn signals_fit(schema: &mut Schema) {
-    topics_differ(schema);
-    signal_table_rules(schema, &["table"]);
-    for signal in Signal::ALL {
-        signal_stays(schema, signal);
+    default_edge_stays(schema);
+    for (rule, message) in service_stays("edge", "old") {
+        let rule = format!(
+            "!has(self.edges) || !has(oldSelf.edges) || self.edges.all(edge, \
+             oldSelf.edges.all(old, old.name != edge.name || ({rule})))"
+        );
+        rules::add_rule(schema, &rule, &format!("edges: service.{message}"));
     }
 }
 
-/// A signal may come and go; one that stays keeps its topic and its tables' shape.
-fn signal_stays(schema: &mut Schema, signal: Signal) {
-    let name = signal.as_str();
-    let mut stays = |rule: &str, message: &str| {
-        let rule = format!("!has(self.{name}) || !has(oldSelf.{name}) || {rule}");
-        rules::rule(schema, &rule, &format!("{name}.{message}"));
-    };
-    let topic = |owner| rules::deep_or_default(owner, &[name, "topicName"], signal.default_topic());
-    stays(
-        &format!("{} == {}", topic("self"), topic("oldSelf")),
-        "topicName can't be changed: records would be left behind in the old topic. Keep it, or \
-         make a second pipeline",
-    );
-    for (rule, message) in table_stays("self", "oldSelf", &[name, "table"], None) {
-        stays(&rule, &format!("table.{message}"));
-    }
-    let asked = |owner| partitions(owner, &[name, "topic"]);
-    let grows = format!("{} >= {}", asked("self"), asked("oldSelf"));
-    stays(
-        &format!("!has(self.{name}.topic) || {grows}"),
-        "topic: partitions never shrink: keep the number, or write a larger one",
-    );
-    stays(
-        &format!("has(self.{name}.topic) || {grows}"),
-        "topic: partitions never shrink: keep topic.partitions, or write a larger number",
-    );
-}
-
-/// Two signals in one topic could not be told apart.
-fn topics_differ(schema: &mut Schema) {
-    let [traces, logs, metrics] = Signal::ALL.map(|signal| {
-        let name = signal.as_str();
-        format!(
-            "(has(self.{name}) ? (has(self.{name}.topicName) ? self.{name}.topicName : '{}') \
-             : '/{name}')",
-            signal.default_topic()
-        )
-    });
-    rules::rule(
+/// A list of edge pools replaces the default pool. Whoever adds the first list may not know of that
+/// pool, so removing it takes a second change.
+fn default_edge_stays(schema: &mut Schema) {
+    let name = EdgeName::default();
+    rules::add_rule(
         schema,
-        &format!("{traces} != {logs} && {traces} != {metrics} && {logs} != {metrics}"),
-        "two signals have the same topicName: write a different topicName for each",
+        &format!(
+            "has(oldSelf.edges) || !has(self.edges) || self.edges.exists(edge, edge.name == \
+             '{name}')"
+        ),
+        &format!(
+            "edges replaces the default edge pool {name}, which would be deleted with its Service: \
+             add {{name: {name}}} to the list. If no client sends to it, remove it in a later change"
+        ),
     );
 }
 
 impl TelemetryPipelineSpec {
-    /// The edge pools asked for: those written, or the one that is meant when none is.
+    /// The desired edge pools: those written, or the default one.
     #[must_use]
     pub fn edge_pools(&self) -> Vec<PipelineEdge> {
         match self.edges.is_empty() {
@@ -195,31 +176,31 @@ impl TelemetryPipelineSpec {
     }
 }
 
-/// What was observed of a pipeline: its children's status, summed up.
+/// The observed state of a pipeline: a summary of its children's status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = rules::own_descriptions)]
 pub struct TelemetryPipelineStatus {
-    /// The generation of the spec that this status describes.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Conditions: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
-    /// LagWithinBound, SecretsFound, DataLost, LogsLost, DeadLettersKept, DeduplicationAtRisk,
-    /// PasswordExposed, RowsSpread, CoordinationHealthy.
+    /// LagWithinBound, SecretsFound, DataLost, LogsLost, DeadLettersPresent, DeduplicationAtRisk,
+    /// CredentialsExposed, TablesNotReplicated, CoordinationHealthy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 24),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
     )]
     pub conditions: Vec<Condition>,
-    /// How far the gateway is behind.
+    /// Lag of the gateway pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag: Option<LagStatus>,
-    /// Ready pods of wanted pods over all pools, for people: 5/5.
+    /// Ready and desired pods of all pools, for example 5/5.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub pods: Option<String>,
-    /// Each edge pool: its pods, and where clients reach it.
+    /// Pods and address of each edge pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 8),
@@ -229,42 +210,50 @@ pub struct TelemetryPipelineStatus {
     /// Pods of the gateway pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<PodCount>,
-    /// Revision of the schema that the tables are at.
+    /// Schema revision of the tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub schema_revision: Option<String>,
-    /// How the tables store attributes. Recorded so that another default changes no pipeline.
+    /// Type of the tables' attribute columns. Recorded so that a new default changes no existing
+    /// pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Attributes>,
-    /// Where clients inside the cluster send OTLP over gRPC: host:4317 (HTTP: port 4318). That of
-    /// the first edge pool.
+    /// Address of the documentation of the operator's release, as its chart sets it (docsUrl).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 300))]
+    pub documentation_url: Option<String>,
+    /// Address of the first edge pool for OTLP over gRPC inside the cluster, host:4317 (HTTP: port
+    /// 4318).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 300))]
     pub endpoint: Option<String>,
-    /// The objects this pipeline made, and how each one is: at most six topics, eight edge pools,
-    /// a schema and a gateway pool.
+    /// Child objects with their state: at most six topics, eight edge pools, a schema and a gateway
+    /// pool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub children: Vec<ChildStatus>,
 }
 
-/// What was observed of one edge pool of a pipeline.
+/// The observed state of one edge pool of a pipeline.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineEdgeStatus {
-    /// Its name among the pipeline's edge pools.
+    /// Its name in the pipeline.
     #[schemars(length(max = 16))]
     pub name: String,
+    /// Whether the pool exists because the spec has no edges. Absent for listed pools.
+    #[serde(default, skip_serializing_if = "is_not_set")]
+    pub default: bool,
     /// Its pods.
     #[serde(flatten)]
     pub pods: PodCount,
-    /// Where clients inside the cluster send OTLP over gRPC: host:4317 (HTTP: port 4318).
+    /// Address for OTLP over gRPC inside the cluster, host:4317 (HTTP: port 4318).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 300))]
     pub endpoint: Option<String>,
 }
 
-/// One object that a pipeline made.
+/// One child object of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChildStatus {
@@ -274,9 +263,9 @@ pub struct ChildStatus {
     /// Its name, in the pipeline's namespace.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// Whether it is ready, at its newest generation.
+    /// Whether it is ready at its newest generation.
     pub ready: bool,
-    /// Why, as one stable word.
+    /// Reason in CamelCase.
     #[schemars(length(max = 63))]
     pub reason: String,
 }

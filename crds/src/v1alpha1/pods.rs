@@ -1,101 +1,106 @@
-//! What both pools say about their pods: resources, whatever else a pod may have, who may evict
-//! them and who may connect to them.
+//! Pod settings of both kinds of pools: resources, pod template, disruption budget, network policy.
 //!
-//! A pod's own fields are not described here: the operator checks them against Kubernetes' types.
-//! Limits: 32 labels, 32 annotations; the operator limits the whole template.
+//! The schema does not describe a pod's own fields: the operator checks them against Kubernetes'
+//! types. Limits: 32 labels, 32 annotations; the operator limits the complete template.
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::rules;
+use super::tuning::any_fields;
 use crate::amounts::{CpuQuantity, MemoryQuantity};
 
-/// Memory and processor time of one pod.
+/// Requests and limits of one pod, as in a Kubernetes container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = requests_within_limits)]
 pub struct Resources {
-    /// Memory of one pod. The collector's byte budget is a part of the limit, so more memory
-    /// buffers more. Default: 256Mi requested, 1Gi limit.
+    /// Memory and CPU reserved for one pod.
     #[serde(default)]
-    pub memory: MemoryRange,
-    /// Processor time of one pod. Default: 250m requested, no limit.
+    pub requests: ResourceRequests,
+    /// Memory and CPU that one pod may use.
     #[serde(default)]
-    pub cpu: CpuRange,
+    pub limits: ResourceLimits,
 }
 
-/// From the memory requested to the limit.
+/// Memory and CPU reserved for one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = min_not_above_max)]
-pub struct MemoryRange {
-    /// Memory requested, for example 256Mi: the scheduler keeps it free for the pod.
-    /// Default: 256Mi, or max when that is less.
+pub struct ResourceRequests {
+    /// Memory request, for example 256Mi. Default: 256Mi, or the limit if that is less.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub min: Option<MemoryQuantity>,
-    /// Memory limit, for example 4Gi: the kernel kills a pod above it. Default: 1Gi, or min when
-    /// that is more.
+    pub memory: Option<MemoryQuantity>,
+    /// CPU request, for example "1" or 500m. Default: 250m, or the limit if that is less.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub max: Option<MemoryQuantity>,
+    pub cpu: Option<CpuQuantity>,
 }
 
-impl MemoryRange {
-    /// Memory requested when nothing is said, in bytes: 256 MiB.
-    pub const DEFAULT_MIN_BYTES: u64 = 256 << 20;
+/// Memory and CPU that one pod may use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceLimits {
+    /// Memory limit, for example 4Gi; a pod above it is OOM-killed. The collector's byte budget is
+    /// a share of it, so more memory buffers more records. Default: 1Gi, or the request if that is
+    /// more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryQuantity>,
+    /// CPU limit, for example "4"; a pod at its limit is throttled. It also sets the number of
+    /// worker threads. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuQuantity>,
+}
 
-    /// Memory limit when nothing is said, in bytes: 1 GiB.
-    pub const DEFAULT_MAX_BYTES: u64 = 1 << 30;
+impl Resources {
+    /// Default memory request, in bytes: 256 MiB.
+    pub const DEFAULT_MEMORY_REQUEST_BYTES: u64 = 256 << 20;
 
-    /// Memory requested and memory limit in bytes, defaults filled in; the first is never above
-    /// the second.
-    pub fn bytes(&self) -> (u64, u64) {
-        let min = self.min.as_ref().map(MemoryQuantity::bytes);
-        let max = self.max.as_ref().map(MemoryQuantity::bytes);
-        match (min, max) {
-            (Some(min), Some(max)) => (min, max.max(min)),
-            (Some(min), None) => (min, Self::DEFAULT_MAX_BYTES.max(min)),
-            (None, Some(max)) => (Self::DEFAULT_MIN_BYTES.min(max), max),
-            (None, None) => (Self::DEFAULT_MIN_BYTES, Self::DEFAULT_MAX_BYTES),
+    /// Default memory limit, in bytes: 1 GiB.
+    pub const DEFAULT_MEMORY_LIMIT_BYTES: u64 = 1 << 30;
+
+    /// Default CPU request, in thousandths of a core.
+    pub const DEFAULT_CPU_REQUEST_MILLICORES: u64 = 250;
+
+    /// Memory request and limit in bytes, defaults filled in; the first is never above the second.
+    pub fn memory_bytes(&self) -> (u64, u64) {
+        let request = self.requests.memory.as_ref().map(MemoryQuantity::bytes);
+        let limit = self.limits.memory.as_ref().map(MemoryQuantity::bytes);
+        let (least, most) = (Self::DEFAULT_MEMORY_REQUEST_BYTES, Self::DEFAULT_MEMORY_LIMIT_BYTES);
+        match (request, limit) {
+            (Some(request), Some(limit)) => (request, limit.max(request)),
+            (Some(request), None) => (request, most.max(request)),
+            (None, Some(limit)) => (least.min(limit), limit),
+            (None, None) => (least, most),
         }
     }
-}
 
-/// From the processor time requested to the limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(transform = min_not_above_max)]
-pub struct CpuRange {
-    /// Processor time requested, for example "1" or 500m. Default: 250m, or max when that is less.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min: Option<CpuQuantity>,
-    /// Processor time limit, for example "4": above it the pod is throttled. It also sets the
-    /// number of worker threads. Default: no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max: Option<CpuQuantity>,
-}
-
-impl CpuRange {
-    /// Processor time requested when nothing is said, in thousandths of a core.
-    pub const DEFAULT_MIN_MILLICORES: u64 = 250;
-
-    /// Processor time requested, and the limit if there is one, in thousandths of a core.
-    pub fn millicores(&self) -> (u64, Option<u64>) {
-        let max = self.max.as_ref().map(CpuQuantity::millicores);
-        let ceiling = max.unwrap_or(u64::MAX);
-        let min = self.min.as_ref().map_or(Self::DEFAULT_MIN_MILLICORES, CpuQuantity::millicores);
-        (min.min(ceiling), max)
+    /// CPU request, and the limit if set, in thousandths of a core.
+    pub fn cpu_millicores(&self) -> (u64, Option<u64>) {
+        let limit = self.limits.cpu.as_ref().map(CpuQuantity::millicores);
+        let request = self.requests.cpu.as_ref().map(CpuQuantity::millicores);
+        let request = request.unwrap_or(Self::DEFAULT_CPU_REQUEST_MILLICORES);
+        (request.min(limit.unwrap_or(u64::MAX)), limit)
     }
 }
 
-fn min_not_above_max(schema: &mut Schema) {
-    rules::rule(
-        schema,
-        "!has(self.min) || !has(self.max) || !isQuantity(self.min) || !isQuantity(self.max) \
-         || quantity(self.min).compareTo(quantity(self.max)) <= 0",
-        "min is above max: write a min that is at most max",
-    );
+fn requests_within_limits(schema: &mut Schema) {
+    for name in ["memory", "cpu"] {
+        let (request, has_request) = rules::nested_field("self", &["requests", name]);
+        let (limit, has_limit) = rules::nested_field("self", &["limits", name]);
+        rules::add_rule(
+            schema,
+            &format!(
+                "!({has_request}) || !({has_limit}) || !isQuantity({request}) \
+                 || !isQuantity({limit}) || quantity({request}).compareTo(quantity({limit})) <= 0"
+            ),
+            &format!(
+                "requests.{name} is above limits.{name}: write a request that is at most the limit"
+            ),
+        );
+    }
 }
 
 /// Additions to the operator's pod template.
@@ -105,51 +110,93 @@ pub struct PodTemplate {
     /// Labels and annotations of the pods.
     #[serde(default)]
     pub metadata: ExtraMetadata,
-    /// Fields of a Kubernetes PodSpec. The collector's container is named collector; its env,
-    /// envFrom, imagePullPolicy, securityContext and volumeMounts may be set. Other containers may
-    /// be added. Default: none.
+    /// Fields of a Kubernetes PodSpec. Of the container collector, env, envFrom, imagePullPolicy,
+    /// securityContext and volumeMounts may be set; other containers may be added. Default: none.
     #[serde(default)]
     #[schemars(schema_with = "any_fields")]
     pub spec: Map<String, Value>,
 }
 
-/// Labels and annotations beside the operator's own.
+/// Additional labels and annotations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtraMetadata {
-    /// More labels; the operator's own can't be replaced. At most 32. Default: none.
+    /// Additional labels, at most 32; the operator's own can't be replaced. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = rules::map::<32, 63>)]
     pub labels: BTreeMap<String, String>,
-    /// More annotations. At most 32. Default: none.
+    /// Additional annotations, at most 32. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = rules::map::<32, 4_096>)]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// With a PodSpec's own schema, twice, a pipeline's definition would nearly reach what `kubectl
-/// apply` can keep, even without descriptions: the operator checks the fields instead.
-fn any_fields(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
-}
-
-/// How many pods of a pool may be evicted at once, for example when nodes are drained.
+/// PodDisruptionBudget of a pool: limits evictions, for example when nodes are drained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = budget_rules)]
 pub struct DisruptionBudgetSettings {
-    /// Whether the operator makes a PodDisruptionBudget. A pool in mode DaemonSet never has one:
-    /// evictions ignore its pods.
+    /// Whether the operator creates a PodDisruptionBudget; never in mode DaemonSet, whose pods are
+    /// not evicted.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Pods that may be unavailable at once, 1 to 1000.
-    #[serde(default = "one")]
-    #[schemars(range(min = 1, max = 1_000))]
-    pub max_unavailable: u32,
+    /// Maximum number of unavailable pods, 1 to 1000, or their percentage, for example 10%.
+    /// Default: 1, without minAvailable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "pods_unavailable")]
+    pub max_unavailable: Option<IntOrString>,
+    /// Minimum number of available pods, 1 to 1000, or their percentage up to 99%. As many as the
+    /// pool has pods would block every eviction. Excludes maxUnavailable. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "pods_available")]
+    pub min_available: Option<IntOrString>,
 }
 
 impl Default for DisruptionBudgetSettings {
     fn default() -> Self {
-        Self { enabled: yes(), max_unavailable: one() }
+        Self { enabled: yes(), max_unavailable: None, min_available: None }
+    }
+}
+
+fn budget_rules(schema: &mut Schema) {
+    rules::add_rule(
+        schema,
+        "!has(self.maxUnavailable) || !has(self.minAvailable)",
+        "maxUnavailable and minAvailable exclude each other: write one of them",
+    );
+}
+
+fn pods_unavailable(_: &mut SchemaGenerator) -> Schema {
+    pods_or_percentage("^([1-9][0-9]?|100)%$")
+}
+
+fn pods_available(_: &mut SchemaGenerator) -> Schema {
+    pods_or_percentage("^[1-9][0-9]?%$")
+}
+
+/// A number of pods or a percentage, as in a PodDisruptionBudget.
+fn pods_or_percentage(percentage: &str) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "minimum": 1,
+        "maximum": 1_000,
+        "maxLength": 4,
+        "pattern": percentage,
+    })
+}
+
+/// The pods' ServiceAccount.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceAccountSettings {
+    /// Labels and annotations, for example of a cloud's identities.
+    #[serde(flatten)]
+    pub metadata: ExtraMetadata,
+}
+
+impl ServiceAccountSettings {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -157,7 +204,7 @@ impl Default for DisruptionBudgetSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkPolicySettings {
-    /// Whether the operator makes a NetworkPolicy that allows only the ports that the pods need.
+    /// Whether the operator creates a NetworkPolicy that allows only the ports that the pods need.
     #[serde(default = "yes")]
     pub enabled: bool,
 }
@@ -172,26 +219,26 @@ pub(super) fn yes() -> bool {
     true
 }
 
-fn one() -> u32 {
-    1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Scenario: one end of a range only. Guarantee: the default of the other end follows it.
+    /// Scenario: only a request or only a limit is declared. Guarantee: the default of the other
+    /// follows it.
     #[test]
-    fn a_missing_end_of_a_range_never_crosses_the_other() {
-        let range = |min: Option<&str>, max: Option<&str>| MemoryRange {
-            min: min.map(|text| text.parse().unwrap()),
-            max: max.map(|text| text.parse().unwrap()),
+    fn a_default_request_never_exceeds_the_limit() {
+        let memory = |request: Option<&str>, limit: Option<&str>| {
+            let mut resources = Resources::default();
+            resources.requests.memory = request.map(|text| text.parse().unwrap());
+            resources.limits.memory = limit.map(|text| text.parse().unwrap());
+            resources.memory_bytes()
         };
-        assert_eq!(range(None, None).bytes(), (256 << 20, 1 << 30));
-        assert_eq!(range(Some("2Gi"), None).bytes(), (2 << 30, 2 << 30));
-        assert_eq!(range(None, Some("128Mi")).bytes(), (128 << 20, 128 << 20));
-        let cpu = CpuRange { min: None, max: Some("100m".parse().unwrap()) };
-        assert_eq!(cpu.millicores(), (100, Some(100)));
-        assert_eq!(CpuRange::default().millicores(), (250, None));
+        assert_eq!(memory(None, None), (256 << 20, 1 << 30));
+        assert_eq!(memory(Some("2Gi"), None), (2 << 30, 2 << 30));
+        assert_eq!(memory(None, Some("128Mi")), (128 << 20, 128 << 20));
+        let mut resources = Resources::default();
+        assert_eq!(resources.cpu_millicores(), (250, None));
+        resources.limits.cpu = Some("100m".parse().unwrap());
+        assert_eq!(resources.cpu_millicores(), (100, Some(100)));
     }
 }

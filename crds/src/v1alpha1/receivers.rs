@@ -1,122 +1,119 @@
-//! What an edge pool takes in: OTLP from clients, log files of its nodes, their kernels' logs,
-//! targets that it scrapes; and how lines are parsed.
+//! The sources of an edge pool: OTLP from clients, log files of its nodes, their kernels' logs,
+//! scrape targets; and how lines are parsed.
 //!
-//! Each receiver is a block of its own, whose rules stand beside it.
+//! Each receiver is a separate block with its rules next to it.
 
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::connection::SecretRef;
+use super::authentication::{CaSource, CertificateSecret};
 use super::discovery::LabelSelector;
 use super::pods::yes;
 use super::rules;
 use super::scrape::PrometheusReceiver;
+use super::tuning::OtlpLimits;
 
-/// Where an edge pool's records come from.
+/// The sources of an edge pool's records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Receivers {
     /// OTLP over gRPC (port 4317) and HTTP (port 4318).
     #[serde(default)]
     pub otlp: OtlpReceiver,
-    /// What the containers of each pod's node write to their standard output and error. Needs mode
-    /// DaemonSet, the signal logs, and a namespace in which pods may mount /var/log of the node.
-    /// Default: not read.
+    /// Standard output and error of the containers on each pod's node. Requires mode DaemonSet, the
+    /// signal logs, and a namespace in which pods may mount the node's /var/log. Default: not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub containers: Option<ContainersReceiver>,
-    /// Other log files below /var/log of each pod's node, likewise. At most 16 entries. Default:
-    /// none.
+    /// Other log files below /var/log of each pod's node, with the same requirements. At most 16
+    /// entries. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub files: Vec<FilesReceiver>,
-    /// The kernel's log (/dev/kmsg) of each pod's node: an empty object. Needs mode DaemonSet, the
-    /// signal logs, and a namespace whose pod security level is privileged. The collector's
-    /// container is privileged then, since container runtimes open no device of the node to any
-    /// other: give it a pool of its own, to which no client sends. Default: not read.
+    /// Kernel log (/dev/kmsg) of each pod's node: an empty object. Requires mode DaemonSet, the
+    /// signal logs, and a namespace with the pod security level privileged. The container then runs
+    /// privileged, because runtimes give no other container access to the device: use a separate
+    /// pool without clients. Default: not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelReceiver>,
-    /// Targets that are scraped, in Prometheus' formats, and shared out among the pool's pods.
-    /// Needs mode Deployment and the signal metrics. Default: none.
+    /// Prometheus scrape targets, assigned to the pool's pods. Requires mode Deployment and the
+    /// signal metrics. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<PrometheusReceiver>,
 }
 
-/// The kernel's log. It has no settings: `kernel: {}`.
+/// The kernel log. It has no settings: `kernel: {}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KernelReceiver {}
 
-/// What containers write.
+/// Logs of containers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = containers_rules)]
 pub struct ContainersReceiver {
-    /// Where to begin files that existed before this pool first read: Beginning or End.
+    /// Start position in files that existed before this pool first read: Beginning or End.
     #[serde(default)]
     pub start_at: StartAt,
-    /// Where Docker keeps its containers' log files on nodes, for nodes with cri-dockerd, where the
-    /// kubelet's files are links to these: usually /var/lib/docker/containers. It is mounted
-    /// read-only, and log files alone are read there. Every node of the pool must have it.
-    /// Default: none; links are not followed.
+    /// Docker's directory of log files, for nodes with cri-dockerd, where the kubelet's files are
+    /// links into it: usually /var/lib/docker/containers. Mounted read-only; every node of the pool
+    /// must have it. Default: none; links are not followed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub docker_directory: Option<String>,
-    /// Namespaces whose pods are read, at most 64. Default: all.
+    /// Namespaces to read, at most 64. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     pub namespaces: Vec<String>,
-    /// Labels of the namespaces whose pods are read. A namespace that gets the labels is read
-    /// within seconds; one that loses them is left where it is, and read on from there if they
-    /// return. The pool's account gets the right to list and watch namespaces. Default: all.
+    /// Label selector of the namespaces to read. A namespace that gets the labels is read within
+    /// seconds; one that loses them stays at its position. The pool's service account needs the
+    /// right to list and watch namespaces (podAccess.grant of the chart). Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Namespaces whose pods are not read, at most 64. Default: none.
+    /// Namespaces to exclude, at most 64. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     pub exclude_namespaces: Vec<String>,
-    /// Watch the pods of each node, so that records have their labels, annotations, node and owner,
-    /// and pods' annotations can say how their logs are read. The pool's account gets the right to
-    /// list and watch pods. If false, records have only the attributes of a file's path, and pods
-    /// have no token.
-    #[serde(default = "yes")]
-    pub watch_pods: bool,
-    /// Labels of pods that become attributes of the resource (k8s.pod.label.NAME): names, or
-    /// prefixes that end in `*`. Default: all (`*`).
+    /// Source of pods' metadata: KubernetesAPI (labels, annotations, node and owner, from a watch
+    /// of each node's pods, whose annotations can be followed; the pool's service account needs the
+    /// right to watch pods: podAccess.grant of the chart) or FilePath (only namespace, pod
+    /// and container, from the file's path; pods have no token).
+    #[serde(default)]
+    pub pod_metadata: PodMetadata,
+    /// Pod labels to store as resource attributes (k8s.pod.label.NAME): names, or prefixes that end
+    /// in `*`. Default: all (`*`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 64),
         inner(length(min = 1, max = 317), regex(pattern = r"^[^*]*\*?$"))
     )]
     pub labels: Option<Vec<String>>,
-    /// Annotations of pods that become attributes (k8s.pod.annotation.NAME), likewise. Default:
-    /// none.
+    /// Pod annotations to store as resource attributes (k8s.pod.annotation.NAME): names, or
+    /// prefixes that end in `*`. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
         inner(length(min = 1, max = 317), regex(pattern = r"^[^*]*\*?$"))
     )]
     pub annotations: Vec<String>,
-    /// Let pods' annotations say how their logs are read: `millrace.dev/logs: "off"`,
-    /// `millrace.dev/logs-parser: json` (logfmt, none) and `millrace.dev/logs-multiline: java`
-    /// (python, go, nodejs, rust, none, or a regular expression that begins with `^`); with
-    /// `.CONTAINER` behind the name for one container. They go before parse. Known with watchPods
-    /// alone. If false, all logs are read as this receiver says.
+    /// Follow pods' annotations: `millrace.dev/logs: "off"`, `millrace.dev/logs-parser: json`
+    /// (logfmt, none) and `millrace.dev/logs-multiline: java` (python, go, nodejs, rust, none, or a
+    /// regular expression that begins with `^`); with the suffix `.CONTAINER` for one container.
+    /// They take precedence over multiline and parse. Requires podMetadata: KubernetesAPI.
     #[serde(default = "yes")]
     pub follow_annotations: bool,
-    /// Shares of namespaces where more is written than can be sent, at most 64: bytes are read in
-    /// proportion to weights. Namespaces without an entry have 1, however many pods each has.
-    /// Default: none.
+    /// Shares of namespaces while a node writes more than its pod can send, at most 64: bytes are
+    /// read in proportion to weights. A namespace without an entry has 1. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace"])
     )]
     pub weights: Vec<NamespaceWeight>,
-    /// Lines that are one record together, of pods whose annotations say nothing of it. Default:
-    /// each line is a record.
+    /// Joins lines to one record, unless a pod's annotations override it. Default: each line is a
+    /// record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multiline: Option<Multiline>,
-    /// Which parts of a line become fields of its record. Default: none; the line is the body.
+    /// Parses lines into fields of the record. Default: the line is the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parse: Option<Parse>,
 }
@@ -129,7 +126,7 @@ impl Default for ContainersReceiver {
             namespaces: Vec::new(),
             namespace_selector: None,
             exclude_namespaces: Vec::new(),
-            watch_pods: yes(),
+            pod_metadata: PodMetadata::default(),
             labels: None,
             annotations: Vec::new(),
             follow_annotations: yes(),
@@ -141,30 +138,32 @@ impl Default for ContainersReceiver {
 }
 
 fn containers_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "!has(self.dockerDirectory) || \
          self.dockerDirectory.matches('^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/containers$')",
-        "dockerDirectory is a directory of Docker's: write a path that ends in /containers, for \
-         example /var/lib/docker/containers",
+        "dockerDirectory must be Docker's directory of containers: write a path that ends in \
+         /containers, for example /var/lib/docker/containers",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
-        "!has(self.watchPods) || self.watchPods || (!has(self.labels) && !has(self.annotations))",
-        "labels and annotations are known from the watch of pods: remove them, or watchPods: false",
+        "!has(self.podMetadata) || self.podMetadata == 'KubernetesAPI' \
+         || (!has(self.labels) && !has(self.annotations))",
+        "labels and annotations come from the Kubernetes API: remove them, or podMetadata: \
+         FilePath",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
-        "!has(self.namespaceSelector) || !has(self.watchPods) || self.watchPods",
-        "namespaces' labels are asked for by the account that watches pods: remove \
-         namespaceSelector, or watchPods: false",
+        "!has(self.namespaceSelector) || !has(self.podMetadata) \
+         || self.podMetadata == 'KubernetesAPI'",
+        "namespaceSelector needs the Kubernetes API: remove it, or podMetadata: FilePath",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
         "!has(self.namespaceSelector) || !has(self.namespaces) || size(self.namespaces) == 0",
         "write one of namespaces and namespaceSelector",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
         "!has(self.namespaceSelector) || has(self.namespaceSelector.matchLabels) \
          && size(self.namespaceSelector.matchLabels) > 0 \
@@ -172,79 +171,88 @@ fn containers_rules(schema: &mut Schema) {
          && size(self.namespaceSelector.matchExpressions) > 0",
         "an empty namespaceSelector selects all namespaces: remove it",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
         "!has(self.weights) || self.weights.all(it, \
          (!has(self.namespaces) || size(self.namespaces) == 0 \
          || it.__namespace__ in self.namespaces) \
          && (!has(self.excludeNamespaces) || !(it.__namespace__ in self.excludeNamespaces)))",
-        "a weight is of a namespace whose pods aren't read: remove it, or read the namespace",
+        "a weight is of a namespace that is not read: remove it, or read the namespace",
     );
 }
 
-/// A namespace's share.
+/// The source of pods' metadata.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PodMetadata {
+    /// A watch of the node's pods.
+    #[default]
+    #[serde(rename = "KubernetesAPI")]
+    KubernetesApi,
+    /// The path of a log file.
+    FilePath,
+}
+
+/// The share of a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceWeight {
     /// Its name.
     #[schemars(length(min = 1, max = 63))]
     pub namespace: String,
-    /// Its share: with 3 it gets three times the bytes of a namespace with 1.
+    /// Weight, 1 to 100: with 3 it gets three times the bytes of a namespace with 1.
     #[schemars(range(min = 1, max = 100))]
     pub weight: u8,
 }
 
-/// Log files of nodes: lines of text.
+/// Log files of nodes, as lines of text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = files_rules)]
 pub struct FilesReceiver {
-    /// The files, as glob patterns below /var/log: `*` and `?` within a name, `**` for any
-    /// directories.
+    /// Glob patterns of files below /var/log: `*` and `?` within a name, `**` for any directories.
     #[schemars(length(min = 1, max = 16), inner(length(max = 255)))]
     pub include: Vec<String>,
-    /// Those of them that are not read, likewise. Default: none.
+    /// Glob patterns of files to exclude. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(max = 255)))]
     pub exclude: Vec<String>,
-    /// Where to begin files that existed before this pool first read: Beginning or End.
+    /// Start position in files that existed before this pool first read: Beginning or End.
     #[serde(default)]
     pub start_at: StartAt,
-    /// How the files' bytes are text: utf-8, utf-16le, utf-16be or latin-1 (ISO 8859-1). A byte
-    /// order mark decides the order of UTF-16's bytes.
+    /// Encoding: UTF-8, UTF-16LE, UTF-16BE or ISO-8859-1. A byte order mark overrides the byte
+    /// order of UTF-16.
     #[serde(default)]
     pub encoding: Encoding,
-    /// Lines that are one record together. Default: each line is a record.
+    /// Joins lines to one record. Default: each line is a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multiline: Option<Multiline>,
-    /// Which parts of a record's text become its fields. Default: none; the text is the body.
+    /// Parses the text into fields of the record. Default: the text is the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parse: Option<Parse>,
 }
 
-/// Lines that are one record together: by how a record begins, by indentation, or by what stack
-/// traces look like.
+/// Joins lines to one record: by the first line, by indentation, or by the form of stack traces.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = multiline_rules)]
 pub struct Multiline {
-    /// A regular expression (RE2's syntax): a line that contains a match begins a record.
+    /// Regular expression (RE2): a line with a match begins a record.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub start: Option<String>,
-    /// A line that begins with a space or a tab belongs to the record before it.
+    /// A line that begins with a space or tab belongs to the previous record.
     #[serde(default)]
     pub indented: bool,
-    /// A stack trace of this runtime is one record with the line before it, and so are indented
-    /// lines: java, python, go, nodejs or rust.
+    /// Joins stack traces of this runtime, and indented lines, to the line before them: Java,
+    /// Python, Go, NodeJs or Rust.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub traces: Option<Traces>,
+    pub stack_traces: Option<StackTraces>,
 }
 
-/// Whose stack traces, in the words of the annotation millrace.dev/logs-multiline.
+/// The runtime of stack traces; the annotation millrace.dev/logs-multiline has the same in lower
+/// case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Traces {
+pub enum StackTraces {
     /// Java's, Kotlin's and Scala's.
     Java,
     /// Python's.
@@ -257,15 +265,15 @@ pub enum Traces {
     Rust,
 }
 
-/// Which parts of a record's text become its fields. A text without the format is the body, and
+/// Parses a record's text into its fields. A text in another format becomes the body and is
 /// counted. A field with the name of an attribute that the collector writes gets the prefix
 /// `line.`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = parse_rules)]
 pub struct Parse {
-    /// The text's format: None, JSON (an object; its members are fields), Logfmt (name=value pairs)
-    /// or Regex (the pattern's named groups).
+    /// Format of the text: None, JSON (members of an object), Logfmt (name=value pairs) or Regex
+    /// (named groups of the pattern).
     #[serde(default)]
     pub format: ParseFormat,
     /// With Regex: a regular expression (RE2's syntax) with named groups, as in
@@ -273,7 +281,7 @@ pub struct Parse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub pattern: Option<String>,
-    /// Names of the field that becomes the body. Empty: the body stays the whole text. Default:
+    /// Names of the field that becomes the body; empty: the body is the complete text. Default:
     /// message, msg.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(min = 1, max = 255)))]
@@ -282,8 +290,8 @@ pub struct Parse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(min = 1, max = 255)))]
     pub severity: Option<Vec<String>>,
-    /// The field that becomes the record's time. Default: none; the time is the container's, or
-    /// when the line was read.
+    /// Field that becomes the record's time. Default: the container runtime's time, or the time of
+    /// reading.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
 }
@@ -293,16 +301,16 @@ pub struct Parse {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = timestamp_rules)]
 pub struct Timestamp {
-    /// Its names.
+    /// Names of the field.
     #[schemars(length(min = 1, max = 8), inner(length(min = 1, max = 255)))]
     pub fields: Vec<String>,
-    /// How the time is written: RFC3339 (also with a space for the T, a comma for the point, and
-    /// without an offset, which is UTC then), UnixSeconds (with or without a fraction), UnixMillis,
+    /// Format of the time: RFC3339 (also with a space for the T, a comma for the point, or without
+    /// an offset, which means UTC), UnixSeconds (with or without a fraction), UnixMillis,
     /// UnixMicros, UnixNanos or Layout.
     #[serde(default)]
     pub format: TimeFormat,
-    /// With Layout: the layout, as in `%d/%b/%Y:%H:%M:%S %z`. %Y, %m or %b, %d or %e, %H, %M and %S
-    /// must be there once; %f (a fraction) and %z (an offset) may be.
+    /// Layout for the format Layout, for example `%d/%b/%Y:%H:%M:%S %z`. Requires %Y, %m or %b, %d
+    /// or %e, %H, %M and %S once each; %f (fraction) and %z (offset) are optional.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 60))]
     pub layout: Option<String>,
@@ -311,19 +319,19 @@ pub struct Timestamp {
 /// The format of a record's text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ParseFormat {
-    /// Nothing: it is the body.
+    /// Not parsed: the text is the body.
     #[default]
     None,
-    /// An object of JSON.
+    /// A JSON object.
     #[serde(rename = "JSON")]
     Json,
-    /// Pairs of name=value.
+    /// name=value pairs.
     Logfmt,
-    /// A pattern's named groups.
+    /// Named groups of a pattern.
     Regex,
 }
 
-/// How a field's time is written.
+/// The format of a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TimeFormat {
     /// As in 2026-11-25T04:00:00.123Z.
@@ -342,31 +350,31 @@ pub enum TimeFormat {
     Layout,
 }
 
-/// Where to begin a file that has no position.
+/// The start position in a file without a stored position.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum StartAt {
-    /// With its first byte.
+    /// The first byte.
     #[default]
     Beginning,
-    /// With what is written from then on; files that appear later are read from their first byte.
+    /// The end; files that appear later are read from their first byte.
     End,
 }
 
-/// How a file's bytes are text.
+/// The encoding of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Encoding {
     /// UTF-8.
     #[default]
-    #[serde(rename = "utf-8")]
+    #[serde(rename = "UTF-8")]
     Utf8,
     /// UTF-16, low bytes first.
-    #[serde(rename = "utf-16le")]
+    #[serde(rename = "UTF-16LE")]
     Utf16Le,
     /// UTF-16, high bytes first.
-    #[serde(rename = "utf-16be")]
+    #[serde(rename = "UTF-16BE")]
     Utf16Be,
     /// ISO 8859-1.
-    #[serde(rename = "latin-1")]
+    #[serde(rename = "ISO-8859-1")]
     Latin1,
 }
 
@@ -395,52 +403,54 @@ impl Receivers {
         self.containers.as_ref().is_some_and(|containers| containers.namespace_selector.is_some())
     }
 
-    /// Whether pods of the node are watched.
+    /// Whether pods of the node are watched, to label log files.
     #[must_use]
     pub fn watches_pods(&self) -> bool {
-        self.containers.as_ref().is_some_and(|containers| containers.watch_pods)
+        self.containers
+            .as_ref()
+            .is_some_and(|containers| containers.pod_metadata == PodMetadata::KubernetesApi)
     }
 }
 
 fn files_rules(schema: &mut Schema) {
     for list in ["include", "exclude"] {
-        rules::rule(
+        rules::add_rule(
             schema,
             &format!(
                 "!has(self.{list}) || self.{list}.all(it, it.startsWith('/var/log/') \
                  && !it.contains('/../'))"
             ),
-            "only /var/log of a node is mounted: write patterns below it, for example \
+            "pods mount only the node's /var/log: write patterns below it, for example \
              /var/log/nginx/*.log",
         );
     }
 }
 
 fn multiline_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "(has(self.start) ? 1 : 0) + (has(self.indented) && self.indented ? 1 : 0) \
-         + (has(self.traces) ? 1 : 0) == 1",
-        "write one of start, indented: true and traces",
+         + (has(self.stackTraces) ? 1 : 0) == 1",
+        "write exactly one of start, indented: true and stackTraces",
     );
 }
 
 fn parse_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "has(self.pattern) == (has(self.format) && self.format == 'Regex')",
         "format Regex and pattern go together: write both, or neither",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
         "!has(self.pattern) || self.pattern.contains('(?P<') || self.pattern.contains('(?<')",
-        "no group of the pattern has a name: write one at least, for example (?P<level>[A-Z]+)",
+        "the pattern has no named group: write at least one, for example (?P<level>[A-Z]+)",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
         "has(self.format) && self.format != 'None' \
          || !(has(self.body) || has(self.severity) || has(self.timestamp))",
-        "nothing is parsed, so no field has a place: write format: JSON, Logfmt or Regex",
+        "body, severity and timestamp need a format: write format: JSON, Logfmt or Regex",
     );
     for (one, other) in [("body", "severity"), ("body", "timestamp"), ("severity", "timestamp")] {
         let names = |list: &str| match list {
@@ -448,42 +458,44 @@ fn parse_rules(schema: &mut Schema) {
             list => format!("self.{list}"),
         };
         let (first, second) = (names(one), names(other));
-        rules::rule(
+        rules::add_rule(
             schema,
             &format!(
                 "!has(self.{one}) || !has(self.{other}) || !{first}.exists(it, it in {second})"
             ),
-            "a field has one place: write its name in one of body, severity and timestamp",
+            "a field is in two of body, severity and timestamp: write it in one of them",
         );
     }
 }
 
 fn timestamp_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "has(self.layout) == (has(self.format) && self.format == 'Layout')",
         "format Layout and layout go together: write both, or neither",
     );
 }
 
-/// The OTLP receiver. Its limits on message size, connections and time are the collector's own.
+/// The OTLP receiver.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OtlpReceiver {
-    /// Encrypts both ports. Default: not encrypted.
+    /// Encrypts both ports with TLS. Default: not encrypted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ServerTls>,
+    /// Limits for clients.
+    #[serde(default, skip_serializing_if = "OtlpLimits::is_default")]
+    pub limits: OtlpLimits,
 }
 
-/// Encryption of a listener.
+/// TLS of a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerTls {
-    /// A Secret of type kubernetes.io/tls: keys tls.crt and tls.key. A change of its content rolls
-    /// the pods.
-    pub certificate_secret_ref: SecretRef,
-    /// A Secret whose key ca.crt signed the clients' certificates: only clients that show one are
-    /// let in. Default: any client.
+    /// Secret with the server certificate.
+    pub certificate_secret: CertificateSecret,
+    /// CA of client certificates: only clients with such a certificate may connect. Default: any
+    /// client.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_ca_secret_ref: Option<SecretRef>,
+    pub client_ca: Option<CaSource>,
 }

@@ -1,19 +1,19 @@
-//! How a change of image or configuration reaches the gateways' pods, and how far it has come.
+//! Rollouts of gateway pools: settings and status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a change of image, allocator or configuration reaches the gateways' pods.
+/// Rollout of a changed image, allocator or configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutSettings {
-    /// Try the change on a few pods first and compare them with the others. Default: pods are
-    /// replaced one by one, each of which must become ready, without a comparison.
+    /// Canary: replace a few pods first and compare them with the others. Default: replace pods one
+    /// by one, without a comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanarySettings>,
-    /// Roll back when new pods don't start, crash, or perform worse. If false, the rollout stops
-    /// there and waits for a person.
+    /// Roll back automatically if new pods don't start, crash, or perform worse. If false, the
+    /// rollout stops and waits for a user.
     #[serde(default = "yes")]
     pub auto_rollback: bool,
 }
@@ -28,20 +28,20 @@ fn yes() -> bool {
     true
 }
 
-/// A change tried on a few pods.
+/// Settings of a canary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CanarySettings {
-    /// Number of pods that get the change first, 1 to 100. In a pool without other pods, all get it
-    /// and are compared with their own past.
+    /// Number of canary pods, 1 to 100. In a pool without other pods, they are compared with their
+    /// own past.
     #[serde(default = "CanarySettings::default_pods")]
     #[schemars(range(min = 1, max = 100))]
     pub pods: u32,
-    /// How long they are compared, 10 to 86400 seconds; up to three times that while they have
-    /// fewer than 10000 records.
+    /// Time of the comparison, 10 to 86400 seconds; up to three times as long while the canary pods
+    /// have received fewer than 10,000 records.
     #[serde(default = "CanarySettings::default_judge_seconds")]
     #[schemars(range(min = 10, max = 86_400))]
-    pub judge_seconds: u32,
+    pub analysis_seconds: u32,
 }
 
 impl CanarySettings {
@@ -54,27 +54,48 @@ impl CanarySettings {
     }
 }
 
-/// How far a change has come.
+/// A user's action on a pool's rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RolloutAction {
+    /// No pod is replaced; the analysis restarts afterwards.
+    Pause,
+    /// Pods return to the previous image and configuration, and no rollout begins.
+    Abort,
+}
+
+impl RolloutAction {
+    /// The value in the spec.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pause => "Pause",
+            Self::Abort => "Abort",
+        }
+    }
+}
+
+/// The stages of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RolloutStage {
-    /// No rollout: all pods run, or will run, the spec's unit.
+    /// No rollout: all pods run, or will run, the desired image and configuration.
     Stable,
-    /// Not begun: waits for the tables' revision, or for the trial pod that checks the
+    /// Not begun: waits for the tables' revision, or for the trial pod that validates the
     /// configuration.
     Waiting,
     /// The first pods get the change.
     Canary,
-    /// They are compared.
-    Judging,
-    /// More pods get it.
+    /// The new pods are compared with the others.
+    Analyzing,
+    /// More pods get the change.
     Promoting,
-    /// Paused by annotation.
+    /// Paused by spec.rolloutAction.
     Paused,
-    /// All pods return to the earlier unit.
+    /// All pods return to the previous image and configuration.
     RollingBack,
-    /// All pods have the earlier unit; the change is not retried until the spec changes.
+    /// All pods run the previous image and configuration; the change is not retried until the spec
+    /// changes.
     RolledBack,
-    /// All pods have the earlier unit because of the annotation; not retried either.
+    /// The same, because of spec.rolloutAction.
     Aborted,
 }
 
@@ -85,7 +106,7 @@ impl RolloutStage {
             Self::Stable => "Stable",
             Self::Waiting => "Waiting",
             Self::Canary => "Canary",
-            Self::Judging => "Judging",
+            Self::Analyzing => "Analyzing",
             Self::Promoting => "Promoting",
             Self::Paused => "Paused",
             Self::RollingBack => "RollingBack",
@@ -95,61 +116,61 @@ impl RolloutStage {
     }
 }
 
-/// The rollout under way, or the last one.
+/// The current or last rollout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStatus {
-    /// How far it has come.
+    /// Stage of the rollout.
     pub stage: RolloutStage,
-    /// The stage that is paused.
+    /// Paused stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_at: Option<RolloutStage>,
-    /// Since when.
+    /// Start of the stage.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub since: Time,
-    /// Why, as one stable word.
+    /// Reason in CamelCase.
     #[schemars(length(max = 63))]
     pub reason: String,
-    /// Why, as a message.
+    /// Message with details.
     #[schemars(length(max = 1024))]
     pub message: String,
-    /// The earlier unit, which a rollback restores.
+    /// Previous image and configuration, which a rollback restores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<RolloutUnit>,
-    /// The new unit, or the one that runs.
+    /// New image and configuration, or the current ones.
     pub after: RolloutUnit,
-    /// Pods that may have the change by now, from the highest number down.
+    /// Number of pods that may have the change, from the highest ordinal down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<i32>,
-    /// Identifies the spec: another digest is another attempt.
+    /// Digest of the spec; another digest is another attempt.
     #[schemars(length(max = 64))]
     pub digest: String,
-    /// Attempts since all pods last ran the same unit.
+    /// Attempts since all pods last ran the same image and configuration.
     #[serde(default)]
     pub attempts: i32,
-    /// Figures of new and old pods.
+    /// Figures of the comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<RolloutReport>,
 }
 
-/// What pods run: a unit.
+/// What pods run: image, configuration and tables' revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutUnit {
-    /// The image.
+    /// Image.
     #[schemars(length(max = 512))]
     pub image: String,
-    /// The allocator it is built with.
+    /// Memory allocator of the image.
     #[schemars(length(max = 32))]
     pub allocator: String,
-    /// The ConfigMap with the configuration; its name ends in the hash of its content.
+    /// ConfigMap with the configuration; its name ends in the hash of its content.
     #[schemars(length(max = 253))]
     pub config_map: String,
-    /// The revision of the tables when the change began.
+    /// Revision of the tables when the rollout began.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub schema_revision: Option<String>,
-    /// Digests of the image that pods run. More than one: its tag moved.
+    /// Digests of the image that pods run. More than one means that the tag was moved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4), inner(length(max = 160)))]
     pub image_digests: Vec<String>,
@@ -159,30 +180,30 @@ pub struct RolloutUnit {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutReport {
-    /// Passed, TooFewRecords, NotCompared (there was no canary), or the fault's stable word.
+    /// Passed, TooFewRecords, NotCompared (no canary), or the reason of the fault.
     #[schemars(length(max = 63))]
     pub verdict: String,
-    /// Pods of the earlier unit. Absent when there was nothing to compare with.
+    /// Figures of pods without the change. Absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<RolloutFigures>,
-    /// Pods with the change. Absent when none was compared.
+    /// Figures of pods with the change. Absent if none was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<RolloutFigures>,
 }
 
-/// Sums of several pods.
+/// Figures of several pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutFigures {
-    /// Pods.
+    /// Number of pods.
     pub pods: i32,
-    /// Records they took.
+    /// Records received.
     pub records: i64,
-    /// Records per second of processor time. Absent when there were too few.
+    /// Records per CPU-second. Absent with too few records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub records_per_cpu_second: Option<i64>,
-    /// Processor time of one pod on average, in thousandths of a core.
+    /// Mean CPU use of a pod, in thousandths of a core.
     pub cpu_millicores: i64,
-    /// The largest resident memory of one, in bytes.
+    /// Largest resident memory of a pod, in bytes.
     pub memory_bytes: i64,
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// Adds one rule to a schema. Messages are fixed text: CEL can't bound the cost of a message that
 /// writes a number, and the API server refuses the definition.
-pub(crate) fn rule(schema: &mut Schema, rule: &str, message: &str) {
+pub(crate) fn add_rule(schema: &mut Schema, rule: &str, message: &str) {
     const KEY: &str = "x-kubernetes-validations";
     let Some(object) = schema.as_object_mut() else { return };
     let entries = object.entry(KEY).or_insert_with(|| Value::Array(Vec::new()));
@@ -41,17 +41,17 @@ pub(crate) fn map<const ENTRIES: usize, const LENGTH: usize>(schema: &mut Schema
 /// Makes a nested field with a default immutable. The API server compares a value with its old one
 /// only where there was one: so the rule is on a value that always exists, and reads through
 /// optional ones.
-pub(crate) fn unchangeable(schema: &mut Schema, steps: &[&str], default: &str, advice: &str) {
+pub(crate) fn make_immutable(schema: &mut Schema, steps: &[&str], default: &str, advice: &str) {
     let text = format!(
         "{} == {}",
         deep_or_default("self", steps, default),
         deep_or_default("oldSelf", steps, default)
     );
-    rule(schema, &text, &format!("{} can't be changed: {advice}", steps.join(".")));
+    add_rule(schema, &text, &format!("{} can't be changed: {advice}", steps.join(".")));
 }
 
 /// An expression for a field some steps away, and one that holds where it is there.
-pub(crate) fn deep(owner: &str, steps: &[&str]) -> (String, String) {
+pub(crate) fn nested_field(owner: &str, steps: &[&str]) -> (String, String) {
     let mut path = owner.to_owned();
     let mut guards = Vec::new();
     for step in steps {
@@ -68,6 +68,18 @@ pub(crate) fn deep_or_default(owner: &str, steps: &[&str], default: &str) -> Str
 
 /// The value of an optional field some steps away, or `other`, as a CEL expression.
 pub(crate) fn deep_or(owner: &str, steps: &[&str], other: &str) -> String {
-    let (path, guard) = deep(owner, steps);
+    let (path, guard) = nested_field(owner, steps);
     format!("({guard} ? {path} : {other})")
+}
+
+/// The value of a field in the first of several blocks that has it, or `other`, in CEL.
+pub(crate) fn first_of(owner: &str, places: &[&[&str]], field: &[&str], other: &str) -> String {
+    let value = |other: String, place: &&[&str]| deep_or(owner, &[place, field].concat(), &other);
+    places.iter().rev().fold(other.to_owned(), value)
+}
+
+/// Whether one of several blocks has a field, as a CEL expression.
+pub(crate) fn is_in_any(owner: &str, places: &[&[&str]], field: &[&str]) -> String {
+    let guard = |place: &&[&str]| format!("({})", nested_field(owner, &[place, field].concat()).1);
+    format!("({})", places.iter().map(guard).collect::<Vec<_>>().join(" || "))
 }

@@ -1,4 +1,4 @@
-//! TelemetrySchema: the ClickHouse tables of the signals, kept at a revision.
+//! TelemetrySchema: the ClickHouse tables of the signals, at a revision.
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::connection::ClickHouseTarget;
 use super::coordination::CoordinationStatus;
 use super::rules;
-use super::signals::{DeletionPolicy, PerSignal, Signal, is_not_set};
-use super::table::{TableSettings, signal_table_rules, table_stays};
+use super::signals::{DeletionPolicy, Ownership, PerSignal, Signal, is_not_set};
+use super::table::{
+    TABLES_STAY, TableSettings, attributes_expression, signal_table_rules, table_stays,
+};
 use crate::conditions::Condition;
 
-/// The ClickHouse tables of the signals. The operator makes them, adds missing columns and reports
-/// differences. Deleting the object keeps the tables by default.
+/// The ClickHouse tables of the signals. The operator creates them, adds missing columns and
+/// reports drift. Deleting the object retains the tables by default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
 #[kube(
     group = "millrace.dev",
@@ -24,9 +26,8 @@ use crate::conditions::Condition;
     namespaced,
     status = "TelemetrySchemaStatus",
     derive = "PartialEq",
-    doc = "The ClickHouse tables of the signals. The operator makes them, adds missing columns and \
-           reports drift. Deletion keeps them by default. A pipeline makes one; it also works by \
-           itself.",
+    doc = "The ClickHouse tables of the signals. The operator creates them, adds missing columns \
+           and reports drift. Deletion retains them by default. Part of a pipeline, or standalone.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -44,24 +45,27 @@ use crate::conditions::Condition;
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = rules::own_descriptions)]
 pub struct TelemetrySchemaSpec {
-    /// The ClickHouse that has the tables.
+    /// Connection to ClickHouse, and where the tables are.
     pub clickhouse: ClickHouseTarget,
-    /// The signals that get tables, and how these are made.
+    /// Signals with tables, and the settings of these tables.
     #[schemars(transform = tables_fit)]
     pub signals: PerSignal<TableSettings>,
-    /// Retain keeps the tables and their rows when this object is deleted; Delete drops them (the
-    /// database is kept).
+    /// Retain leaves the tables and their rows when the object is deleted; Delete drops them, but
+    /// not the database.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// Automatic runs steps that only add; other steps wait. With Manual all steps wait. The
-    /// annotation millrace.dev/approve-plan with the value of status.planHash approves exactly that
-    /// plan, except for destructive steps. Default: Automatic.
+    /// Automatic runs steps that only add; other steps wait for approvedPlan. With Manual all steps
+    /// wait for it. Default: Automatic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<ChangePolicy>,
-    /// Objects that may be destroyed, as the plan names them, for example
-    /// otel.otel_logs.OldColumn, otel.otel_logs.idx_old or otel.otel_traces.ttl (rows older than a
-    /// shorter ttl). Nothing else is ever destroyed. Name columns only after every older
-    /// collector is gone. At most 64.
+    /// Approves one plan, by its status.planHash; destructive steps need consent too. Several
+    /// hashes, separated by commas, if servers need different plans.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), regex(pattern = r"^[0-9a-f]+( *, *[0-9a-f]+)*$"))]
+    pub approved_plan: Option<String>,
+    /// Objects that may be deleted, as the plan names them, for example otel.otel_logs.OldColumn,
+    /// otel.otel_logs.idx_old or otel.otel_traces.ttl (rows older than a shorter ttl). Nothing else
+    /// is ever deleted. List columns only after all older collectors are gone. At most 64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
@@ -71,16 +75,25 @@ pub struct TelemetrySchemaSpec {
         )
     )]
     pub consent: Vec<String>,
-    /// Shares the tables with other objects that also set this. Otherwise the second object is
-    /// refused, also one of another cluster, because two would mix their data. Default: false.
-    #[serde(default, skip_serializing_if = "is_not_set")]
-    pub shared: bool,
-    /// The most gateways that insert at once. The tables remember the inserts of five minutes (five
-    /// a second for each gateway; at least 10,000, at most 100,000) to drop repeated ones. A live
-    /// table's larger window stays. Default: 6.
+    /// Ownership of the tables: with Exclusive a second object is rejected, even in another
+    /// cluster, because both would mix their data. Shared allows others that are also Shared.
+    #[serde(default, skip_serializing_if = "Ownership::is_exclusive")]
+    pub ownership: Ownership,
+    /// Maximum number of gateways, which sizes the deduplication window: five minutes of five
+    /// inserts per second and gateway, 10,000 to 100,000 inserts. A larger window of an existing
+    /// table stays. Default: 6.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
-    pub gateways_max: Option<u32>,
+    pub max_gateways: Option<u32>,
+    /// Pauses reconciliation: the operator only updates the status and does not block deletion. The
+    /// tables are unchanged. Default: false.
+    #[serde(default, skip_serializing_if = "is_not_set")]
+    pub paused: bool,
+    /// Takes over what another object holds, even in another cluster: the holder
+    /// CLUSTER/NAMESPACE/KIND/NAME, exactly as the message of HeldByAnother names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512), regex(pattern = r"^\S+$"))]
+    pub takes_over: Option<String>,
 }
 
 /// Which steps run without approval.
@@ -94,13 +107,17 @@ pub enum ChangePolicy {
 }
 
 fn tables_fit(schema: &mut Schema) {
-    signal_table_rules(schema, &[]);
     for signal in Signal::ALL {
         let name = signal.as_str();
-        for (rule, message) in table_stays("self", "oldSelf", &[name], Some("JSON")) {
+        let places: [&[&str]; 1] = [&[name]];
+        let attributes = |owner| attributes_expression(owner, &places);
+        signal_table_rules(schema, signal, &places, &attributes("self"));
+        let same = format!("{} == {}", attributes("self"), attributes("oldSelf"));
+        let same = (same, format!("attributes can't be changed: {TABLES_STAY}"));
+        for (rule, message) in table_stays(&places).into_iter().chain([same]) {
             // A signal may come and go; only one that stays must keep its tables' shape.
             let stays = format!("!has(self.{name}) || !has(oldSelf.{name}) || {rule}");
-            rules::rule(schema, &stays, &format!("{name}.{message}"));
+            rules::add_rule(schema, &stays, &format!("{name}.{message}"));
         }
     }
 }
@@ -110,11 +127,11 @@ fn tables_fit(schema: &mut Schema) {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = rules::own_descriptions)]
 pub struct TelemetrySchemaStatus {
-    /// The generation of the spec that this status describes.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Conditions: Ready, Progressing, Stalled, SchemaReady, Planned, Applied, Drifted, Blocked,
-    /// SecretsFound, PasswordExposed, RowsSpread, CoordinationHealthy.
+    /// SecretsFound, CredentialsExposed, TablesNotReplicated, CoordinationHealthy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -125,17 +142,17 @@ pub struct TelemetrySchemaStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub database: Option<String>,
-    /// Revision of the schema that the tables have: a digest of all declarations. Absent until they
-    /// are verified.
+    /// Schema revision of the tables, a digest of all declarations. Absent until the tables are
+    /// verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
-    /// Hash of the waiting plan, the value for millrace.dev/approve-plan. Several, separated by
-    /// commas, where servers need different plans.
+    /// Hash of the waiting plan, the value for spec.approvedPlan. Several, separated by commas, if
+    /// servers need different plans.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub plan_hash: Option<String>,
-    /// Steps that are planned but not run, in order. At most 32 are shown.
+    /// Planned steps that wait, in order. At most 32 are shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(max = 256)))]
     pub plan_pending: Vec<String>,
@@ -143,7 +160,7 @@ pub struct TelemetrySchemaStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub drift: Vec<SchemaDifference>,
-    /// The Keeper or ZooKeeper of replicated tables. Absent where no table needs one.
+    /// Keeper or ZooKeeper of replicated tables. Absent if no table needs one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coordination: Option<CoordinationStatus>,
 }
@@ -155,7 +172,7 @@ pub struct SchemaDifference {
     /// Name of the table, with its database.
     #[schemars(length(max = 128))]
     pub table: String,
-    /// The difference, as a message.
+    /// Description of the difference.
     #[schemars(length(max = 256))]
     pub difference: String,
 }

@@ -1,4 +1,4 @@
-//! Targets that an edge pool scrapes.
+//! Scrape targets of an edge pool.
 
 use std::collections::BTreeMap;
 
@@ -15,67 +15,67 @@ use super::scrape_access::{
 use super::scrape_rules::{RelabelRule, ScrapeHttpList};
 use crate::amounts::MemoryQuantity;
 
-/// Targets that are scraped over HTTP, in Prometheus' formats.
+/// Prometheus scrape targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = receiver_rules)]
 pub struct PrometheusReceiver {
-    /// Jobs of a Prometheus file: its scrape_configs, as YAML text. What isn't taken is refused
-    /// with its line. Default: none.
+    /// The scrape_configs of a Prometheus file, as YAML text. Unsupported settings are rejected
+    /// with their line number. Default: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 65_536))]
     pub scrape_configs: String,
-    /// What is scraped, by service: at most 32 jobs, with 10,000 targets in all. Default: none.
+    /// Scrape jobs, one per service: at most 32, with 10,000 targets in total. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub jobs: Vec<ScrapeJob>,
-    /// Targets that are found in the cluster, by monitors of prometheus-operator's kinds and by
-    /// annotations. Default: none.
+    /// Discovery in the cluster by annotations and by monitors (kinds of the Prometheus operator).
+    /// Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<KubernetesDiscovery>,
-    /// Let targets, token servers, proxies and what redirects point to have loopback and link-local
-    /// addresses. Whoever may write a list of targets then reaches a pod's own ports, and the
-    /// cloud's metadata service of its node. If false, such a target is down.
+    /// Allow loopback and link-local addresses of targets, token servers, proxies and redirects.
+    /// Whoever can write a target list can then reach a pod's own ports and the cloud's metadata
+    /// service. If false, such a target is down.
     #[serde(default)]
     pub allow_local_addresses: bool,
-    /// How targets are shared out among the pool's pods. Default: by their samples, without a cap.
-    #[serde(default, skip_serializing_if = "SharingSettings::is_usual")]
-    pub sharing: SharingSettings,
+    /// Assignment of targets to pods. Default: balanced by samples, without a maximum.
+    #[serde(default, skip_serializing_if = "TargetAssignment::is_usual")]
+    pub assignment: TargetAssignment,
 }
 
-/// How targets are shared out among pods.
+/// Assignment of targets to pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct SharingSettings {
-    /// The cap: most samples per second that one pod is given, 1 to 1,000,000,000. The status says
-    /// how many pods that takes. Default: none.
+pub struct TargetAssignment {
+    /// Capacity of a pod, in samples per second, 1 to 1,000,000,000. status.targets.neededPods has
+    /// the number of pods that the load needs. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000_000))]
-    pub pod_samples_per_second_max: Option<u32>,
-    /// What becomes of new targets when all pods are at the cap: Scrape (all the same, evenly) or
-    /// LeaveOut (they wait, and have no `up`).
+    pub max_samples_per_second_per_pod: Option<u32>,
+    /// What happens to new targets when all pods are at their capacity: Scrape (scraped anyway,
+    /// spread evenly) or Wait (for a pod with capacity, without `up`).
     #[serde(default)]
-    pub at_cap: AtCap,
+    pub overflow_policy: OverflowPolicy,
 }
 
-impl SharingSettings {
-    /// Whether nothing is asked for.
+impl TargetAssignment {
+    /// Whether all settings are defaults.
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What becomes of new targets when all pods are at the cap.
+/// What happens to new targets when all pods are at their capacity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum AtCap {
+pub enum OverflowPolicy {
     /// They are scraped.
     #[default]
     Scrape,
-    /// They are left out until there is room.
-    LeaveOut,
+    /// They wait until a pod has capacity.
+    Wait,
 }
 
 /// Targets of one service.
@@ -83,12 +83,11 @@ pub enum AtCap {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = job_rules)]
 pub struct ScrapeJob {
-    /// The service's name: service.name of all its metrics.
+    /// Name of the job: service.name of its metrics.
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
-    /// The targets, at most 250, as host:port without a scheme or path, IPv6 in brackets. Loopback
-    /// and link-local addresses are refused unless allowLocalAddresses. Default: none; http lists
-    /// then name them.
+    /// Targets as host:port without scheme or path, IPv6 in brackets, at most 250. Loopback and
+    /// link-local addresses need allowLocalAddresses. Default: none; http then lists them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 250),
@@ -99,101 +98,101 @@ pub struct ScrapeJob {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub targets: Vec<String>,
-    /// Servers that answer with lists of targets, at most 4. Default: none.
+    /// Servers that return target lists (http_sd), at most 4. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 4),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["url"])
     )]
     pub http: Vec<ScrapeHttpList>,
-    /// The time from a target's scrape to its next one, 1 to 3,600 seconds.
+    /// Scrape interval, 1 to 3,600 seconds.
     #[serde(default = "default_interval_seconds")]
     #[schemars(range(min = 1, max = 3_600))]
     pub interval_seconds: u32,
-    /// The time for a scrape, in seconds: at most the interval.
+    /// Scrape time-out in seconds, at most the interval.
     #[serde(default = "default_timeout_seconds")]
     #[schemars(range(min = 1, max = 3_600))]
     pub timeout_seconds: u32,
-    /// The path, with a query if there is one. Default: /metrics.
+    /// HTTP path, optionally with a query. Default: /metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1_024), regex(pattern = r"^/[!-\x22$-~]*$"))]
     pub path: Option<String>,
-    /// Speak http or https with targets.
+    /// Protocol: http or https.
     #[serde(default, skip_serializing_if = "ScrapeScheme::is_http")]
     pub scheme: ScrapeScheme,
-    /// Further parameters of the query: at most 16 names with 8 values each. Default: none.
+    /// Query parameters: at most 16 names with 8 values each. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = params)]
     pub params: BTreeMap<String, Vec<String>>,
-    /// Encryption towards https targets. Default: the system's authorities are trusted.
+    /// TLS settings for https targets. Default: trusts the system's CAs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ScrapeTls>,
-    /// An authorization header. Of it, basicAuth and oauth2 one at most. Default: none.
+    /// Authorization header. At most one of authorization, basicAuth and oauth2. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authorization: Option<ScrapeAuthorization>,
-    /// A user name and password. Default: none.
+    /// HTTP basic authentication. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basic_auth: Option<ScrapeBasicAuth>,
-    /// A token by OAuth 2.0's client credentials. Default: none.
+    /// OAuth 2.0 client credentials. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oauth2: Option<ScrapeOAuth2>,
-    /// The proxy that targets are asked through. Default: none.
+    /// HTTP proxy to the targets. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ScrapeProxy>,
-    /// Follow redirects, at most 10: without authorization where the server is another one, never
-    /// from https to http.
+    /// Follow at most 10 redirects, without credentials to another server, and never from https to
+    /// http.
     #[serde(default)]
     pub follow_redirects: bool,
-    /// Rules for targets, applied in order to their labels before they are scraped: Prometheus'
-    /// relabel_configs, at most 32. Default: none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
-    pub relabel: Vec<RelabelRule>,
-    /// Rules for samples, applied in order to each: Prometheus' metric_relabel_configs, at most 32.
+    /// Relabeling of targets before the scrape, as Prometheus' relabel_configs; at most 32 rules.
     /// Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
+    pub relabel: Vec<RelabelRule>,
+    /// Relabeling of samples, as Prometheus' metric_relabel_configs; at most 32 rules. Default:
+    /// none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
     pub metric_relabel: Vec<RelabelRule>,
-    /// Ask targets for the protobuf format, which alone has native histograms.
+    /// Request the protobuf format, the only one with native histograms.
     #[serde(default)]
     pub native_histograms: bool,
-    /// Labels of all points, at most 16. Not job, instance, or names that begin with two
+    /// Labels of all samples, at most 16; not job, instance, or names that begin with two
     /// underscores. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = rules::map::<16, 256>)]
     pub labels: BTreeMap<String, String>,
-    /// Where a scraped label has the name of one of `labels`, or is job or instance: keep the
-    /// scraped one. If false, the target's is kept, and the scraped one becomes exported_NAME.
+    /// Prefer scraped labels to the target's if both have the same name. If false, the scraped
+    /// label becomes exported_NAME.
     #[serde(default)]
     pub honor_labels: bool,
-    /// Keep times in a target's answer. If false, its points have the scrape's time.
+    /// Use timestamps of scraped samples. If false, samples have the time of the scrape.
     #[serde(default = "yes")]
     pub honor_timestamps: bool,
-    /// What a target may send. A scrape over a limit fails.
+    /// Limits of a scrape; a scrape over a limit fails.
     #[serde(default, skip_serializing_if = "ScrapeLimits::is_usual")]
     pub limits: ScrapeLimits,
 }
 
-/// What a target may send in a scrape.
+/// Limits of a scrape.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = limit_rules)]
 pub struct ScrapeLimits {
-    /// The longest body, after decompression, 1Ki to 4Gi. It is never held whole. Default: 256Mi.
+    /// Maximum body size after decompression, 1Ki to 4Gi. Default: 256Mi.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_bytes: Option<MemoryQuantity>,
-    /// Most samples, 1 to 10,000,000. Default: 1,000,000.
+    /// Maximum number of samples, 1 to 10,000,000. Default: 1,000,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub samples: Option<u32>,
-    /// Most labels of a sample, 1 to 128. Default: 64.
+    /// Maximum number of labels of a sample, 1 to 128. Default: 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 128))]
     pub labels: Option<u32>,
 }
 
 impl ScrapeLimits {
-    /// Whether nothing is asked for.
+    /// Whether all settings are defaults.
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
     }
@@ -227,43 +226,43 @@ impl Default for ScrapeJob {
     }
 }
 
-/// Prometheus' own.
+/// Prometheus' default.
 fn default_interval_seconds() -> u32 {
     60
 }
 
-/// Likewise.
+/// Prometheus' default.
 fn default_timeout_seconds() -> u32 {
     10
 }
 
 fn limit_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "!has(self.bodyBytes) || !isQuantity(self.bodyBytes) \
          || (quantity(self.bodyBytes).compareTo(quantity('1Ki')) >= 0 \
          && quantity(self.bodyBytes).compareTo(quantity('4Gi')) <= 0)",
-        "bodyBytes is from 1Ki to 4Gi: write such an amount, for example 512Mi",
+        "bodyBytes must be from 1Ki to 4Gi: write for example 512Mi",
     );
 }
 
 fn receiver_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "(has(self.jobs) && size(self.jobs) > 0) \
          || (has(self.scrapeConfigs) && size(self.scrapeConfigs) > 0) || has(self.kubernetes)",
-        "nothing is scraped: write jobs, scrapeConfigs, or kubernetes",
+        "the receiver has no targets: write jobs, scrapeConfigs or kubernetes",
     );
 }
 
 fn job_rules(schema: &mut Schema) {
     login_rules(schema);
-    rules::rule(
+    rules::add_rule(
         schema,
         "(has(self.targets) && size(self.targets) > 0) || (has(self.http) && size(self.http) > 0)",
-        "no target is given: write targets, or http with a server that lists them",
+        "the job has no targets: write targets, or http with a server that lists them",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
         "(has(self.timeoutSeconds) ? self.timeoutSeconds : 10) \
          <= (has(self.intervalSeconds) ? self.intervalSeconds : 60)",

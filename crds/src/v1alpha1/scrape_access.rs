@@ -1,4 +1,4 @@
-//! How scraped targets are asked: TLS, who asks, and by which way.
+//! Access to scraped targets: TLS, credentials, proxies.
 //!
 //! Never holds a secret, only its name; Secrets are in the object's namespace, and pods read them
 //! as files.
@@ -9,11 +9,12 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::connection::{CaRef, CredentialsRef, SecretRef};
+use super::authentication::{CaSource, CertificateSecret};
+use super::connection::CredentialsRef;
 use super::rules;
 use crate::names::{SecretKey, SecretName};
 
-/// How a target is spoken to.
+/// The protocol of a target.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ScrapeScheme {
@@ -30,22 +31,21 @@ impl ScrapeScheme {
     }
 }
 
-/// Encryption towards targets, or towards a server that gives tokens.
+/// TLS to targets or token servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScrapeTls {
-    /// The authority that signed the servers' certificates. Default: the system's authorities.
+    /// CA of the servers' certificates. Default: the system's CAs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ca_secret_ref: Option<CaRef>,
-    /// A Secret of type kubernetes.io/tls (keys tls.crt and tls.key) to show to the servers.
-    /// Default: no client certificate.
+    pub ca: Option<CaSource>,
+    /// Secret with the client certificate. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_certificate_secret_ref: Option<SecretRef>,
-    /// The name that a server's certificate must have. Default: the host that is asked.
+    pub certificate_secret: Option<CertificateSecret>,
+    /// Host name that the server's certificate must have. Default: the target's host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[A-Za-z0-9._:-]+$"))]
     pub server_name: Option<String>,
-    /// Take any certificate: whoever is between can read and change everything.
+    /// Skip verification of the server's certificate (allows man-in-the-middle attacks).
     #[serde(default)]
     pub insecure_skip_verify: bool,
 }
@@ -54,7 +54,7 @@ pub struct ScrapeTls {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenRef {
-    /// Name of the Secret. A change of its content rolls the pods that use it.
+    /// Name of the Secret. A change of its content triggers a rollout.
     pub name: SecretName,
     /// Key that holds the credentials. Default: token.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,36 +68,36 @@ impl TokenRef {
     }
 }
 
-/// An authorization header: a word and what a Secret holds.
+/// An Authorization header: type, and credentials from a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScrapeAuthorization {
-    /// The word before the credentials. Not Basic: write basicAuth. Default: Bearer.
+    /// Authentication scheme; for Basic write basicAuth. Default: Bearer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), regex(pattern = r"^[A-Za-z0-9._-]+$"))]
     pub r#type: Option<String>,
-    /// The credentials.
+    /// Secret with the credentials.
     pub credentials_secret_ref: TokenRef,
 }
 
-/// A user name and password.
+/// HTTP basic authentication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScrapeBasicAuth {
-    /// The Secret with user name and password.
+    /// Secret with user name and password.
     pub credentials_secret_ref: CredentialsRef,
 }
 
-/// A client's name and secret in a Secret.
+/// OAuth 2.0 client id and secret in a Secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientRef {
-    /// Name of the Secret. A change of its content rolls the pods that use it.
+    /// Name of the Secret. A change of its content triggers a rollout.
     pub name: SecretName,
-    /// Key that holds the client's name. Default: client-id.
+    /// Key with the client id. Default: client-id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id_key: Option<SecretKey>,
-    /// Key that holds the client's secret. Default: client-secret.
+    /// Key with the client secret. Default: client-secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_key: Option<SecretKey>,
 }
@@ -114,46 +114,45 @@ impl ClientRef {
     }
 }
 
-/// A token by OAuth 2.0's client credentials.
+/// OAuth 2.0 client credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = token_url_rules)]
 pub struct ScrapeOAuth2 {
-    /// The Secret with the client's name and secret.
+    /// Secret with client id and client secret.
     pub client_secret_ref: ClientRef,
-    /// Where tokens are asked for, http:// or https://.
+    /// Token URL, http:// or https://.
     #[schemars(length(max = 1_024), regex(pattern = r"^https?://[!-~]+$"))]
     pub token_url: String,
-    /// What a token is to allow, at most 16. Default: what the server gives.
+    /// Scopes to request, at most 16. Default: the server's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 256)))]
     pub scopes: Vec<String>,
-    /// Further fields of the request for a token, at most 16. Default: none.
+    /// Additional parameters of the token request, at most 16. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = rules::map::<16, 1_024>)]
     pub endpoint_params: BTreeMap<String, String>,
-    /// Settings for an https:// token URL. Default: the system's authorities are trusted.
+    /// TLS settings for an https token URL. Default: trusts the system's CAs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ScrapeTls>,
-    /// The proxy that tokenUrl is asked through; the targets' isn't used for it. Default: none.
+    /// HTTP proxy for tokenUrl; the targets' proxy is not used for it. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ScrapeProxy>,
 }
 
-/// A proxy: it connects to https targets, and is sent whole URLs of http ones.
+/// An HTTP proxy: CONNECT for https targets, absolute URLs for http ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = proxy_rules)]
 pub struct ScrapeProxy {
-    /// Its address, http://host:port. Loopback and link-local addresses are refused by the pods.
+    /// Address, http://host:port. Pods reject loopback and link-local addresses.
     #[schemars(length(max = 270), regex(pattern = r"^http://[!-~]+:[0-9]{1,5}/?$"))]
     pub url: String,
-    /// The Secret with user name and password for the proxy. They go to it unencrypted. Default:
-    /// none.
+    /// Secret with user name and password for the proxy, sent unencrypted. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<CredentialsRef>,
-    /// Hosts that are asked without it, at most 64: a name (its subdomains are meant too), .name
-    /// for its subdomains alone, an address, a network as in 10.0.0.0/8, or *. Default: none.
+    /// Hosts contacted directly, at most 64: a name with its subdomains, .name for its subdomains
+    /// only, an address, a network such as 10.0.0.0/8, or *. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 260)))]
     pub no_proxy: Vec<String>,
@@ -167,14 +166,14 @@ pub(super) fn params(schema: &mut Schema) {
     schema.insert("additionalProperties".to_owned(), values);
 }
 
-/// One way at most to say who asks.
+/// At most one kind of credentials.
 pub(super) fn login_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "[has(self.authorization), has(self.basicAuth), has(self.oauth2)].filter(g, g).size() <= 1",
         "authorization, basicAuth and oauth2: write one of them at most",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
         "!has(self.authorization) || !has(self.authorization.type) \
          || !(self.authorization.type in ['Basic', 'basic', 'BASIC'])",
@@ -183,17 +182,17 @@ pub(super) fn login_rules(schema: &mut Schema) {
 }
 
 fn token_url_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "!self.tokenUrl.contains('@')",
-        "tokenUrl has credentials: they go into clientSecretRef",
+        "tokenUrl contains credentials: write them into the Secret of clientSecretRef",
     );
 }
 
 fn proxy_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "!self.url.contains('@')",
-        "url has credentials: they go into credentialsSecretRef",
+        "url contains credentials: write them into the Secret of credentialsSecretRef",
     );
 }

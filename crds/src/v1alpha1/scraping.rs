@@ -1,42 +1,43 @@
-//! What an edge pool that scrapes reports of its targets. Observations only: nothing here is ever
-//! asked for.
+//! Status of an edge pool's scrape targets. Observations only: no desired state.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a pool's targets are, as last observed.
+/// The scrape targets of a pool, as last observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetsStatus {
-    /// Targets that are to be scraped. A server's list of targets counts as one.
+    /// Number of targets to scrape; a target list over HTTP counts as one.
     pub total: i32,
-    /// Of them those that a pod was given. Others are being handed over, or left out.
-    pub shared: i32,
-    /// Targets whose last scrape succeeded, those of lists one by one.
+    /// Number of targets assigned to a pod. Others are being handed over or wait.
+    pub assigned: i32,
+    /// Number of targets whose last scrape succeeded, including each target of lists.
     pub up: i32,
-    /// Targets whose last scrape failed, likewise.
+    /// Number of targets whose last scrape failed, including each target of lists.
     pub down: i32,
-    /// Targets that no pod is given: all are at the cap, or none is ready.
-    pub left_out: i32,
-    /// Monitors (ServiceMonitors and others) that are followed whole.
+    /// Number of targets that wait because all pods are at their capacity or none is ready.
+    pub waiting: i32,
+    /// Number of monitors (ServiceMonitors and others) that are applied completely.
     #[serde(default)]
     pub monitors: i32,
-    /// Monitors of which something is left out. Events on them say what.
+    /// Number of monitors of which a part is not applied; their events name it.
     #[serde(default)]
-    pub broken_monitors: i32,
-    /// Targets and jobs that can't be shared out; the condition TargetsShared names the first ones.
-    pub refused: i32,
-    /// Pods that don't tell what they scrape.
-    pub silent_pods: i32,
-    /// Pods over sharing.podSamplesPerSecondMax.
-    pub pods_over_cap: i32,
-    /// Pods that the load needs to stay below that cap. Absent without a cap.
+    pub invalid_monitors: i32,
+    /// Number of targets and jobs that can't be assigned; the condition TargetsAssigned names the
+    /// first ones.
+    pub rejected: i32,
+    /// Number of pods that don't report what they scrape.
+    pub unreachable_pods: i32,
+    /// Number of pods over assignment.maxSamplesPerSecondPerPod.
+    pub pods_over_capacity: i32,
+    /// Number of pods that the load needs, by that capacity and at most 10,000 targets per pod.
+    /// Absent without a maximum if one pod suffices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needed_pods: Option<i32>,
     /// Samples per second of all targets, as last measured.
     pub samples_per_second: i64,
-    /// When pods were asked. Where nothing but samples changes, this is written once a minute.
+    /// Time of the observation. If only samples change, it is written once a minute.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub observed_at: Time,
 }

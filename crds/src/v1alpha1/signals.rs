@@ -1,4 +1,4 @@
-//! The three signals, and what is said about each one's topic.
+//! The three signals, and the settings of their topics.
 //!
 //! Limits: 32 topic settings; 1 to 10,000 partitions.
 
@@ -44,18 +44,18 @@ impl Signal {
     }
 }
 
-/// Settings for each signal in use. A signal that is left out is not handled.
+/// Settings of each signal in use. Signals without an entry are not handled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = at_least_one)]
 pub struct PerSignal<T> {
-    /// Spans. `{}` takes every default; left out, traces are not handled.
+    /// Traces: `{}` for all defaults. If omitted, traces are not handled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traces: Option<T>,
-    /// Log records. `{}` takes every default; left out, logs are not handled.
+    /// Logs: `{}` for all defaults. If omitted, logs are not handled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs: Option<T>,
-    /// Metric points. `{}` takes every default; left out, metrics are not handled.
+    /// Metrics: `{}` for all defaults. If omitted, metrics are not handled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<T>,
 }
@@ -87,70 +87,97 @@ impl<T> PerSignal<T> {
 }
 
 fn at_least_one(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "has(self.traces) || has(self.logs) || has(self.metrics)",
-        "name at least one signal, for example traces: {}",
+        "write at least one signal, for example traces: {}",
     );
 }
 
-/// A topic's settings. An omitted setting keeps its value, or gets the broker's default when the
-/// topic is made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Who changes a topic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TopicManagement {
+    /// The operator creates the topic, adds partitions and adjusts settings.
+    #[default]
+    Managed,
+    /// The operator only reads the topic, and reports what differs from the spec.
+    Observed,
+}
+
+/// Settings of a topic. An omitted setting is not changed; a new topic gets the broker's default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = topic_rules)]
 pub struct TopicSettings {
-    /// Number of partitions, 1 to 10000: also the most gateway pods that can share the topic.
-    /// Grows when raised; can't be lowered, because Kafka can't.
-    #[serde(default = "TopicSettings::default_partitions")]
+    /// Who changes the topic. With Observed, for topics of Strimzi's Topic Operator or a platform
+    /// team, the operator only reads it and reports what differs: it never creates, changes or
+    /// deletes it, nor records its holder. Default: Managed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub management: Option<TopicManagement>,
+    /// Number of partitions, 1 to 10000: also the maximum number of gateway pods. Cannot be lowered
+    /// later: Kafka only adds partitions. Default: 12.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000))]
-    pub partitions: u32,
-    /// Copies of each partition, 1 to 16; with 3 writing continues after the loss of a broker. Used
-    /// when the topic is made, not changed later. Default: the broker's default.
+    pub partitions: Option<u32>,
+    /// Replication factor, 1 to 16; 3 tolerates the loss of a broker. Only for a new topic: the
+    /// operator does not change it later. Default: the broker's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16))]
     pub replication_factor: Option<u16>,
-    /// How long Kafka keeps records (retention.ms), for example 6h: the longest outage of
-    /// ClickHouse that loses nothing. Default: the broker's default (7d as shipped).
+    /// Kafka's retention (retention.ms), for example 6h: the longest outage of ClickHouse without
+    /// data loss. Default: the broker's default (Kafka ships 7d).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<Period>,
     /// Other topic settings by Kafka's names, for example {"min.insync.replicas": "2"}. Values are
-    /// text. At most 32; settings not named here stay, except message.timestamp.type: LogAppendTime
-    /// unless named here, so that senders' clocks don't matter.
+    /// strings. At most 32; other settings are not changed, except message.timestamp.type:
+    /// LogAppendTime unless written here, so that clients' clocks don't matter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(transform = rules::map::<32, 1_024>)]
     pub settings: BTreeMap<String, String>,
 }
 
 impl TopicSettings {
-    /// Partitions of a topic when none are asked for: 12 shares evenly among 1, 2, 3, 4, 6 or 12
-    /// gateway pods.
+    /// Default number of partitions: 12 divides evenly among 1, 2, 3, 4, 6 or 12 gateway pods.
     pub const DEFAULT_PARTITIONS: u32 = 12;
 
-    fn default_partitions() -> u32 {
-        Self::DEFAULT_PARTITIONS
+    /// Who changes the topic, the default filled in.
+    pub fn management(&self) -> TopicManagement {
+        self.management.unwrap_or_default()
     }
-}
 
-impl Default for TopicSettings {
-    fn default() -> Self {
+    /// The number of partitions, the default filled in.
+    pub fn partitions(&self) -> u32 {
+        self.partitions.unwrap_or(Self::DEFAULT_PARTITIONS)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The settings, with `defaults` for those that are not written.
+    #[must_use]
+    pub(crate) fn with_defaults(&self, defaults: &Self) -> Self {
+        let Self { management, partitions, replication_factor, retention, settings } = self.clone();
+        let mut merged = defaults.settings.clone();
+        merged.extend(settings);
         Self {
-            partitions: Self::DEFAULT_PARTITIONS,
-            replication_factor: None,
-            retention: None,
-            settings: BTreeMap::new(),
+            management: management.or(defaults.management),
+            partitions: partitions.or(defaults.partitions),
+            replication_factor: replication_factor.or(defaults.replication_factor),
+            retention: retention.or_else(|| defaults.retention.clone()),
+            settings: merged,
         }
     }
 }
 
 /// Rules of a topic's settings, for every place that embeds them.
 fn topic_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "!has(self.settings) || !('retention.ms' in self.settings)",
         "write retention: 6h instead of the setting retention.ms",
     );
-    rules::rule(
+    rules::add_rule(
         schema,
         "!has(self.settings) || self.settings.all(name, name.matches('^[a-z][a-z.]*$') \
          && size(name) <= 64)",
@@ -161,14 +188,18 @@ fn topic_rules(schema: &mut Schema) {
 /// Partitions never shrink: `steps` lead from the value that has the rule, which is always there,
 /// to the topic's settings.
 pub(crate) fn partitions_grow(schema: &mut Schema, steps: &[&str], advice: &str) {
-    let rule = format!("{} >= {}", partitions("self", steps), partitions("oldSelf", steps));
-    rules::rule(schema, &rule, &format!("partitions never shrink: {advice}"));
+    let rule = grow_expression(&[steps]);
+    rules::add_rule(schema, &rule, &format!("partitions never shrink: {advice}"));
 }
 
-/// The partitions that a topic's settings ask for, as a CEL expression.
-pub(crate) fn partitions(owner: &str, steps: &[&str]) -> String {
+/// Whether partitions don't shrink, or are another's to decide, as a CEL expression. `places` lead
+/// to the topic's settings and to their defaults.
+pub(crate) fn grow_expression(places: &[&[&str]]) -> String {
+    let management = rules::first_of("self", places, &["management"], "'Managed'");
     let default = TopicSettings::DEFAULT_PARTITIONS.to_string();
-    rules::deep_or(owner, &[steps, &["partitions"]].concat(), &default)
+    let partitions = |owner| rules::first_of(owner, places, &["partitions"], &default);
+    let (now, before) = (partitions("self"), partitions("oldSelf"));
+    format!("({management} == 'Observed' || {now} >= {before})")
 }
 
 /// What happens to something outside Kubernetes when its object is deleted.
@@ -179,6 +210,28 @@ pub enum DeletionPolicy {
     Retain,
     /// It is deleted, with all data.
     Delete,
+}
+
+/// Whether others may use the same topic, consumer group or tables.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Ownership {
+    /// One object only.
+    #[default]
+    Exclusive,
+    /// All objects that are Shared.
+    Shared,
+}
+
+impl Ownership {
+    /// Whether others may use the same.
+    #[must_use]
+    pub const fn is_shared(self) -> bool {
+        matches!(self, Self::Shared)
+    }
+
+    pub(crate) fn is_exclusive(&self) -> bool {
+        !self.is_shared()
+    }
 }
 
 /// An unset value is not written: objects without it stay as they are.

@@ -1,71 +1,69 @@
-//! Parts of a status that several kinds share. Observations only: nothing here is ever asked for.
+//! Parts of a status that several kinds share. Observations only: no desired state.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How far a gateway is behind, as last observed.
+/// Lag of a gateway pool, as last observed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LagStatus {
-    /// Messages in Kafka that are not committed yet, in all partitions. A message holds many
-    /// records.
+    /// Uncommitted messages in all partitions. A message contains many records.
     pub messages: i64,
-    /// Age of the oldest message not committed yet, in seconds; 0 when there is none. Absent when
-    /// unknown.
+    /// Age of the oldest uncommitted message, in seconds; 0 without any. Absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<i64>,
     /// Whether every message older than the bound is committed.
     pub within_bound: bool,
-    /// That bound, in seconds.
+    /// The bound, in seconds.
     pub bound_seconds: i64,
-    /// When Kafka was asked.
+    /// Time of the observation.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub observed_at: Time,
 }
 
-/// A count summed over the pool's pods and their restarts. It lacks what a process counts after the
-/// last observation before it ends.
+/// A count summed over the pool's pods and restarts. Counts after a process's last observation are
+/// missing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TallyStatus {
-    /// The total since the pool was made.
+    /// Total since the pool was created.
     pub total: i64,
-    /// When it last grew.
+    /// Time of the last increase.
     #[schemars(with = "String", extend("format" = "date-time"))]
-    pub grew_at: Time,
-    /// The total by topic or signal, by name.
+    pub last_increase_at: Time,
+    /// Total by topic or signal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub parts: Vec<TallyPart>,
-    /// The part of the total that each process counted.
+    /// Count of each process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 300))]
-    pub counted: Vec<TallyCounted>,
+    pub processes: Vec<TallyProcess>,
 }
 
-/// A topic's or signal's part of a count.
+/// The count of a topic or signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TallyPart {
-    /// The topic, or the signal.
+    /// Topic or signal.
     #[schemars(length(max = 249))]
     pub name: String,
-    /// Its part of the total.
+    /// Its count.
     pub count: i64,
 }
 
-/// One process's count of one topic or signal when it was last added.
+/// The last observed count of one process, for one topic or signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TallyCounted {
+pub struct TallyProcess {
     /// Its pod.
     #[schemars(length(max = 253))]
     pub pod: String,
-    /// The topic, or the signal.
+    /// Topic or signal.
     #[schemars(length(max = 249))]
     pub name: String,
-    /// When the process began, in seconds since 1970, if known.
+    /// Start of the process, in seconds since 1970, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<i64>,
     /// Its count.
@@ -76,8 +74,8 @@ pub struct TallyCounted {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodCount {
-    /// Pods wanted.
-    pub wanted: i32,
-    /// Pods that are ready.
+    /// Number of desired pods.
+    pub desired: i32,
+    /// Number of ready pods.
     pub ready: i32,
 }

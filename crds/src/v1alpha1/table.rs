@@ -1,4 +1,4 @@
-//! How a signal's tables are made: engine, retention, storage, layout. `docs/schema.md` has the
+//! Settings of a signal's tables: engine, retention, storage, layout. `docs/schema.md` has the
 //! measured cost of each choice.
 //!
 //! Rules for one signal only are in [`signal_table_rules`], which kinds apply where they know the
@@ -10,53 +10,83 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::rules;
+use super::signals::Signal;
 use crate::amounts::Period;
 use crate::names::{AttributePath, ColumnName, KeeperPath, ReplicaName, StorageName};
 
-/// How a signal's tables are made.
+/// Settings of a signal's tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = table_rules)]
 pub struct TableSettings {
-    /// How attributes are stored: Map (texts, as Grafana's plugin and HyperDX read them) or JSON
-    /// (typed sub-columns, read fast one by one). Can't be changed afterwards. Default: in a
-    /// pipeline Map, or what its tables were made with; in a TelemetrySchema JSON.
+    /// Type of attribute columns: Map (strings, as Grafana's plugin and HyperDX read them) or JSON
+    /// (typed subcolumns, fast to read one by one). In a pipeline one type applies to all signals.
+    /// Cannot be changed later: existing tables would have to be rewritten. Default: Map.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Attributes>,
-    /// MergeTree (one host), ReplicatedMergeTree (replicas through Keeper), ReplacingMergeTree or
-    /// ReplicatedReplacingMergeTree (traces only: spans sent twice become one when parts are
-    /// merged) or Null (keeps nothing: for measuring). Can't be changed afterwards.
-    #[serde(default)]
-    pub engine: Engine,
-    /// How long rows are kept, by their own time, for example 30d. Default: forever.
+    /// MergeTree, ReplicatedMergeTree (replicas through Keeper), ReplacingMergeTree or
+    /// ReplicatedReplacingMergeTree (traces only: merges remove duplicate spans) or Null (stores
+    /// nothing; for measurements). Cannot be changed later: existing tables would have to be
+    /// rewritten. Default: MergeTree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
+    /// Retention of rows by their own time, for example 30d. Default: forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Period>,
-    /// Path of replicated tables in Keeper. Only with a replicated engine. Default: path
-    /// /clickhouse/tables/{shard} and replica {replica}.
+    /// Keeper path and replica name of replicated tables; only with a replicated engine. Default:
+    /// path /clickhouse/tables/{shard} and replica {replica}; in a database with engine Replicated
+    /// the server's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replication: Option<Replication>,
-    /// The disks rows lie on. Default: the server's default policy, rows stay where they are.
+    /// Storage policy and tiering. Default: the server's default policy, without tiering.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
-    /// How rows are partitioned, sorted, compressed and indexed, and which tables exist beside
-    /// them. None of it changes an insert's columns.
-    #[serde(default)]
+    /// Partitioning, compression, indexes and auxiliary tables. None of it changes the
+    /// columns of inserts.
+    #[serde(default, skip_serializing_if = "Layout::is_empty")]
     pub layout: Layout,
 }
 
-/// How attributes are stored.
+impl TableSettings {
+    /// The engine, the default filled in.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        self.engine.unwrap_or_default()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The settings, with `defaults` for those that are not written.
+    #[must_use]
+    pub(crate) fn with_defaults(&self, defaults: &Self) -> Self {
+        let Self { attributes, engine, ttl, replication, storage, layout } = self.clone();
+        let defaults = defaults.clone();
+        Self {
+            attributes: attributes.or(defaults.attributes),
+            engine: engine.or(defaults.engine),
+            ttl: ttl.or(defaults.ttl),
+            replication: replication.or(defaults.replication),
+            storage: storage.or(defaults.storage),
+            layout: layout.with_defaults(defaults.layout),
+        }
+    }
+}
+
+/// The type of attribute columns. The default applies to all kinds: readers of the Collector's
+/// tables expect maps, and lean spans cost less as maps (docs/schema.md has the measurements).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Attributes {
-    /// ClickHouse's JSON type.
+    /// A map from string to string.
     #[default]
+    Map,
+    /// ClickHouse's JSON type.
     #[serde(rename = "JSON")]
     Json,
-    /// A map from string to string.
-    Map,
 }
 
 impl Attributes {
-    /// As specs spell it.
+    /// The value in specs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -74,7 +104,7 @@ pub enum Engine {
     MergeTree,
     /// Replicas through Keeper.
     ReplicatedMergeTree,
-    /// One host; keeps one of several spans with the same key.
+    /// One host; merges retain one of several spans with the same key.
     ReplacingMergeTree,
     /// The same, with replicas through Keeper.
     ReplicatedReplacingMergeTree,
@@ -82,80 +112,94 @@ pub enum Engine {
     Null,
 }
 
-/// Path of a table's replicas in Keeper.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Keeper path and replica name of a replicated table.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = replication_rules)]
 pub struct Replication {
+    /// Explicit (path and replica, as written here) or ServerDefault (as the server's
+    /// default_replica_path and default_replica_name say).
+    #[serde(default)]
+    pub mode: ReplicationMode,
     /// Keeper path of the tables, for example /clickhouse/tables/{shard}; the names of database and
-    /// table follow it.
-    pub path: KeeperPath,
-    /// This replica's name, usually the macro {replica}.
-    pub replica: ReplicaName,
+    /// table follow it. Required with mode: Explicit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<KeeperPath>,
+    /// This replica's name, usually the macro {replica}. Required with mode: Explicit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replica: Option<ReplicaName>,
 }
 
-/// The disks that rows lie on.
+/// Who says where a table's replicas are in Keeper.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ReplicationMode {
+    /// The spec.
+    #[default]
+    Explicit,
+    /// The server.
+    ServerDefault,
+}
+
+/// Storage policy and tiering.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = storage_rules)]
 pub struct Storage {
-    /// Storage policy of the server's configuration. A new one must have the volumes of the old
-    /// one. Default: the server's default.
+    /// Storage policy in the server's configuration. A new policy must contain the volumes of the
+    /// old one. Default: the server's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<StorageName>,
-    /// Age, by a row's own time, at which it moves to moveTo; less than ttl. Default: never.
+    /// Age, by a row's own time, at which it moves to the volume moveTo; less than ttl. Default:
+    /// never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub move_after: Option<Period>,
-    /// Volume of the policy that older rows move to, for example cold.
+    /// Volume of the policy for older rows, for example cold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub move_to: Option<StorageName>,
 }
 
-/// How rows are laid out.
+/// Partitioning, compression, indexes and auxiliary tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Layout {
-    /// For whose queries the tables are: Otel (the Collector's exporter up to 0.150, and what reads
-    /// its tables), Otel-0.151 (the same from 0.151 on) or ClickStack (HyperDX). Columns and
-    /// indexes of existing tables follow a change; their order stays.
-    #[serde(default)]
-    pub reader: Reader,
-    /// Partitions by Day, Week (from Monday), Month, or Whole (not at all). Whole partitions expire
-    /// at once, as files unlinked. Can't be changed afterwards.
-    #[serde(default)]
-    pub partition_by: PartitionBy,
-    /// ServiceFirst sorts rows by service, then time: smallest, and best for the most frequent
-    /// queries. TimeFirst sorts by hour, then service: for searches over all services in a short
-    /// time. Can't be changed afterwards.
-    #[serde(default)]
-    pub order_by: OrderBy,
-    /// ZSTD (level 1), ZSTDHigher (level 3: 6 % smaller) or LZ4 (twice the size). A change applies
-    /// to new parts; older ones follow when they are merged.
-    #[serde(default)]
-    pub compression: Compression,
-    /// Indexes; each costs time in every insert. One that is left out later stays until
-    /// spec.consent names it.
-    #[serde(default)]
+    /// Compatibility: Otel (tables of the Collector's exporter up to 0.150, and their readers),
+    /// Otel151 (the same from 0.151 on) or ClickStack (HyperDX). A change adapts columns and
+    /// indexes of existing tables, but not their sorting key. Default: Otel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compatibility: Option<Compatibility>,
+    /// Partitioning by Day or Month (for small volumes with long retention). Expired partitions are
+    /// dropped as files, without merges. Cannot be changed later: existing tables would have to be
+    /// rewritten. Default: Day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition_by: Option<PartitionBy>,
+    /// Codec: Zstd1 (ZSTD, level 1) or Zstd3 (level 3; 6 % smaller). A change applies to new parts,
+    /// and to older ones when they are merged. Default: Zstd1 in new tables; existing columns
+    /// are not changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compression: Option<Compression>,
+    /// Data-skipping indexes; each adds cost to every insert. A removed index stays until
+    /// spec.consent lists it.
+    #[serde(default, skip_serializing_if = "Indexes::is_empty")]
     pub indexes: Indexes,
-    /// Keep a table of trace ids and their times, filled by a view, to find a trace without a time
-    /// range. Default: true. Traces only.
+    /// Whether a materialized view fills a table of trace ids and times, to find a trace without a
+    /// time range. Traces only. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_lookup: Option<bool>,
-    /// Keep a roll-up of attribute names (and a Map's values) per 15 minutes beside each table, for
-    /// suggestions. Default: false.
+    /// Whether a roll-up of attribute names (with Map also values) per 15 minutes exists for each
+    /// table, for suggestions. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollup: Option<bool>,
-    /// Attributes stored as typed texts inside JSON, which are read several times as fast. Gateways
-    /// write them as the table has them; of other writers' inserts ClickHouse casts whole columns,
-    /// at several times the cost. Adding one to a table with rows rewrites them, and waits for
-    /// approval. At most 32.
+    /// Attributes stored as typed strings inside JSON, which are several times faster to read.
+    /// ClickHouse casts complete columns in inserts of other writers, at several times the cost.
+    /// Adding one to a table with rows rewrites them and waits for approval. At most 32.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["from", "path"])
     )]
     pub typed_paths: Vec<TypedPath>,
-    /// Columns that ClickHouse computes from attributes at insert; rows written before compute them
-    /// when read. At most 32.
+    /// Materialized columns, computed from attributes at insert, and for older rows when read. At
+    /// most 32.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -164,73 +208,97 @@ pub struct Layout {
     pub materialized: Vec<Materialized>,
 }
 
-/// For whose queries tables are made.
+impl Layout {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn with_defaults(self, defaults: Self) -> Self {
+        let Self {
+            compatibility,
+            partition_by,
+            compression,
+            indexes: Indexes { body, attributes, trace_id },
+            trace_lookup,
+            rollup,
+            typed_paths,
+            materialized,
+        } = self;
+        Self {
+            compatibility: compatibility.or(defaults.compatibility),
+            partition_by: partition_by.or(defaults.partition_by),
+            compression: compression.or(defaults.compression),
+            indexes: Indexes {
+                body: body.or(defaults.indexes.body),
+                attributes: attributes.or(defaults.indexes.attributes),
+                trace_id: trace_id.or(defaults.indexes.trace_id),
+            },
+            trace_lookup: trace_lookup.or(defaults.trace_lookup),
+            rollup: rollup.or(defaults.rollup),
+            typed_paths: if typed_paths.is_empty() { defaults.typed_paths } else { typed_paths },
+            materialized: if materialized.is_empty() {
+                defaults.materialized
+            } else {
+                materialized
+            },
+        }
+    }
+}
+
+/// The compatibility of tables.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Reader {
+pub enum Compatibility {
     /// The Collector's exporter up to 0.150.
     #[default]
     Otel,
     /// The Collector's exporter from 0.151 on.
-    #[serde(rename = "Otel-0.151")]
     Otel151,
     /// HyperDX.
     ClickStack,
 }
 
-/// How rows are partitioned.
+/// The partitioning of rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PartitionBy {
     /// By day.
     #[default]
     Day,
-    /// By week.
-    Week,
     /// By month.
     Month,
-    /// Not at all.
-    Whole,
 }
 
-/// How rows are sorted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum OrderBy {
-    /// By service, then time.
-    #[default]
-    ServiceFirst,
-    /// By hour, then service.
-    TimeFirst,
-}
-
-/// How columns are compressed.
+/// The codec of columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Compression {
     /// ZSTD, level 1.
     #[default]
-    #[serde(rename = "ZSTD")]
-    Zstd,
+    Zstd1,
     /// ZSTD, level 3.
-    #[serde(rename = "ZSTDHigher")]
-    ZstdHigher,
-    /// LZ4.
-    #[serde(rename = "LZ4")]
-    Lz4,
+    Zstd3,
 }
 
 /// Data-skipping indexes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Indexes {
-    /// Of log bodies: Tokens (a bloom filter of words; a fifth of the insert's cost), Text (an
-    /// inverted index; ClickHouse 26.2 or later) or LeftOut.
-    #[serde(default)]
-    pub body: BodyIndex,
-    /// Of attributes: Usual (Map: bloom filters of keys and values; JSON: none), Keys (bloom
-    /// filters of keys alone), Text (inverted indexes; ClickHouse 26.2 or later) or LeftOut.
-    #[serde(default)]
-    pub attributes: AttributeIndex,
-    /// Of trace ids, in spans and logs. Default: true.
+    /// Index of log bodies: Tokens (a bloom filter of words; a fifth of the insert's cost), Text
+    /// (an inverted index; ClickHouse 26.2 or later) or None (none). Default: Tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<BodyIndex>,
+    /// Index of attributes: Default (Map: bloom filters of the values of resources and records;
+    /// JSON: none), Keys (bloom filters of keys), Text (inverted indexes; ClickHouse 26.2 or later)
+    /// or None (none). Default: Default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<AttributeIndex>,
+    /// Whether trace ids of spans and logs have an index. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<bool>,
+}
+
+impl Indexes {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Index of log bodies.
@@ -242,24 +310,24 @@ pub enum BodyIndex {
     /// An inverted index of words.
     Text,
     /// None.
-    LeftOut,
+    None,
 }
 
 /// Indexes of attributes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AttributeIndex {
-    /// As Rotel and the Collector have them.
+    /// The indexes of Rotel and the Collector.
     #[default]
-    Usual,
+    Default,
     /// Bloom filters of keys.
     Keys,
     /// Inverted indexes.
     Text,
     /// None.
-    LeftOut,
+    None,
 }
 
-/// Whose attributes.
+/// The owner of attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AttributeOf {
     /// Of the resource.
@@ -270,136 +338,153 @@ pub enum AttributeOf {
     Record,
 }
 
-/// An attribute stored as text of its own inside its JSON column. Only texts: with a number type,
-/// one record with a word there would have its whole insert refused.
+/// An attribute stored as a typed string inside its JSON column. Only strings: with a number type,
+/// one record with a word would make ClickHouse reject the complete insert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TypedPath {
-    /// Whose attribute: Resource, Scope (not of spans) or Record.
+    /// Owner of the attribute: Resource, Scope (not of spans) or Record.
     pub from: AttributeOf,
-    /// Its name, for example k8s.pod.name.
+    /// Name of the attribute, for example k8s.pod.name.
     pub path: AttributePath,
-    /// Whether its values repeat and go into a dictionary. Default: true.
+    /// Whether values repeat and are stored in a dictionary. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeating: Option<bool>,
 }
 
-/// A column that ClickHouse computes from an attribute.
+/// A materialized column, computed from an attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Materialized {
     /// Name of the column, for example PodName.
     pub name: ColumnName,
-    /// Whose attribute: Resource, Scope (not of spans) or Record.
+    /// Owner of the attribute: Resource, Scope (not of spans) or Record.
     pub from: AttributeOf,
-    /// The attribute's name, for example k8s.pod.name.
+    /// Name of the attribute, for example k8s.pod.name.
     pub path: AttributePath,
-    /// Name (text in a dictionary), Text, Integer or Float; empty or 0 where the attribute is
-    /// missing or no number.
+    /// ClickHouse type: LowCardinalityString (a string in a dictionary), String, Int64 or Float64;
+    /// empty or 0 if the attribute is missing or not a number.
     #[serde(rename = "type")]
     pub type_: MaterializedType,
 }
 
-/// The type of a computed column.
+/// The type of a materialized column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MaterializedType {
     /// `LowCardinality(String)`.
-    Name,
+    LowCardinalityString,
     /// `String`.
-    Text,
+    String,
     /// `Int64`.
-    Integer,
+    Int64,
     /// `Float64`.
-    Float,
+    Float64,
 }
 
 fn storage_rules(schema: &mut Schema) {
-    rules::rule(
+    rules::add_rule(
         schema,
         "has(self.moveAfter) == has(self.moveTo)",
         "write moveAfter and moveTo together, for example moveAfter: 7d and moveTo: cold",
     );
 }
 
-fn table_rules(schema: &mut Schema) {
-    rules::rule(
+fn replication_rules(schema: &mut Schema) {
+    rules::add_rule(
         schema,
-        "!has(self.replication) || (has(self.engine) && self.engine.startsWith('Replicated'))",
-        "replication needs engine: ReplicatedMergeTree or ReplicatedReplacingMergeTree",
-    );
-    rules::rule(
-        schema,
-        "!has(self.engine) || self.engine != 'Null' || (!has(self.storage) \
-         && !(has(self.layout) && has(self.layout.rollup) && self.layout.rollup))",
-        "engine: Null keeps no rows: leave out storage and layout.rollup, or choose another engine",
-    );
-    rules::rule(
-        schema,
-        "!has(self.attributes) || self.attributes != 'Map' || !has(self.layout) \
-         || !has(self.layout.typedPaths)",
-        "layout.typedPaths needs attributes: JSON; write layout.materialized instead",
+        "has(self.path) == has(self.replica) && has(self.path) != \
+         (has(self.mode) && self.mode == 'ServerDefault')",
+        "write path and replica, for example /clickhouse/tables/{shard} and {replica}, or mode: \
+         ServerDefault alone",
     );
 }
 
-/// Rules for some signals only. `path` leads from the schema's value, which holds the three
-/// signals, to a signal's table settings, for example `["table"]`.
-pub(crate) fn signal_table_rules(schema: &mut Schema, path: &[&str]) {
-    for name in ["logs", "metrics"] {
-        let (engine, guard) = rules::deep("self", &[&[name], path, &["engine"]].concat());
-        let message = format!(
-            "{name}: a Replacing engine would lose rows that merely look alike; use it for traces \
-             only"
+/// The rules of one signal's tables. `places` lead from the schema's value, which holds the
+/// signals, to the signal's table settings and to their defaults; `attributes` is the type of
+/// attribute columns, as a CEL expression.
+pub(crate) fn signal_table_rules(
+    schema: &mut Schema,
+    signal: Signal,
+    places: &[&[&str]],
+    attributes: &str,
+) {
+    let name = signal.as_str();
+    let engine = rules::first_of("self", places, &["engine"], "'MergeTree'");
+    let has = |field: &[&str]| rules::is_in_any("self", places, field);
+    let rollup = rules::first_of("self", places, &["layout", "rollup"], "false");
+    let mut add = |rule: &str, message: &str| {
+        rules::add_rule(schema, &format!("!has(self.{name}) || {rule}"), message);
+    };
+    add(
+        &format!(
+            "!{} || {engine} == 'ReplicatedMergeTree' \
+             || {engine} == 'ReplicatedReplacingMergeTree'",
+            has(&["replication"])
+        ),
+        &format!(
+            "{name}: replication needs engine: ReplicatedMergeTree or ReplicatedReplacingMergeTree"
+        ),
+    );
+    add(
+        &format!("{engine} != 'Null' || (!{} && !{rollup})", has(&["storage"])),
+        &format!(
+            "{name}: engine: Null stores no rows: remove storage and layout.rollup, or write \
+             another engine"
+        ),
+    );
+    add(
+        &format!("!{} || {attributes} == 'JSON'", has(&["layout", "typedPaths"])),
+        &format!(
+            "{name}: layout.typedPaths needs attributes: JSON; for Map write layout.materialized \
+             instead"
+        ),
+    );
+    if signal == Signal::Traces {
+        for list in ["typedPaths", "materialized"] {
+            for place in places {
+                let (entries, guard) =
+                    rules::nested_field("self", &[place, &["layout", list][..]].concat());
+                add(
+                    &format!("!({guard}) || {entries}.all(entry, entry.from != 'Scope')"),
+                    &format!(
+                        "{}.layout.{list}: scope attributes of spans are not stored; write from: \
+                         Resource or Record",
+                        place.join(".")
+                    ),
+                );
+            }
+        }
+    } else {
+        add(
+            &format!(
+                "({engine} != 'ReplacingMergeTree' && {engine} != 'ReplicatedReplacingMergeTree')"
+            ),
+            &format!(
+                "{name}: a Replacing engine would lose rows that merely have equal values; use it \
+                 for traces only"
+            ),
         );
-        rules::rule(schema, &format!("!({guard}) || !{engine}.contains('Replacing')"), &message);
-    }
-    for list in ["typedPaths", "materialized"] {
-        let (entries, guard) =
-            rules::deep("self", &[&["traces"], path, &["layout", list]].concat());
-        let message = format!(
-            "traces.layout.{list}: spans have no scope attributes stored; write from: Resource or \
-             Record"
-        );
-        let rule = format!("!({guard}) || {entries}.all(entry, entry.from != 'Scope')");
-        rules::rule(schema, &rule, &message);
     }
 }
 
-/// The rule that a table's engine, attributes and keys stay: `path` leads from a value to the
-/// table's settings, for example `.table`, empty when the value is the settings. Where `attributes`
-/// has no default of the API's, it may be written or left out: the operator compares.
-pub(crate) fn table_stays(
-    owner: &str,
-    old: &str,
-    steps: &[&str],
-    attributes: Option<&str>,
-) -> Vec<(String, String)> {
-    let fields: [(&[&str], Option<&str>); 4] = [
-        (&["engine"], Some("MergeTree")),
-        (&["attributes"], attributes),
-        (&["layout", "partitionBy"], Some("Day")),
-        (&["layout", "orderBy"], Some("ServiceFirst")),
-    ];
-    fields
-        .into_iter()
-        .map(|(field, default)| {
-            let path = [steps, field].concat();
-            let rule = match default {
-                Some(default) => {
-                    let value = |of| rules::deep_or_default(of, &path, default);
-                    format!("{} == {}", value(owner), value(old))
-                }
-                None => {
-                    let (now, is_there) = rules::deep(owner, &path);
-                    let (before, was_there) = rules::deep(old, &path);
-                    format!("!({is_there}) || !({was_there}) || {now} == {before}")
-                }
-            };
-            let message = format!(
-                "{} can't be changed: existing tables would have to be rewritten. Keep it, or make \
-                 a second object with another tablePrefix",
-                field.join(".")
-            );
-            (rule, message)
-        })
-        .collect()
+/// The rules that a table's engine and keys stay, as CEL expressions with messages; `places` lead
+/// from a value to the table's settings and to their defaults.
+pub(crate) fn table_stays(places: &[&[&str]]) -> [(String, String); 2] {
+    let engine: (&[&str], &str) = (&["engine"], "'MergeTree'");
+    let partition: (&[&str], &str) = (&["layout", "partitionBy"], "'Day'");
+    [engine, partition].map(|(field, default)| {
+        let value = |owner| rules::first_of(owner, places, field, default);
+        let rule = format!("{} == {}", value("self"), value("oldSelf"));
+        (rule, format!("{} can't be changed: {TABLES_STAY}", field.join(".")))
+    })
 }
+
+/// The type of attribute columns in the first of `places` that has one, as a CEL expression.
+pub(crate) fn attributes_expression(owner: &str, places: &[&[&str]]) -> String {
+    let default = format!("'{}'", Attributes::default().as_str());
+    rules::first_of(owner, places, &["attributes"], &default)
+}
+
+/// Why a field of existing tables is fixed, and what to do instead.
+pub(crate) const TABLES_STAY: &str = "existing tables would have to be rewritten. Restore the old \
+     value, or create another object with another tablePrefix";

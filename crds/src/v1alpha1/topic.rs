@@ -1,4 +1,4 @@
-//! TelemetryTopic: a Kafka topic with the shape asked for.
+//! TelemetryTopic: a Kafka topic with its desired partitions and settings.
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::KafkaConnection;
 use super::rules;
-use super::signals::{DeletionPolicy, TopicSettings, is_not_set, partitions_grow};
+use super::signals::{DeletionPolicy, Ownership, TopicSettings, is_not_set, partitions_grow};
 use crate::conditions::Condition;
 use crate::names::TopicName;
 
-/// A Kafka topic. The operator makes it, adds partitions and adjusts settings, and never removes
-/// partitions. Deleting the object keeps the topic by default.
+/// A Kafka topic. The operator creates it, adds partitions and adjusts settings. Deleting the
+/// object retains the topic by default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]
 #[kube(
     group = "millrace.dev",
@@ -23,9 +23,8 @@ use crate::names::TopicName;
     namespaced,
     status = "TelemetryTopicStatus",
     derive = "PartialEq",
-    doc = "A Kafka topic. The operator makes it, adds partitions and adjusts settings, and never \
-           removes partitions. Deletion keeps it by default. A pipeline makes one per signal; it \
-           also works by itself.",
+    doc = "A Kafka topic. The operator creates it, adds partitions and adjusts settings. Deletion \
+           retains it by default. Part of a pipeline, or standalone.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -45,30 +44,41 @@ use crate::names::TopicName;
 #[schemars(transform = name_rules)]
 #[schemars(transform = rules::own_descriptions)]
 pub struct TelemetryTopicSpec {
-    /// The Kafka that has the topic.
+    /// Connection to Kafka.
     pub kafka: KafkaConnection,
-    /// Name of the topic in Kafka. Can't be changed afterwards. Default: the object's own name.
+    /// Name of the topic in Kafka. Cannot be changed later: records would stay in the old topic.
+    /// Default: the object's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_name: Option<TopicName>,
-    /// The topic's settings.
+    /// Settings of the topic.
     #[serde(flatten)]
     pub settings: TopicSettings,
-    /// Retain keeps the topic and its records when this object is deleted; Delete deletes them.
+    /// Retain leaves the topic and its records when the object is deleted; Delete deletes them.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// Shares the topic with other objects that also set this. Otherwise the second object is
-    /// refused, also one of another cluster, because two would mix their data. Default: false.
+    /// Ownership of the topic: with Exclusive a second object is rejected, even in another cluster,
+    /// because both would mix their data. Shared allows others that are also Shared.
+    #[serde(default, skip_serializing_if = "Ownership::is_exclusive")]
+    pub ownership: Ownership,
+    /// Pauses reconciliation: the operator only updates the status and does not block deletion. The
+    /// topic is unchanged. Default: false.
     #[serde(default, skip_serializing_if = "is_not_set")]
-    pub shared: bool,
+    pub paused: bool,
+    /// Takes over what another object holds, even in another cluster: the holder
+    /// CLUSTER/NAMESPACE/KIND/NAME, exactly as the message of HeldByAnother names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512), regex(pattern = r"^\S+$"))]
+    pub takes_over: Option<String>,
 }
 
 fn name_rules(schema: &mut Schema) {
     partitions_grow(schema, &[], "keep the number, or write a larger one");
-    rules::unchangeable(
+    rules::make_immutable(
         schema,
         &["topicName"],
         "",
-        "records would be left behind in the old topic. Keep it, or make a second TelemetryTopic",
+        "records would stay in the old topic. Restore the old value, or create another \
+         TelemetryTopic",
     );
 }
 
@@ -77,10 +87,10 @@ fn name_rules(schema: &mut Schema) {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = rules::own_descriptions)]
 pub struct TelemetryTopicStatus {
-    /// The generation of the spec that this status describes.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Conditions: Ready, Progressing, Stalled, TopicReady, SecretsFound, PasswordExposed.
+    /// Conditions: Ready, Progressing, Stalled, TopicReady, SecretsFound, CredentialsExposed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -91,10 +101,14 @@ pub struct TelemetryTopicStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 249))]
     pub topic_name: Option<String>,
-    /// Partitions it has.
+    /// Number of partitions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partitions: Option<i32>,
-    /// Copies of each partition; the fewest, if partitions differ.
+    /// Replication factor; the lowest if partitions differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replication_factor: Option<i32>,
+    /// The newest generation of the spec whose settings were in effect. The settings of a shared
+    /// topic are written until then, and later differences are only reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings_generation: Option<i64>,
 }

@@ -6,27 +6,36 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+/// A kind's schema, its rules compiled once.
+pub(crate) struct Schema {
+    pub(crate) structure: Value,
+    rules: kube_cel::CompiledSchema,
+}
+
 /// The schema of each kind, as it is generated.
-pub(crate) fn schemas() -> BTreeMap<String, Value> {
-    millrace_crds::all()
+pub(crate) fn schemas() -> BTreeMap<String, Schema> {
+    millrace_crds::all_definitions()
         .unwrap()
         .into_iter()
         .map(|crd| {
             let schema = crd.spec.versions[0].schema.clone().unwrap().open_api_v3_schema;
-            (crd.spec.names.kind, serde_json::to_value(schema).unwrap())
+            let structure = serde_json::to_value(schema).unwrap();
+            let rules = kube_cel::compile_schema(&structure);
+            (crd.spec.names.kind, Schema { structure, rules })
         })
         .collect()
 }
 
 /// Everything the schema and its rules have against a value.
-pub(crate) fn refusals(schema: &Value, value: &Value, old: Option<&Value>) -> Vec<String> {
+pub(crate) fn refusals(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<String> {
+    let Schema { structure, rules } = schema;
     // The API server drops a null where the schema does not ask for one.
     let value = &without_nulls(value);
     let mut found = Vec::new();
-    structural(schema, value, "", &mut found);
+    structural(structure, value, "", &mut found);
     // The API server runs rules only on values that pass the schema.
     if found.is_empty()
-        && let Err(errors) = kube_cel::Validator::new().validate(schema, value, old)
+        && let Err(errors) = kube_cel::Validator::new().validate_compiled(rules, value, old)
     {
         found.push(errors.to_string());
     }
@@ -46,6 +55,14 @@ fn without_nulls(value: &Value) -> Value {
 }
 
 fn structural(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+    if schema["x-kubernetes-int-or-string"] == true {
+        match value {
+            Value::String(text) => matches_pattern(schema, text, path, found),
+            Value::Number(number) => number_limits(schema, number, path, found),
+            _ => found.push(format!("{path}: must be of type integer or string")),
+        }
+        return;
+    }
     let wanted = schema["type"].as_str().unwrap_or("object");
     let fits = match wanted {
         "object" => value.is_object(),
@@ -53,6 +70,7 @@ fn structural(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>
         "string" => value.is_string(),
         "integer" => value.is_i64() || value.is_u64(),
         "boolean" => value.is_boolean(),
+        "number" => value.is_number(),
         other => panic!("a type this twin does not know: {other} at {path}"),
     };
     if !fits {
@@ -94,19 +112,7 @@ fn structural(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>
             }
         }
         Value::String(text) => text_limits(schema, text, path, found),
-        Value::Number(number) => {
-            let number = number.as_f64().unwrap();
-            if schema["minimum"].as_f64().is_some_and(|min| number < min) {
-                found.push(format!(
-                    "{path}: should be greater than or equal to {}",
-                    schema["minimum"]
-                ));
-            }
-            if schema["maximum"].as_f64().is_some_and(|max| number > max) {
-                found
-                    .push(format!("{path}: should be less than or equal to {}", schema["maximum"]));
-            }
-        }
+        Value::Number(number) => number_limits(schema, number, path, found),
         Value::Null | Value::Bool(_) => {}
     }
 }
@@ -127,6 +133,28 @@ fn keys_differ(schema: &Value, items: &[Value], path: &str, found: &mut Vec<Stri
                 Some(_) => {}
             }
         }
+    }
+}
+
+fn number_limits(schema: &Value, number: &serde_json::Number, path: &str, found: &mut Vec<String>) {
+    let number = number.as_f64().unwrap();
+    if schema["minimum"].as_f64().is_some_and(|min| number < min) {
+        found.push(format!("{path}: should be greater than or equal to {}", schema["minimum"]));
+    }
+    if schema["maximum"].as_f64().is_some_and(|max| number > max) {
+        found.push(format!("{path}: should be less than or equal to {}", schema["maximum"]));
+    }
+}
+
+fn matches_pattern(schema: &Value, text: &str, path: &str, found: &mut Vec<String>) {
+    let pattern = schema["pattern"].as_str().unwrap();
+    let rule = serde_json::json!({
+        "type": "string",
+        "x-kubernetes-validations": [{"rule": format!("self.matches('{pattern}')")}],
+    });
+    let value = Value::String(text.to_owned());
+    if kube_cel::Validator::new().validate(&rule, &value, None).is_err() {
+        found.push(format!("{path}: should match '{pattern}'"));
     }
 }
 

@@ -5,6 +5,7 @@ use anyhow::{Result, bail};
 use crate::dataset::Dataset;
 use crate::files::FilesCase;
 use crate::once::OnceCase;
+use crate::rules::RulesCase;
 use crate::scrape::ScrapeCase;
 
 /// How much is measured.
@@ -54,6 +55,8 @@ pub(crate) enum Side {
     },
     /// OTLP to Kafka.
     Edge(Way),
+    /// OTLP to Kafka, with rules.
+    Rules(RulesCase),
     /// No collector: each stage by itself.
     Stages,
     /// No collector: bytes of log files to OTLP.
@@ -174,6 +177,13 @@ pub(crate) const ALL: &[Case] = &[
     ours("edge-grpc-plain", edge("grpc", "none")),
     ours("edge-http", edge("http", "gzip")),
     shared("edge-everyday", EVERYDAY),
+    shared("rules-none", Side::Rules(RulesCase::Nothing)),
+    shared("rules-rename", Side::Rules(RulesCase::Rename)),
+    shared("rules-four", Side::Rules(RulesCase::Four)),
+    shared("rules-unmatched", Side::Rules(RulesCase::Unmatched)),
+    shared("rules-drop", Side::Rules(RulesCase::Drop)),
+    shared("rules-spans", Side::Rules(RulesCase::Spans)),
+    shared("rules-redact", Side::Rules(RulesCase::Redact)),
     ours("stages", Side::Stages),
     ours("lines", Side::Lines),
     ours("scrape-parse", Side::Scrape(ScrapeCase::Parse)),
@@ -232,6 +242,7 @@ impl Case {
             // Twenty seconds.
             Side::Edge(Way { rate: Some(rate), .. }) => rate * 20,
             Side::Edge(_) => 4_000_000,
+            Side::Rules(_) => 3_000_000,
             Side::Bill(_) => BILL_RECORDS,
             Side::Stages | Side::Lines | Side::Scrape(_) | Side::Files(_) | Side::Once(_) => 0,
         };

@@ -7,9 +7,13 @@ use anyhow::{Context, Result, bail};
 use millrace_e2e::binaries;
 
 use crate::peer::{Peer, Place};
+use crate::rules::RulesCase;
 
 /// The memory limit given to our collector, as to a small pod.
 const MEMORY_LIMIT: &str = "256Mi";
+
+/// Records of any time: those of the data sets are fixed.
+const ANY_TIMES: &str = "recordTimes: {pastDays: 36500, futureHours: 876000}";
 
 /// A collector that can be started.
 #[derive(Debug, Clone)]
@@ -53,6 +57,8 @@ pub(crate) struct EdgePlace<'a> {
     pub(crate) topic: &'a str,
     pub(crate) grpc: String,
     pub(crate) http: String,
+    /// What it does with records, if the case is of rules.
+    pub(crate) rules: Option<RulesCase>,
 }
 
 impl Collector {
@@ -127,7 +133,7 @@ impl Collector {
                      memory: {{limitBytes: {MEMORY_LIMIT}}}\n\
                      receivers:\n  kafka:\n    connection: {{bootstrapServers: [\"{broker}\"]}}\n\
                      \x20   groupId: {group}\n    topics: {{{signal}: {topic}}}\n    \
-                     delivery: {delivery}\n\
+                     delivery: {delivery}\n    {ANY_TIMES}\n\
                      exporters:\n  clickhouse:\n    endpoints: [\"{endpoint}\"]\n    \
                      database: otel\n    attributes: {attributes}\n{login}"
                 )
@@ -146,23 +152,32 @@ impl Collector {
 
     /// Settings of an edge.
     pub(crate) fn edge(&self, place: &EdgePlace<'_>) -> String {
-        let EdgePlace { broker, signal, topic, grpc, http } = place;
+        let EdgePlace { broker, signal, topic, grpc, http, rules } = place;
+        let sections = rules.map(RulesCase::ours).unwrap_or_default();
         match &self.program {
             Program::Ours(_) => format!(
                 "admin: {{address: \"127.0.0.1:0\"}}\n\
                  memory: {{limitBytes: {MEMORY_LIMIT}}}\n\
-                 receivers:\n  otlp:\n    grpc: {{address: \"{grpc}\"}}\n    \
-                 http: {{address: \"{http}\"}}\n\
+                 {sections}receivers:\n  otlp:\n    grpc: {{address: \"{grpc}\"}}\n    \
+                 http: {{address: \"{http}\"}}\n    {ANY_TIMES}\n\
                  exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{broker}\"]}}\n    \
                  topics: {{{signal}: {topic}}}\n"
             ),
-            Program::Peer(peer) => peer.edge(
-                &Place::default()
+            Program::Peer(peer) => {
+                let place = Place::default()
                     .with("broker", *broker)
                     .with("topic", *topic)
                     .with("grpc", grpc)
-                    .with("http", http),
-            ),
+                    .with("http", http);
+                let Some(rules) = rules else { return peer.edge(&place) };
+                let (processors, names) = rules.peers();
+                Peer::edge_with_processors(
+                    &place
+                        .with("signal", *signal)
+                        .with("processors", processors)
+                        .with("names", names),
+                )
+            }
         }
     }
 }

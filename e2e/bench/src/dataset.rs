@@ -5,9 +5,9 @@
 //! Null table and no null sink minds.
 
 use anyhow::{Context, Result};
-use millrace_loadgen::{Plan, RECORDS_MAX, Shape, request};
+use millrace_loadgen::{LoadPlan, LoadShape, RECORDS_MAX, encode_request};
 use millrace_wire::Signal;
-use millrace_wire::limits::Limits;
+use millrace_wire::limits::WireLimits;
 use millrace_wire::otlp;
 
 /// From what every record is derived.
@@ -44,12 +44,12 @@ impl Dataset {
         }
     }
 
-    fn shape(self) -> Shape {
+    fn shape(self) -> LoadShape {
         match self {
-            Self::Lean => Shape::Lean,
-            Self::Rich => Shape::Rich,
-            Self::Logs => Shape::Logs,
-            Self::Metrics => Shape::Metrics,
+            Self::Lean => LoadShape::Lean,
+            Self::Rich => LoadShape::Rich,
+            Self::Logs => LoadShape::Logs,
+            Self::Metrics => LoadShape::Metrics,
         }
     }
 
@@ -69,11 +69,11 @@ impl Dataset {
 
     /// The pool: requests concatenated into messages as an edge does it.
     pub(crate) fn messages(self) -> Result<Vec<Message>> {
-        let plan = Plan::new(self.shape(), SEED, RECORDS_MAX, START_UNIX_NANOS);
+        let plan = LoadPlan::new(self.shape(), SEED, RECORDS_MAX, START_UNIX_NANOS);
         let mut messages = Vec::with_capacity(POOL_MESSAGES);
         let mut open = Message::default();
         for number in 0.. {
-            let request = request(&plan, number);
+            let request = encode_request(&plan, number);
             let records = records(self.signal(), &request)?;
             if !open.bytes.is_empty() && open.bytes.len() + request.len() > MESSAGE_MAX_BYTES {
                 messages.push(std::mem::take(&mut open));
@@ -99,6 +99,6 @@ pub(crate) struct Message {
 
 /// Counts the records of a request.
 pub(crate) fn records(signal: Signal, request: &[u8]) -> Result<u64> {
-    let summary = otlp::check(signal, request, &Limits::default());
+    let summary = otlp::check_request(signal, request, &WireLimits::default());
     Ok(summary.context("a request that is no OTLP")?.records)
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use cpu_time::ThreadTime;
 use millrace_lines::{
-    Container, Encoding, Form, Multiline, Parse, Reader, Request, Roles, Source, TimeFormat,
+    Container, FileAttributes, LineReader, LogsRequest, MultilineRule, ParseRules, RecordRules,
+    Roles, TextEncoding, TimestampFormat,
 };
 use serde_json::json;
 
@@ -25,7 +26,7 @@ const NOW: u64 = 1_764_000_000_000_000_000;
 /// Makes a file's record by its number.
 type Make = fn(usize) -> String;
 /// A name, the container's format, records of several lines, what a text becomes, and the lines.
-type Case = (&'static str, Container, Option<Multiline>, Option<Parse>, Make);
+type Case = (&'static str, Container, Option<MultilineRule>, Option<ParseRules>, Make);
 
 /// Files, and how they are read: one line of JSON for each, of the best round.
 pub(crate) fn run(size: Size) -> Result<Vec<String>> {
@@ -33,11 +34,11 @@ pub(crate) fn run(size: Size) -> Result<Vec<String>> {
         Size::Full => 15,
         Size::Quick => 5,
     };
-    let dated = Multiline::start(r"^\d{4}-\d{2}-\d{2}")?;
+    let dated = MultilineRule::from_pattern(r"^\d{4}-\d{2}-\d{2}")?;
     let groups = r"^(?P<time>\S+) (?P<level>[A-Z]+) (?P<message>.*)$";
-    let groups = Some(Parse::regex(groups, roles())?);
-    let (json, logfmt) = (Some(Parse::json(roles())), Some(Parse::logfmt(roles())));
-    let indented = Some(Multiline::Indented);
+    let groups = Some(ParseRules::regex(groups, roles())?);
+    let (json, logfmt) = (Some(ParseRules::json(roles())), Some(ParseRules::logfmt(roles())));
+    let indented = Some(MultilineRule::Indented);
     let files: [Case; 9] = [
         ("plain-512", Container::None, None, None, plain),
         ("cri-216", Container::Detect, None, None, cri),
@@ -52,8 +53,15 @@ pub(crate) fn run(size: Size) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for (name, container, multiline, parse, make) in files {
         let file = made(make);
-        let (encoding, max_record_bytes) = (Encoding::Utf8, RECORD_BYTES);
-        let form = Arc::new(Form { container, encoding, multiline, parse, max_record_bytes });
+        let (encoding, max_record_bytes) = (TextEncoding::Utf8, RECORD_BYTES);
+        let form = Arc::new(RecordRules {
+            container,
+            encoding,
+            multiline,
+            parse,
+            max_record_bytes,
+            timeout_nanos: u64::MAX,
+        });
         let mut best = Duration::MAX;
         let mut records = 0;
         for _ in 0..rounds {
@@ -80,7 +88,7 @@ fn roles() -> Roles {
     Roles {
         body: names(&["message", "msg"]),
         timestamp: names(&["time"]),
-        time_format: TimeFormat::Rfc3339,
+        time_format: TimestampFormat::Rfc3339,
         severity: names(&["level", "severity", "lvl"]),
     }
 }
@@ -97,21 +105,21 @@ fn made(make: Make) -> Vec<u8> {
 }
 
 /// Reads a file as a caller with a buffer does. The number of its records.
-fn read(form: &Arc<Form>, file: &[u8]) -> Result<u64> {
-    let source = Source::new(
+fn read(form: &Arc<RecordRules>, file: &[u8]) -> Result<u64> {
+    let source = FileAttributes::new(
         &[("k8s.namespace.name", "shop"), ("k8s.pod.name", "shop-5c7d9b6f4-x2x7q")],
         &[("log.file.path", "/var/log/pods/shop/shop/0.log")],
     );
-    let mut reader = Reader::new(Arc::clone(form), 0);
-    let mut request = Request::with_limit(REQUEST_BYTES);
+    let mut reader = LineReader::new(Arc::clone(form), 0);
+    let mut request = LogsRequest::with_limit(REQUEST_BYTES);
     let mut at = 0;
     let mut records = 0;
     while at < file.len() {
         let end = (at + READ_BYTES).min(file.len());
-        let taken = reader.take(&file[at..end], NOW, &mut request.records(&source));
+        let taken = reader.read_bytes(&file[at..end], NOW, &mut request.begin_records(&source));
         at += taken;
         if request.is_full() {
-            records += request.count();
+            records += request.record_count();
             request.clear();
         } else if taken == 0 {
             bail!("nothing was taken at byte {at}");
@@ -121,7 +129,7 @@ fn read(form: &Arc<Form>, file: &[u8]) -> Result<u64> {
     if faults > 0 {
         bail!("{faults} records weren't parsed");
     }
-    Ok(records + request.count())
+    Ok(records + request.record_count())
 }
 
 /// Letters, different in each line.

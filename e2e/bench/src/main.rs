@@ -23,6 +23,7 @@ mod process;
 mod profile;
 mod report;
 mod results;
+mod rules;
 mod run;
 mod say;
 mod scrape;

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 
 const GATEWAY: &str = include_str!("../peers/otelcol-gateway.yaml");
 const EDGE: &str = include_str!("../peers/otelcol-edge.yaml");
+const RULES: &str = include_str!("../peers/otelcol-rules.yaml");
 
 /// The words that a settings file may hold in braces, and what each becomes.
 #[derive(Debug, Clone, Default)]
@@ -85,6 +86,11 @@ impl Peer {
         place.fill(&self.edge)
     }
 
+    /// Settings of an edge with processors, which only the OpenTelemetry Collector has.
+    pub(crate) fn edge_with_processors(place: &Place) -> String {
+        place.fill(RULES)
+    }
+
     /// What it says to `--version`: the last word.
     pub(crate) fn version(&self) -> String {
         let said = Command::new(&self.program).arg("--version").output();
@@ -111,7 +117,9 @@ mod tests {
         assert_eq!(arguments, ["--config", "/tmp/c.yaml"]);
         let words = ["broker", "topic", "group", "endpoint", "signal", "json", "grpc", "http"];
         let place = words.into_iter().fold(Place::default(), |place, word| place.with(word, "x"));
-        for text in [peer.gateway(&place), peer.edge(&place)] {
+        let place = place.with("processors", "x").with("names", "x");
+        let rules = Peer::edge_with_processors(&place);
+        for text in [peer.gateway(&place), peer.edge(&place), rules] {
             let left = words.iter().find(|word| text.contains(&format!("{{{word}}}")));
             assert_eq!(left, None, "{text}");
         }

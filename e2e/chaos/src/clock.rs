@@ -48,7 +48,7 @@ impl Clock {
     pub fn launch(&self, launch: &Launch) -> Result<Launch> {
         let library = std::env::current_exe()?.with_file_name("libmillrace_clock.so");
         if !library.exists() {
-            bail!("{} is missing: run `cargo xtask chaos`", library.display());
+            bail!("{} is missing: run `make chaos`", library.display());
         }
         let mut launch = launch.clone();
         for (name, path) in VARIABLES.into_iter().zip([&library, &self.path]) {

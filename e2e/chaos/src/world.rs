@@ -57,6 +57,9 @@ const LOAD_SECONDS: u64 = 3_600;
 const CROWD_CALLS: (u16, u16) = (8, 64);
 const CROWD_REQUEST: (u32, u32) = (100, 2);
 
+/// What librdkafka logs when its session in the group has timed out.
+const SESSION_LOST: &str = "\"SESSTMOUT\"";
+
 /// What inserts and commits have to do with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
@@ -219,7 +222,7 @@ impl World {
             password = self.lab.password_file().display(),
         );
         let variables = vec![("POD_NAME".to_owned(), name.to_owned())];
-        self.lab.launch(name, &settings, Launch { binary: None, variables })
+        self.lab.launch(name, &settings, Launch { variables })
     }
 
     /// Starts another edge, which keeps what Kafka doesn't take in `folder`.
@@ -337,6 +340,20 @@ impl World {
             let _ = fs::write(format!("/proc/{}/clear_refs", collector.process().pid()), "5");
         }
         std::mem::take(&mut self.rss_mib_max)
+    }
+
+    /// How often a gateway's session in the group has ended for want of answers, by librdkafka's log.
+    ///
+    /// # Errors
+    /// When a log can't be read.
+    pub fn lost_sessions(&self) -> Result<usize> {
+        let lost = (0..GATEWAYS).map(|index| {
+            let log = self.lab.folder().join(format!("gateway-{index}.log"));
+            let text =
+                fs::read_to_string(&log).with_context(|| format!("read {}", log.display()))?;
+            Ok(text.matches(SESSION_LOST).count())
+        });
+        lost.sum()
     }
 
     /// Leaves configurations and logs where they are when all of this ends, and says where.

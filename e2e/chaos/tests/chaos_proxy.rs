@@ -1,6 +1,5 @@
 //! The proxies by themselves, before a small server: each mode does what it says, to connections
 //! that are open and to new ones.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

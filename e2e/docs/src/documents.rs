@@ -38,6 +38,10 @@ const ELSEWHERE: [(&str, &str); 3] = [
     ("requests", "a workload of keeper-bench, which reads it in a test of its own"),
 ];
 
+/// Fields by which a part of a spec is told.
+const SPEC_FIELDS: [&str; 7] =
+    ["signals", "edges", "gateway", "podTemplate", "buffer", "processing", "kafka"];
+
 /// Why a block can't be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
@@ -64,6 +68,10 @@ pub fn read(text: &str) -> Result<Vec<Meant>, DocumentError> {
 }
 
 fn meant(document: &Value) -> Result<Meant, DocumentError> {
+    // The OpenTelemetry operator's object holds a Collector's configuration.
+    if document["kind"] == "OpenTelemetryCollector" && document["spec"]["config"].is_object() {
+        return Ok(Meant::Collector(document["spec"]["config"].clone()));
+    }
     if let Some(version) = document["apiVersion"].as_str() {
         let candidate = || vec![Candidate::Object(document.clone())];
         return Ok(match version == API_VERSION {
@@ -89,9 +97,13 @@ fn meant(document: &Value) -> Result<Meant, DocumentError> {
         candidates
     } else if has("jobs") {
         return meant(&json!({"receivers": {"prometheus": document}}));
-    } else if has("monitoring") || has("telemetry") {
+    } else if ["monitoring", "telemetry", "console"].into_iter().any(has) {
         vec![Candidate::Values(document.clone())]
-    } else if ["signals", "edges", "gateway", "podTemplate", "buffer"].into_iter().any(has) {
+    } else if has("authentication") {
+        let mut kafka = document.clone();
+        kafka["tls"] = json!({});
+        return meant(&json!({"kafka": kafka}));
+    } else if SPEC_FIELDS.into_iter().any(has) {
         parts(&json!({"spec": document}))
     } else {
         let known = ELSEWHERE.iter().find(|(field, _)| has(field));

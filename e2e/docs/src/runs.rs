@@ -12,7 +12,7 @@ use crate::shell;
 /// What becomes of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// `e2e/tests/pages` types it, as `make test` does: it needs no cluster.
+    /// `e2e/tests/pages` types it, as `make test-all` does: it needs no cluster.
     Here,
     /// `e2e/tests/pages_cluster` types it on the local stack, as `make nightly` does.
     Cluster,
@@ -40,7 +40,7 @@ pub struct Script {
     pub statements: Vec<Statement>,
 }
 
-const MEASURES: &str = "measures for minutes to hours: a quick run of each side is in `make test`, \
+const MEASURES: &str = "measures for minutes to hours: a quick run of each side is in `make nightly`, \
      and `make nightly` has the whole";
 const NIGHTLY: &str = "takes minutes to hours: `make nightly` runs it, with figures of its own";
 const ITSELF: &str = "the test that would type it is a part of it";
@@ -48,7 +48,6 @@ const ITSELF: &str = "the test that would type it is a part of it";
 /// By page (none: any) and a statement's beginning, on one line; the first that fits decides.
 const RULES: &[(&str, &str, Way)] = &[
     ("README.md", "make try", Way::Cluster),
-    ("README.md", "make demo", Way::None("docs/quick-start.md has it too, where it is typed")),
     ("README.md", "docker", Way::None("no Docker engine where tests run")),
     ("README.md", "helm", Way::Cluster),
     ("README.md", "kubectl", Way::Cluster),
@@ -65,7 +64,11 @@ const RULES: &[(&str, &str, Way)] = &[
         "",
         Way::None("nothing is published: `make release` does it with a registry of its own"),
     ),
-    ("docs/keeper-bench.md", "", Way::None("the crate's own tests start it against a ZooKeeper")),
+    (
+        "docs/internals/keeper-bench.md",
+        "",
+        Way::None("the crate's own tests start it against a ZooKeeper"),
+    ),
     (
         "docs/kubectl.md",
         "cargo build",
@@ -74,19 +77,13 @@ const RULES: &[(&str, &str, Way)] = &[
     ("docs/kubectl.md", "sudo", Way::Here),
     ("docs/kubectl.md", "kubectl millrace completion", Way::Here),
     ("docs/kubectl.md", "kubectl millrace man", Way::Here),
-    (
-        "docs/kubectl.md",
-        "kubectl millrace rollout undo",
-        Way::None("needs a rollout under way, which operator/plugin/tests has"),
-    ),
+    ("docs/internals/versions.md", "", Way::Own("e2e/tests/cluster_alone/versions.rs")),
     ("docs/kubectl.md", "", Way::Cluster),
+    ("docs/lost-data.md", "", Way::Cluster),
     ("docs/migrating.md", "", Way::Own("e2e/tests/tables/migrating.rs")),
     ("docs/monitors.md", "", Way::Cluster),
-    (
-        "docs/operations.md",
-        "kubectl -n obs annotate telemetrytopic",
-        Way::None("needs a topic of a second cluster, which operator/tests/reconcilers has"),
-    ),
+    ("docs/processing.md", "kubectl millrace rules test", Way::Here),
+    ("docs/observing.md", "", Way::Cluster),
     ("docs/operations.md", "", Way::Cluster),
     (
         "docs/quick-start.md",
@@ -94,8 +91,19 @@ const RULES: &[(&str, &str, Way)] = &[
         Way::None("needs a third collector; e2e/tests/cluster rolls one out"),
     ),
     ("docs/quick-start.md", "", Way::Cluster),
+    ("docs/rollouts.md", "", Way::Cluster),
     ("docs/schema.md", "", Way::Here),
-    ("docs/upgrading.md", "", Way::Own("e2e/tests/cluster_alone/versions.rs")),
+    (
+        "docs/topics.md",
+        "kubectl -n obs patch telemetrytopic",
+        Way::None("needs a topic of a second cluster, which operator/tests/reconcilers has"),
+    ),
+    ("docs/troubleshooting.md", "", Way::Cluster),
+    (
+        "docs/upgrading.md",
+        "",
+        Way::None("e2e/tests/upgrades takes these steps from an earlier build to this one"),
+    ),
     ("e2e/stack/README.md", "", Way::Cluster),
     ("", "MILLRACE_SCRAPE_SECONDS=", Way::None(NIGHTLY)),
     ("", "cargo test", Way::None(NIGHTLY)),

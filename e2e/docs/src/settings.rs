@@ -130,7 +130,13 @@ fn bases() -> [Value; 2] {
         "relabel": [{}], "metricRelabel": [{}],
     });
     let own = json!({"otlp": {"endpoint": "http://a:1"}});
+    let mask = json!({"mask": {}});
+    let redact = json!({
+        "patterns": [{"name": "a", "pattern": "a", "action": mask}],
+        "setActions": [{"set": "Email", "action": mask}],
+    });
     let edge = json!({
+        "processing": [{"name": "a", "redact": redact}],
         "telemetry": own,
         "shutdown": {"deadlineSeconds": 600},
         "receivers": {
@@ -197,7 +203,7 @@ fn range(field: &Field) -> Result<Option<String>, PageError> {
             let Err(error) = read(&document)? else { continue };
             let written = path.replace("[]", "[0]");
             let own = error.problems().iter().find(|problem| problem.field == written);
-            let said = own.and_then(|it| it.message.split_once(" is out of range: write "));
+            let said = own.and_then(|it| it.message.split_once(" is out of range: use "));
             if let Some((_, range)) = said {
                 return Ok(Some(range.to_owned()));
             }
@@ -232,6 +238,8 @@ fn words(schema: &Value) -> String {
         format!("map of names to {}", words(&schema["additionalProperties"]))
     } else if has_type(schema, "boolean") {
         "`true`, `false`".to_owned()
+    } else if has_type(schema, "number") {
+        "number".to_owned()
     } else {
         "text".to_owned()
     }

@@ -1,19 +1,17 @@
 //! YAML and JSON of pages, put to the schemas and rules of our kinds, to the reader of the
 //! collector's settings, to a chart's schema, and to the converter. Without an API server: the
 //! cluster's tests put the same objects to a real one.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use millrace_config::Config;
-use millrace_convert::{Wanted, convert};
+use millrace_convert::{ConvertOptions, convert_config};
 use millrace_docs::documents::{Candidate, Meant, read};
 use millrace_docs::pages::{self, Page};
 use serde_json::Value;
 
-#[path = "../../../crds/tests/support/mod.rs"]
-mod schemas;
+use crate::schemas;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -21,7 +19,7 @@ fn root() -> PathBuf {
 
 /// What takes documents.
 struct Takers {
-    kinds: BTreeMap<String, Value>,
+    kinds: BTreeMap<String, schemas::Schema>,
     values: Value,
 }
 
@@ -107,7 +105,9 @@ impl Takers {
             Meant::Collector(configuration) => {
                 judged.collectors += 1;
                 let text = serde_norway::to_string(configuration).unwrap();
-                convert(&text, &Wanted::default()).err().map(|error| error.to_string())
+                convert_config(&text, &ConvertOptions::default())
+                    .err()
+                    .map(|error| error.to_string())
             }
             Meant::Elsewhere(_) => {
                 judged.elsewhere += 1;

@@ -1,6 +1,5 @@
 //! That each command of a page's block is run by a test or says why not, and that the page about tests
 //! tells how many are.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 #![allow(missing_docs)]
 
 use std::collections::BTreeSet;
@@ -16,7 +15,7 @@ fn root() -> PathBuf {
 
 /// Scenario: every command in a block of every page. Guarantee: a rule says what becomes of each, no
 /// rule is left over, a test that is said to take its commands from a page names that page, and
-/// docs/testing.md has the true numbers.
+/// docs/internals/testing.md has the true numbers.
 #[test]
 fn each_command_is_run_or_says_why_not() {
     let mut used = BTreeSet::new();
@@ -43,7 +42,7 @@ fn each_command_is_run_or_says_why_not() {
     println!("{ran:3} of {all:3} in all");
     let unused: Vec<usize> = (0..runs::rules()).filter(|rule| !used.contains(rule)).collect();
     assert!(unused.is_empty(), "rules that no command needs: {unused:?}");
-    let page = fs::read_to_string(root().join("docs/testing.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/internals/testing.md")).unwrap();
     let told = format!("{ran} of the {all} commands");
-    assert!(page.contains(&told), "docs/testing.md doesn't say: {told}");
+    assert!(page.contains(&told), "docs/internals/testing.md doesn't say: {told}");
 }

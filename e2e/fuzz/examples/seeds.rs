@@ -5,11 +5,11 @@
 //! `{"target": ..., "max_bytes": ...}`.
 #![allow(clippy::print_stdout)]
 
-#[path = "../../../collector/wire/tests/requests/mod.rs"]
+#[path = "../../../collector/core/wire/tests/requests/mod.rs"]
 mod requests;
 
 #[allow(dead_code)]
-#[path = "../../../collector/scrape/tests/families/mod.rs"]
+#[path = "../../../collector/sources/prometheus/scrape/tests/families/mod.rs"]
 mod families;
 #[path = "parts/watched.rs"]
 mod watched;
@@ -60,10 +60,10 @@ fn requests() -> Result<Seeds> {
     let logs = encoded(requests::logs());
     let metrics = encoded(requests::metrics());
     let mut seeds = Seeds::new();
-    for (walk, columns, strategy) in [
-        ("walk_traces", "columns_traces", traces),
-        ("walk_logs", "columns_logs", logs),
-        ("walk_metrics", "columns_metrics", metrics),
+    for (walk, columns, rules, strategy) in [
+        ("walk_traces", "columns_traces", "rules_traces", traces),
+        ("walk_logs", "columns_logs", "rules_logs", logs),
+        ("walk_metrics", "columns_metrics", "rules_metrics", metrics),
     ] {
         let mut found = 0;
         while found < REQUESTS {
@@ -76,6 +76,7 @@ fn requests() -> Result<Seeds> {
             let with = |control: usize| [&[control as u8][..], &request].concat();
             seeds.entry(walk).or_default().push(with(found * 7));
             seeds.entry(columns).or_default().push(with(found * 5));
+            seeds.entry(rules).or_default().push(with(found));
             found += 1;
         }
     }
@@ -123,14 +124,38 @@ fn texts() -> Seeds {
                 metadata(1 << 60, "millrace:1:fffffffffffffff+1"),
                 metadata(0, &many),
                 metadata(0, "millrace:2:0+1"),
+                metadata(7, "millrace:4::0+64@0,0+ed8@1,5+1@2"),
+                metadata(
+                    100,
+                    "millrace:4:89abcdef:4+7@67;64-6e!1.10!ffffffff.4e20~4.1;f3c-ed8!7.8",
+                ),
+                metadata(0, "millrace:4::;20-20!1.1!2.1+"),
                 metadata(5, "somebody else's"),
             ],
         ),
         ("json", json()),
         ("config_document", bytes(DOCUMENTS)),
+        ("rules_text", bytes(RULES)),
         ("config_words", bytes(&["512Mi", "4KiB", "17", "otlp_traces", "group-1", "MILLRACE_X"])),
     ])
 }
+
+/// Statements and conditions; the first byte chooses the context.
+const RULES: &[&str] = &[
+    "Lset(attributes[\"a\"], \"b\") where attributes[\"c\"] == nil and severity_number >= 9",
+    "Rdelete_matching_keys(attributes, \"^k8s[.]\")",
+    "Skeep_keys(attributes, [\"a\", \"b\"])",
+    "Treplace_all_patterns(attributes, \"value\", \"(a+)b\", \"$$1\")",
+    "Lmerge_maps(attributes, ParseJSON(body), \"upsert\")",
+    "Mset(name, Concat([name, \"total\"], \"_\")) where IsMatch(name, \".*s$\")",
+    "Dset(attributes[\"x\"][0], 1 + 2 * -3 / 4.5)",
+    "Ltruncate_all(attributes, 100)",
+    "Lset(time_unix_nano, UnixNano(Time(body, \"%Y-%m-%dT%H:%M:%SZ\")))",
+    "Eset(name, \"e\") where not (name == \"f\" or true)",
+    "l(severity_number < SEVERITY_NUMBER_WARN or body == nil) and IsString(body)",
+    "tstatus.code == STATUS_CODE_ERROR and attributes[\"http.route\"] == \"/\"",
+    "mtype == METRIC_DATA_TYPE_GAUGE",
+];
 
 /// Requests with their headers, and answers with theirs.
 fn announced(seeds: &Seeds) -> Seeds {
@@ -278,7 +303,8 @@ fn lines() -> Vec<Vec<u8>> {
 
 /// Bodies of the parsers' own tests in Prometheus; families as its clients write them; names.
 fn scraped() -> Seeds {
-    let upstream = include_str!("../../../collector/scrape/tests/data/upstream.txt");
+    let upstream =
+        include_str!("../../../collector/sources/prometheus/scrape/tests/data/upstream.txt");
     let mut seeds = Seeds::new();
     for (control, line) in (0_u8..).zip(upstream.lines().filter(|line| !line.starts_with("# "))) {
         let mut words = line.splitn(3, ' ');

@@ -6,9 +6,9 @@
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use crate::judged::{
-    Class, Verdict, class_of_code, is_authentication, judge, judge_again, topic_of_code,
-};
+use millrace_coordination::error_codes::{Concern, ErrorCode};
+
+use crate::judged::{Class, InsertResponse, classify_response};
 
 /// Most characters kept of a server's words.
 const MESSAGE_CHARS_MAX: usize = 300;
@@ -36,13 +36,17 @@ pub fn clickhouse(data: &[u8]) {
     {
         headers.insert("x-clickhouse-summary", value);
     }
-    let first = judge(status, &headers, body, sent);
-    let again = judge_again(status, &headers, body, sent);
+    let first = classify_response(status, &headers, body, sent, true);
+    let again = classify_response(status, &headers, body, sent, false);
     for verdict in [&first, &again] {
         holds(verdict, status, body);
     }
     if code > 0 {
-        assert_eq!((first.code, first.class), (Some(code), class_of_code(code)), "the header's");
+        assert_eq!(
+            (first.code, first.class),
+            (Some(code), ErrorCode::from_code(code).class),
+            "the header's"
+        );
     } else if first.code.is_none() && status.is_success() && summary.is_empty() && written < 255 {
         let enough = u64::from(written) >= sent;
         let said = body.iter().any(|byte| !byte.is_ascii_whitespace());
@@ -57,17 +61,17 @@ pub fn clickhouse(data: &[u8]) {
     an_exception_at_the_end_counts(status, &headers, body, sent, &first);
 }
 
-fn holds(verdict: &Verdict, status: StatusCode, body: &[u8]) {
-    let Verdict { class, code, count: _, is_of_view: _, message } = verdict;
+fn holds(verdict: &InsertResponse, status: StatusCode, body: &[u8]) {
+    let InsertResponse { class, code, count: _, view: _, message } = verdict;
     assert!(message.chars().count() <= MESSAGE_CHARS_MAX, "{message:?}");
     assert!(!message.contains(char::is_control), "{message:?} is more than a line");
     assert!(!class.as_str().is_empty() && !verdict.reason().is_empty());
-    assert!(!topic_of_code(*code).is_empty());
+    assert!(!verdict.topic().is_empty());
     match code {
         Some(code) => {
-            assert_eq!(*class, class_of_code(*code));
-            let refused = is_authentication(*code);
-            assert_eq!(refused, topic_of_code(Some(*code)) == "log-in refused", "{code}");
+            assert_eq!(*class, ErrorCode::from_code(*code).class);
+            let refused = verdict.is_about(Concern::LogIn);
+            assert_eq!(refused, verdict.topic() == "log-in refused", "{code}");
             assert!(!refused || *class == Class::Stop, "{code}");
         }
         None if status.is_success() => {
@@ -87,10 +91,14 @@ fn an_exception_at_the_end_counts(
     headers: &HeaderMap,
     body: &[u8],
     sent: u64,
-    verdict: &Verdict,
+    verdict: &InsertResponse,
 ) {
     let late = [body, b"\nCode: 252. DB::Exception: Too many parts. (TOO_MANY_PARTS)\n"].concat();
-    let found = judge(status, headers, &late, sent);
+    let found = classify_response(status, headers, &late, sent, true);
     let code = verdict.code.unwrap_or(252);
-    assert_eq!((found.class, found.code), (class_of_code(code), Some(code)), "a late exception");
+    assert_eq!(
+        (found.class, found.code),
+        (ErrorCode::from_code(code).class, Some(code)),
+        "a late exception"
+    );
 }

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use millrace_columns::{AppendError, BlockSet, Compression, Day, Insert, Options};
-use millrace_schema::{Attributes, TableKind, table};
-use millrace_wire::limits::Limits;
+use millrace_columns::{AppendError, BlockSet, BodyCompression, Day, Insert, Options};
+use millrace_schema::{AttributeStorage, TableKind, build_table};
+use millrace_wire::limits::WireLimits;
 use millrace_wire::{Signal, otlp};
 
 use crate::meter::peak_bytes;
@@ -51,21 +51,23 @@ thread_local! {
 
 fn columns(signal: Signal, data: &[u8]) {
     let Some((&control, request)) = data.split_first() else { return };
-    let attributes = if control & 1 == 0 { Attributes::Json } else { Attributes::Map };
+    let attributes = if control & 1 == 0 { AttributeStorage::Json } else { AttributeStorage::Map };
     let depth = usize::from(control >> 1 & 3);
     let options = Options { attributes, nested_depth: DEPTHS[depth] };
     let place = signal.index() * 8 + usize::from(control & 7);
     let kept = SETS.with(|sets| sets[place].take());
     let mut set = kept.unwrap_or_else(|| BlockSet::new(signal, &options));
-    let ((appended, inserts), bytes) = peak_bytes(|| append(&mut set, request, Compression::None));
+    let ((appended, inserts), bytes) =
+        peak_bytes(|| append(&mut set, request, BodyCompression::None));
     let bound = BYTES_BASE + BYTES_PER_BYTE * request.len();
     assert!(bytes <= bound, "{} bytes took {bytes} of memory", request.len());
-    assert_eq!((set.rows(), set.bytes()), (0, 0), "something is left after taking it");
+    assert_eq!((set.row_count(), set.batch_bytes()), (0, 0), "something is left after taking it");
     let rows = read_back(&inserts, attributes);
     let count: usize = rows.values().map(Vec::len).sum();
     assert_eq!(*appended.as_ref().unwrap_or(&0), count as u64, "rows lost or invented");
 
-    let checked = otlp::check(signal, request, &Limits::default()).map(|checked| checked.records);
+    let checked =
+        otlp::check_request(signal, request, &WireLimits::default()).map(|checked| checked.records);
     if let Ok(records) = checked {
         let refused = appended.as_ref().err();
         assert!(refused.is_none(), "the encoder refuses what the check lets through: {refused:?}");
@@ -96,18 +98,18 @@ fn written_as_counted(signal: Signal, options: &Options, request: &[u8]) {
 fn append(
     set: &mut BlockSet,
     request: &[u8],
-    compression: Compression,
+    compression: BodyCompression,
 ) -> (Result<u64, AppendError>, Vec<Insert>) {
     let appended = set.append(request).map(|appended| appended.rows);
-    assert_eq!(set.rows(), *appended.as_ref().unwrap_or(&0), "rows of a refused request");
-    (appended, set.take(compression))
+    assert_eq!(set.row_count(), *appended.as_ref().unwrap_or(&0), "rows of a refused request");
+    (appended, set.take_inserts(compression))
 }
 
 /// What was refused leaves no trace in the rows that follow.
 fn refused_requests_leave_nothing(
     set: &mut BlockSet,
     request: &[u8],
-    attributes: Attributes,
+    attributes: AttributeStorage,
     rows: &Rows,
 ) {
     // Cut inside its last field it is nearly always refused.
@@ -115,7 +117,7 @@ fn refused_requests_leave_nothing(
         set.clear();
     }
     let _ = set.append(request);
-    let found = read_back(&set.take(Compression::None), attributes);
+    let found = read_back(&set.take_inserts(BodyCompression::None), attributes);
     assert!(found == *rows, "a refused request left something: {rows:?}, {found:?}");
 }
 
@@ -123,7 +125,7 @@ fn refused_requests_leave_nothing(
 /// same bytes, and frames hold exactly the plain body.
 fn a_fresh_set_gives_the_same(signal: Signal, options: &Options, request: &[u8], rows: &Rows) {
     let fresh = |compression| append(&mut BlockSet::new(signal, options), request, compression).1;
-    let (plain, framed) = (fresh(Compression::None), fresh(Compression::Lz4));
+    let (plain, framed) = (fresh(BodyCompression::None), fresh(BodyCompression::Lz4));
     let found = read_back(&plain, options.attributes);
     assert!(found == *rows, "a used set differs from a fresh one: {rows:?}, {found:?}");
     assert_eq!(framed.len(), plain.len());
@@ -139,13 +141,13 @@ fn a_fresh_set_gives_the_same(signal: Signal, options: &Options, request: &[u8],
 /// A request that was cut for Kafka gives the rows of the whole one, in the same order.
 fn parts_give_the_rows(set: &mut BlockSet, request: &[u8], control: u8, rows: &Rows) {
     let signal = set.signal();
-    let parts = otlp::split(signal, request, 1 + usize::from(control >> 6) * 100);
+    let parts = otlp::split_request(signal, request, 1 + usize::from(control >> 6) * 100);
     for part in parts.unwrap_or_default() {
         let appended = set.append(&part.bytes).map(|appended| appended.rows);
         assert_eq!(appended, Ok(part.records), "a part of a good request");
     }
-    let attributes = if control & 1 == 0 { Attributes::Json } else { Attributes::Map };
-    let found = read_back(&set.take(Compression::None), attributes);
+    let attributes = if control & 1 == 0 { AttributeStorage::Json } else { AttributeStorage::Map };
+    let found = read_back(&set.take_inserts(BodyCompression::None), attributes);
     assert!(found == *rows, "cutting changed rows: {rows:?} became {found:?}");
 }
 
@@ -153,27 +155,27 @@ fn parts_give_the_rows(set: &mut BlockSet, request: &[u8], control: u8, rows: &R
 type Columns = Vec<(&'static str, String)>;
 
 static COLUMNS: LazyLock<BTreeMap<(TableKind, bool), Columns>> = LazyLock::new(|| {
-    let variants = [Attributes::Json, Attributes::Map];
+    let variants = [AttributeStorage::Json, AttributeStorage::Map];
     let all = TableKind::ALL.into_iter().flat_map(|kind| variants.map(|variant| (kind, variant)));
     all.map(|(kind, variant)| {
-        let definition = table(kind, variant);
+        let definition = build_table(kind, variant);
         let columns =
             definition.insert_columns().map(|column| (column.name, column.ty.to_string()));
-        ((kind, variant == Attributes::Json), columns.collect())
+        ((kind, variant == AttributeStorage::Json), columns.collect())
     })
     .collect()
 });
 
 /// Reads inserts with the independent reader: all columns of a block have its rows, names and types
 /// are the table's, and there is one insert per table and day.
-fn read_back(inserts: &[Insert], attributes: Attributes) -> Rows {
+fn read_back(inserts: &[Insert], attributes: AttributeStorage) -> Rows {
     let mut all = Rows::new();
     for insert in inserts {
         let Insert { table: kind, day: Day(day), number, rows: count, body, plain_bytes } = insert;
         assert_eq!(*number, 0, "one insert per table and day");
         let body = body.concat();
         assert_eq!(*plain_bytes, body.len() as u64);
-        let columns = &COLUMNS[&(*kind, attributes == Attributes::Json)];
+        let columns = &COLUMNS[&(*kind, attributes == AttributeStorage::Json)];
         let mut rows = Vec::new();
         for block in native::blocks(&body) {
             let names = block.names.iter().map(String::as_str);

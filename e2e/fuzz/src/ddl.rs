@@ -10,10 +10,11 @@ use std::rc::Rc;
 use std::str::FromStr;
 
 use millrace_ddl::{
-    AttributeColumn, AttributeIndex, AttributePath, Attributes, BodyIndex, Compression, Declared,
-    Engine, Identifier, Layout, Loss, Materialized, Move, Observed, ObservedColumn, ObservedTable,
-    Order, Origin, OwnType, Partition, Presence, Reader, Replication, Signals, Storage, TableKind,
-    TableOptions, Ttl, TypedPath, origin, plan, render,
+    AttributeColumn, AttributeIndex, AttributePath, AttributeStorage, BodyIndex, ColumnCompression,
+    ComputedType, Declared, Engine, Identifier, Layout, Loss, Materialized, Move, Observed,
+    ObservedColumn, ObservedTable, PartitionInterval, Presence, Reader, Replication, Signals,
+    Storage, TableKind, TableOptions, TableOrigin, Ttl, TypedPath, detect_origin, plan_migration,
+    render,
 };
 
 use crate::sql::Tokens;
@@ -47,7 +48,7 @@ pub fn statements(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     let mut lines = Lines { lines: text.split('\n'), given: Vec::new() };
     let Some(declared) = declaration(control, &mut lines) else { return };
-    if declared.check().is_err() {
+    if declared.check_options().is_err() {
         return;
     }
     let Some(template) = template(control) else { return };
@@ -132,7 +133,7 @@ fn template(control: [u8; 3]) -> Option<Rc<Vec<Tokens>>> {
 }
 
 fn presence(control: u8, bit: u8) -> Presence {
-    if control >> bit & 1 == 0 { Presence::Kept } else { Presence::LeftOut }
+    if control >> bit & 1 == 0 { Presence::Included } else { Presence::Omitted }
 }
 
 /// A declaration of one signal's tables. `None` can't be: every default is good.
@@ -150,8 +151,10 @@ fn declaration([a, b, c]: [u8; 3], lines: &mut Lines<'_>) -> Option<Declared> {
 }
 
 fn options([a, b, c]: [u8; 3], lines: &mut Lines<'_>) -> Option<TableOptions> {
-    let replication =
-        Replication { path: lines.next("/dflt_path")?, replica: lines.next("dflt_replica")? };
+    let replication = Replication::Explicit {
+        path: lines.next("/dflt_path")?,
+        replica: lines.next("dflt_replica")?,
+    };
     let engine = match a / 3 % 5 {
         0 => Engine::MergeTree,
         1 => Engine::ReplicatedMergeTree(replication),
@@ -166,7 +169,7 @@ fn options([a, b, c]: [u8; 3], lines: &mut Lines<'_>) -> Option<TableOptions> {
         policy: (c & 4 == 4).then_some(policy),
         move_after: (c & 8 == 8).then_some(Move { age, volume }),
     };
-    let attributes = if a / 15 % 2 == 0 { Attributes::Json } else { Attributes::Map };
+    let attributes = if a / 15 % 2 == 0 { AttributeStorage::Json } else { AttributeStorage::Map };
     let layout = layout(b, c >> 5, lines)?;
     Some(TableOptions {
         attributes,
@@ -174,13 +177,14 @@ fn options([a, b, c]: [u8; 3], lines: &mut Lines<'_>) -> Option<TableOptions> {
         ttl: (c & 16 == 16).then_some(ttl),
         storage,
         layout,
-        window: millrace_ddl::Window::default(),
+        window: millrace_ddl::DeduplicationWindow::default(),
     })
 }
 
 fn layout(b: u8, own: u8, lines: &mut Lines<'_>) -> Option<Layout> {
     let column = if own & 4 == 0 { AttributeColumn::Resource } else { AttributeColumn::Record };
-    let ty = [OwnType::Name, OwnType::Text, OwnType::Integer, OwnType::Float][usize::from(b) % 4];
+    let ty = [ComputedType::Name, ComputedType::Text, ComputedType::Integer, ComputedType::Float]
+        [usize::from(b) % 4];
     let mut materialized = Vec::new();
     let mut typed_paths = Vec::new();
     if own & 1 == 1 {
@@ -196,16 +200,13 @@ fn layout(b: u8, own: u8, lines: &mut Lines<'_>) -> Option<Layout> {
     let readers = [Reader::Otel, Reader::Otel151, Reader::ClickStack];
     Some(Layout {
         reader: readers[usize::from(own >> 3) % 3],
-        partition: [Partition::Day, Partition::Week, Partition::Month, Partition::Whole]
-            [usize::from(b >> 1) % 4],
-        order: [Order::ServiceFirst, Order::TimeFirst][usize::from(b >> 3) % 2],
-        compression: [Compression::Zstd, Compression::ZstdHigher, Compression::Lz4]
+        partition: [PartitionInterval::Day, PartitionInterval::Month][usize::from(b >> 1) % 2],
+        compression: [None, Some(ColumnCompression::Zstd), Some(ColumnCompression::ZstdHigher)]
             [usize::from(b >> 4) % 3],
-        body_index: [BodyIndex::Tokens, BodyIndex::Text, BodyIndex::LeftOut]
-            [usize::from(b >> 2) % 3],
+        body_index: [BodyIndex::Tokens, BodyIndex::Text, BodyIndex::None][usize::from(b >> 2) % 3],
         attribute_index: [
-            AttributeIndex::LeftOut,
-            AttributeIndex::Usual,
+            AttributeIndex::None,
+            AttributeIndex::Default,
             AttributeIndex::Keys,
             AttributeIndex::Text,
         ][usize::from(b >> 5) % 4],
@@ -223,7 +224,7 @@ pub fn observed(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     let mut defaults = Lines { lines: "".split('\n'), given: Vec::new() };
     let Some(mut declared) = declaration([a, b, c], &mut defaults) else { return };
-    if declared.check().is_err() {
+    if declared.check_options().is_err() {
         return;
     }
     let Some(name) = declared.tables().first().map(|table| table.name.clone()) else { return };
@@ -239,9 +240,13 @@ pub fn observed(data: &[u8]) {
         declared.consent = foreign.iter().map(|each| format!("{name}.{each}")).collect();
     }
     let tables = BTreeMap::from([(name.table().to_owned(), live)]);
-    let observed = Observed { database: what & 2 == 2, tables };
-    assert_ne!(origin(&declared, &observed), Origin::Nobody, "a table that nobody made");
-    let plan = plan(&declared, &observed);
+    let observed = Observed { database: what & 2 == 2, replicates_itself: what & 8 == 8, tables };
+    assert_ne!(
+        detect_origin(&declared, &observed),
+        TableOrigin::Nobody,
+        "a table that nobody made"
+    );
+    let plan = plan_migration(&declared, &observed);
     for step in &plan.steps {
         let sql = step.statement.sql();
         let tokens = Tokens::of(sql);

@@ -4,7 +4,7 @@
 //! or plain text to be wrapped in a valid stream first. Plain bytes alone would hardly ever get
 //! past gzip's check sum.
 
-use millrace_wire::decompress::{DecompressError, Decompressor, Encoding};
+use millrace_wire::decompress::{ContentEncoding, DecompressError, Decompressor};
 
 use crate::meter::peak_bytes;
 use crate::reuse::Kept;
@@ -19,15 +19,15 @@ const CONTEXT_BYTES: usize = 128 * 1024;
 
 /// A gzip body.
 pub fn gzip(data: &[u8]) {
-    run(Encoding::Gzip, data, gzip_of);
+    run(ContentEncoding::Gzip, data, gzip_of);
 }
 
 /// A zstd body.
 pub fn zstd(data: &[u8]) {
-    run(Encoding::Zstd, data, zstd_of);
+    run(ContentEncoding::Zstd, data, zstd_of);
 }
 
-fn run(encoding: Encoding, data: &[u8], wrap: fn(&[u8], usize) -> Vec<u8>) {
+fn run(encoding: ContentEncoding, data: &[u8], wrap: fn(&[u8], usize) -> Vec<u8>) {
     let Some((&control, rest)) = data.split_first() else { return };
     // Up to four times what a fuzzer's inputs hold, and small ones for refusals.
     let limit_bytes = [0, 1, 100, 4000][usize::from(control & 3)];
@@ -65,7 +65,7 @@ fn assert_same(used: &Result<Vec<u8>, DecompressError>, fresh: &Result<Vec<u8>, 
 
 fn answer(
     decompressor: &mut Decompressor,
-    encoding: Encoding,
+    encoding: ContentEncoding,
     body: &[u8],
     limit_bytes: usize,
 ) -> Result<Vec<u8>, DecompressError> {

@@ -3,8 +3,8 @@
 //!
 //! The first byte of an input chooses the signal and the limit; the rest is the text.
 
-use millrace_wire::limits::Limits;
-use millrace_wire::otlp::{check, json};
+use millrace_wire::limits::WireLimits;
+use millrace_wire::otlp::{check_request, json};
 use millrace_wire::{Signal, WireErrorKind};
 
 use crate::meter::peak_bytes;
@@ -22,7 +22,7 @@ pub fn text(data: &[u8]) {
     let signal = Signal::ALL[usize::from(control) % 3];
     let limit_bytes = [1 << 20, 40, 300][usize::from(control >> 4) % 3];
     let mut out = Vec::new();
-    let (read, bytes) = peak_bytes(|| json::transcode(signal, text, limit_bytes, &mut out));
+    let (read, bytes) = peak_bytes(|| json::transcode_request(signal, text, limit_bytes, &mut out));
     assert!(out.len() <= limit_bytes, "{} bytes of {limit_bytes}", out.len());
     let bound = BYTES_BASE + BYTES_PER_BYTE * text.len();
     assert!(bytes <= bound, "{} bytes took {bytes} of memory", text.len());
@@ -30,7 +30,7 @@ pub fn text(data: &[u8]) {
         assert!(error.offset() <= text.len(), "{error}");
         return;
     }
-    match check(signal, &out, &Limits::default()) {
+    match check_request(signal, &out, &WireLimits::default()) {
         Ok(checked) => assert_eq!(reference::records(signal, &out), Some(checked.records)),
         Err(error) => assert!(
             matches!(

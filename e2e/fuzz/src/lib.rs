@@ -17,12 +17,12 @@ pub mod json;
 pub mod lines;
 // A pure module of a crate that links a Kafka client, which fuzz targets can do without.
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../../collector/exporters/src/clickhouse/answer.rs"]
+#[path = "../../../collector/sinks/clickhouse/src/response.rs"]
 mod judged;
 pub mod meter;
 pub mod mutate;
 #[allow(clippy::unwrap_used, clippy::panic)]
-#[path = "../../../collector/columns/tests/native/mod.rs"]
+#[path = "../../../collector/core/columns/tests/native/mod.rs"]
 mod native;
 pub mod pods;
 pub mod positions;
@@ -30,6 +30,7 @@ mod reference;
 pub mod request;
 pub mod resource;
 mod reuse;
+pub mod rules;
 pub mod scrape;
 mod sql;
 pub mod walk;
@@ -73,6 +74,10 @@ pub const TARGETS: &[Target] = &[
     target("ddl_statements", ddl::statements, 300),
     target("ddl_observed", ddl::observed, 500),
     target("resource_words", resource::word, 120),
+    target("rules_text", rules::text, 300),
+    target("rules_traces", rules::traces, 768),
+    target("rules_logs", rules::logs, 768),
+    target("rules_metrics", rules::metrics, 768),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8]), max_bytes: usize) -> Target {

@@ -8,11 +8,11 @@
 
 use std::collections::BTreeMap;
 
-use millrace_lines::Multiline as Pattern;
-use millrace_pipeline::pods::{Multiline, Reading};
+use millrace_lines::MultilineRule as Pattern;
+use millrace_pipeline::pods::{PodMultiline, Reading};
 use millrace_pods::{
-    ANNOTATION, Event, Events, FAULTS_MAX, Made, Metadata, POD_BYTES_MAX, READING_BYTES_MAX,
-    Refusal, Rules,
+    ANNOTATION, Events, FAULTS_MAX, Metadata, MetadataRules, POD_BYTES_MAX, PodDescription,
+    READING_BYTES_MAX, WatchEvent, WatchRefusal,
 };
 use serde_json::json;
 
@@ -33,10 +33,13 @@ pub fn events(data: &[u8]) {
     let lines = answer.iter().filter(|byte| **byte == b'\n').count();
     assert!(whole.len() <= lines, "more events than lines");
     for event in whole.iter().flatten() {
-        let (Event::Is(object) | Event::Gone(object) | Event::Mark(object)) = event else {
+        let (WatchEvent::Upserted(object)
+        | WatchEvent::Deleted(object)
+        | WatchEvent::Bookmark(object)) = event
+        else {
             continue;
         };
-        let Made { pod, .. } = object.metadata.made(&rules());
+        let PodDescription { pod, .. } = object.metadata.describe_pod(&rules());
         let bytes = |(name, value): &(String, String)| name.len() + value.len();
         let sum: usize = pod.attributes.iter().map(bytes).sum();
         assert!(sum <= POD_BYTES_MAX, "{sum} bytes of attributes");
@@ -46,16 +49,16 @@ pub fn events(data: &[u8]) {
     }
 }
 
-type Told = Result<Event, Refusal>;
+type Told = Result<WatchEvent, WatchRefusal>;
 
 /// The events up to a refusal or the end of the answer.
 fn read(answer: &[u8], step: usize, bytes_max: usize) -> Vec<Told> {
     let mut events = Events::new(bytes_max);
     let mut told = Vec::new();
     for piece in answer.chunks(step) {
-        events.give(piece.to_vec().into());
+        events.push_piece(piece.to_vec().into());
         loop {
-            match events.take() {
+            match events.next_event() {
                 Ok(None) => break,
                 Ok(Some(event)) => told.push(Ok(event)),
                 Err(refusal) => {
@@ -68,9 +71,14 @@ fn read(answer: &[u8], step: usize, bytes_max: usize) -> Vec<Told> {
     told
 }
 
-fn rules() -> Rules {
+fn rules() -> MetadataRules {
     let all = || vec!["*".to_owned()];
-    Rules { node: "n".to_owned(), labels: all(), annotations: all(), follow_annotations: true }
+    MetadataRules {
+        node: "n".to_owned(),
+        labels: all(),
+        annotations: all(),
+        follow_annotations: true,
+    }
 }
 
 /// A pod's annotations.
@@ -87,16 +95,16 @@ pub fn annotations(data: &[u8]) {
     let length: usize = annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
     // A pattern is compiled to see whether it can be, within a bound of its own.
     assert!(bytes <= PATTERN_BYTES + BYTES_BASE + BYTES_PER_BYTE * length, "{bytes} bytes");
-    let Made { pod, faults, .. } = all;
+    let PodDescription { pod, faults, .. } = all;
     assert!(faults.len() <= FAULTS_MAX);
     for fault in &faults {
         let text = fault.to_string();
-        assert!(text.starts_with(ANNOTATION) && text.contains("can't be used: "), "{text}");
+        assert!(text.starts_with(ANNOTATION) && text.contains(" is invalid: "), "{text}");
     }
     for reading in pod.containers.values().chain([&pod.reading]) {
-        if let Some(Multiline::Start(pattern)) = &reading.multiline {
+        if let Some(PodMultiline::Start(pattern)) = &reading.multiline {
             assert!(pattern.starts_with('^') && pattern.chars().count() <= 256, "{pattern}");
-            assert!(Pattern::foreign_start(pattern).is_ok(), "{pattern} was taken");
+            assert!(Pattern::from_foreign_pattern(pattern).is_ok(), "{pattern} was taken");
         }
     }
     if length > READING_BYTES_MAX {
@@ -108,7 +116,7 @@ pub fn annotations(data: &[u8]) {
         let alone = made(&BTreeMap::from([(name.clone(), value.clone())]));
         wrong += alone.faults.len();
         assert!(alone.faults.iter().all(|it| faults.len() == FAULTS_MAX || faults.contains(it)));
-        let Made { pod: alone, .. } = alone;
+        let PodDescription { pod: alone, .. } = alone;
         for (container, said) in alone.containers {
             let beside = pod.containers.get(&container);
             assert!(beside.is_some_and(|beside| says(beside, &said)), "{name}: {beside:?}");
@@ -120,7 +128,7 @@ pub fn annotations(data: &[u8]) {
 
 /// Whether all of `part` is in `whole`.
 fn says(whole: &Reading, part: &Reading) -> bool {
-    (part.wanted.is_none() || part.wanted == whole.wanted)
+    (part.logs.is_none() || part.logs == whole.logs)
         && (part.parser.is_none() || part.parser == whole.parser)
         && (part.multiline.is_none() || part.multiline == whole.multiline)
 }
@@ -128,8 +136,8 @@ fn says(whole: &Reading, part: &Reading) -> bool {
 /// A pattern of 128 KiB, and what the regex compiler has beside it while it works.
 const PATTERN_BYTES: usize = 8 << 20;
 
-fn made(annotations: &BTreeMap<String, String>) -> Made {
+fn made(annotations: &BTreeMap<String, String>) -> PodDescription {
     let metadata = json!({ "annotations": annotations });
     let metadata: Metadata = serde_json::from_value(metadata).unwrap_or_default();
-    metadata.made(&rules())
+    metadata.describe_pod(&rules())
 }

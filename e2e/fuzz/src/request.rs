@@ -5,12 +5,13 @@
 //! the body. The control byte says which transport it is, and whether the body is framed already.
 
 use millrace_wire::Signal;
-use millrace_wire::decompress::{Decompressor, Encoding};
+use millrace_wire::decompress::{ContentEncoding, Decompressor};
 use millrace_wire::framing::{
-    self, Format, FramingError, GRPC_PREFIX_BYTES, UnknownEncoding, grpc_message, percent_encoded,
+    self, FramingError, GRPC_PREFIX_BYTES, MessageFormat, UnknownEncoding, grpc_message,
+    percent_encoded,
 };
-use millrace_wire::limits::Limits;
-use millrace_wire::otlp::{check, json};
+use millrace_wire::limits::WireLimits;
+use millrace_wire::otlp::{check_request, json};
 
 use crate::reuse::Kept;
 
@@ -48,8 +49,8 @@ fn over_http(signal: Signal, content_type: &str, encoding: &str, body: &[u8]) {
     assert_eq!(framing::format_of(plain), format, "a parameter changes what is read");
     if let Some(format) = format {
         let name = match format {
-            Format::Protobuf => "x-protobuf",
-            Format::Json => "json",
+            MessageFormat::Protobuf => "x-protobuf",
+            MessageFormat::Json => "json",
         };
         let ends =
             plain.trim().rsplit('/').next().is_some_and(|end| end.eq_ignore_ascii_case(name));
@@ -87,7 +88,7 @@ fn over_grpc(signal: Signal, content_type: &str, encoding: &str, body: &[u8], is
             assert!(encoding.is_none() || encoding == announced, "another compression");
             let cut = &call[..call.len() - 1];
             assert!(grpc_message(cut, announced).is_err(), "a cut call is taken");
-            read(signal, Format::Protobuf, encoding, message);
+            read(signal, MessageFormat::Protobuf, encoding, message);
         }
         Err(FramingError::NoMessage) => assert!(call.len() < GRPC_PREFIX_BYTES),
         Err(FramingError::Unannounced) => assert_eq!((call[0], announced), (1, None)),
@@ -97,18 +98,18 @@ fn over_grpc(signal: Signal, content_type: &str, encoding: &str, body: &[u8], is
 }
 
 /// Names of compressions are a short list.
-fn is_spoken(name: &str, announced: Result<Option<Encoding>, UnknownEncoding>) {
+fn is_spoken(name: &str, announced: Result<Option<ContentEncoding>, UnknownEncoding>) {
     let expected = match name {
         "identity" => Ok(None),
-        "gzip" | "x-gzip" => Ok(Some(Encoding::Gzip)),
-        "zstd" => Ok(Some(Encoding::Zstd)),
+        "gzip" | "x-gzip" => Ok(Some(ContentEncoding::Gzip)),
+        "zstd" => Ok(Some(ContentEncoding::Zstd)),
         _ => Err(UnknownEncoding),
     };
     assert_eq!(announced, expected, "{name:?}");
 }
 
 /// What the receiver does with a message: undoes its compression, turns JSON into protobuf, checks.
-fn read(signal: Signal, format: Format, encoding: Option<Encoding>, message: &[u8]) {
+fn read(signal: Signal, format: MessageFormat, encoding: Option<ContentEncoding>, message: &[u8]) {
     let mut plain = Vec::new();
     let plain = match encoding {
         None => message,
@@ -125,13 +126,15 @@ fn read(signal: Signal, format: Format, encoding: Option<Encoding>, message: &[u
     };
     let mut written = Vec::new();
     let request = match format {
-        Format::Protobuf => plain,
-        Format::Json => match json::transcode(signal, plain, LIMIT_BYTES, &mut written) {
-            Ok(()) => &written,
-            Err(_) => return,
-        },
+        MessageFormat::Protobuf => plain,
+        MessageFormat::Json => {
+            match json::transcode_request(signal, plain, LIMIT_BYTES, &mut written) {
+                Ok(()) => &written,
+                Err(_) => return,
+            }
+        }
     };
-    if let Ok(checked) = check(signal, request, &Limits::default()) {
+    if let Ok(checked) = check_request(signal, request, &WireLimits::default()) {
         assert!(checked.records <= request.len() as u64, "more records than bytes");
     }
 }

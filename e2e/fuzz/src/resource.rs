@@ -32,8 +32,8 @@ pub fn word(data: &[u8]) {
             crds::ClickHouseEndpoint::MAX_LENGTH,
             taken::<crds::ClickHouseEndpoint>,
             |text| {
-                let endpoint = text.parse::<ddl::Endpoint>();
-                let is_same = |each: ddl::Endpoint| each.to_string().starts_with(text);
+                let endpoint = text.parse::<ddl::ServerEndpoint>();
+                let is_same = |each: ddl::ServerEndpoint| each.to_string().starts_with(text);
                 endpoint.is_ok_and(is_same) || is_odd_host(text)
             },
         ),

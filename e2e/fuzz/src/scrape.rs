@@ -9,11 +9,12 @@ use std::sync::{Arc, LazyLock};
 
 use millrace_scrape::relabel::{Action, MetricRules, Rule, Rules};
 use millrace_scrape::{
-    Buffers, Counts, Fault, Format, Limits, Memory, Part, Report, Request, Scrape, Target,
+    BodyFault, BodyFormat, BodyLimits, BodyPart, MetricsRequest, SampleCounts, Scrape,
+    ScrapeBuffers, ScrapeReport, SeriesMemory, TargetAttributes,
 };
 use millrace_wire::Signal;
-use millrace_wire::limits::Limits as WireLimits;
-use millrace_wire::otlp::check;
+use millrace_wire::limits::WireLimits;
+use millrace_wire::otlp::check_request;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -32,7 +33,7 @@ const INTERVAL: u64 = 15_000_000_000;
 const HELD_BYTES_MAX: usize = 16 << 20;
 
 thread_local! {
-    static BUFFERS: Kept<Box<Buffers>> = const { Kept::none() };
+    static BUFFERS: Kept<Box<ScrapeBuffers>> = const { Kept::none() };
 }
 
 /// Rules that write each line anew, and change few.
@@ -50,29 +51,29 @@ static RULES: LazyLock<Arc<MetricRules>> = LazyLock::new(|| {
 
 /// A body of the text format.
 pub fn text(data: &[u8]) {
-    body(Format::Prometheus, data);
+    body(BodyFormat::Prometheus, data);
 }
 
 /// A body of OpenMetrics.
 pub fn open_metrics(data: &[u8]) {
-    body(Format::OpenMetrics, data);
+    body(BodyFormat::OpenMetrics, data);
 }
 
 /// A body of the protobuf format.
 pub fn protobuf(data: &[u8]) {
-    body(Format::Protobuf, data);
+    body(BodyFormat::Protobuf, data);
 }
 
-fn body(format: Format, data: &[u8]) {
+fn body(format: BodyFormat, data: &[u8]) {
     let &[control, limit, ref body @ ..] = data else { return };
-    let limits = Limits {
+    let limits = BodyLimits {
         body_bytes: if limit & 1 == 1 { u64::from(limit) * 4 } else { 1 << 20 },
         samples: if limit & 2 == 2 { u64::from(limit >> 5) } else { 1 << 20 },
         labels: 1 + usize::from(limit >> 4),
     };
     let labels = vec![("env".to_owned(), "fuzz".to_owned())];
     let mut target =
-        Target::new("node", ("http", "10.0.0.1", 9100), labels, control & 64 > 0, true);
+        TargetAttributes::new("node", ("http", "10.0.0.1", 9100), labels, control & 64 > 0, true);
     if control & 128 > 0 {
         target = target.with_metric_rules(Arc::clone(&RULES));
     }
@@ -81,7 +82,7 @@ fn body(format: Format, data: &[u8]) {
     let work = || {
         let step = 1 + usize::from(control) % 64;
         [body.len().max(1), step].map(|step| {
-            let mut memory = Memory::default();
+            let mut memory = SeriesMemory::default();
             let mut buffers = match step {
                 1.. if control & 1 > 0 => Box::default(),
                 _ => BUFFERS.with(Kept::take).unwrap_or_default(),
@@ -92,10 +93,10 @@ fn body(format: Format, data: &[u8]) {
                 let mut scrape = Scrape::new(&target, &mut memory, limits, time, buffers);
                 scrape.set_format(format);
                 came.push(read(&mut scrape, body, step));
-                buffers = scrape.remember();
+                buffers = scrape.commit_memory();
             }
             BUFFERS.with(|kept| kept.put(buffers));
-            (came, memory.series())
+            (came, memory.series_count())
         })
     };
     let ([whole, pieces], held_bytes) = peak_bytes(work);
@@ -108,14 +109,14 @@ fn body(format: Format, data: &[u8]) {
 #[derive(Debug, PartialEq)]
 struct Came {
     requests: Vec<(Vec<u8>, u64)>,
-    counts: Counts,
-    fault: Option<Fault>,
+    counts: SampleCounts,
+    fault: Option<BodyFault>,
 }
 
 impl Came {
     fn judge(&self, body: &[u8]) {
         for (request, points) in &self.requests {
-            let checked = check(Signal::Metrics, request, &WireLimits::default());
+            let checked = check_request(Signal::Metrics, request, &WireLimits::default());
             let checked = checked.map(|checked| checked.records);
             assert_eq!(checked, Ok(*points), "not the points that were counted");
             assert_eq!(reference::records(Signal::Metrics, request), Some(*points));
@@ -124,7 +125,7 @@ impl Came {
         assert!(self.requests.iter().map(|(_, points)| points).sum::<u64>() >= 5);
         if let Some(fault) = &self.fault {
             let lines = body.split(|byte| *byte == b'\n').count() as u64;
-            let most = if fault.part == Part::Line { lines } else { body.len() as u64 };
+            let most = if fault.part == BodyPart::Line { lines } else { body.len() as u64 };
             let said = fault.to_string();
             assert!(fault.number <= most.max(1), "{said}: there is none");
             assert!(said.starts_with(&fault.part.to_string()) && said.len() > 15, "{said}");
@@ -137,10 +138,10 @@ fn read(scrape: &mut Scrape<'_>, body: &[u8], step: usize) -> Came {
     let mut requests = Vec::new();
     let fault = feed(scrape, body, step, &mut requests).err();
     if fault.is_some() {
-        scrape.fail();
+        scrape.mark_failed();
     }
     loop {
-        let is_over = scrape.settle(&Report { duration_seconds: 0.5 });
+        let is_over = scrape.write_remaining(&ScrapeReport { duration_seconds: 0.5 });
         keep(scrape, &mut requests);
         if is_over {
             break;
@@ -154,7 +155,7 @@ fn feed(
     body: &[u8],
     step: usize,
     requests: &mut Vec<(Vec<u8>, u64)>,
-) -> Result<(), Fault> {
+) -> Result<(), BodyFault> {
     for piece in body.chunks(step) {
         let mut rest = piece;
         while !rest.is_empty() {
@@ -164,11 +165,11 @@ fn feed(
             }
         }
     }
-    scrape.end()
+    scrape.end_body()
 }
 
 fn keep(scrape: &mut Scrape<'_>, requests: &mut Vec<(Vec<u8>, u64)>) {
-    if let Some(Request { bytes, points, .. }) = scrape.take() {
+    if let Some(MetricsRequest { bytes, points, .. }) = scrape.take_request() {
         requests.push((bytes, points));
     }
 }
@@ -196,15 +197,15 @@ pub fn escaping(data: &[u8]) {
     );
     let open = format!("{line}# EOF\n");
     let bodies = [
-        (Format::Prometheus, line.into_bytes()),
-        (Format::OpenMetrics, open.into_bytes()),
-        (Format::Protobuf, family(name, label, value)),
+        (BodyFormat::Prometheus, line.into_bytes()),
+        (BodyFormat::OpenMetrics, open.into_bytes()),
+        (BodyFormat::Protobuf, family(name, label, value)),
     ];
-    let target = Target::new("node", ("http", "10.0.0.1", 9100), Vec::new(), false, true);
-    let limits = Limits { body_bytes: 1 << 20, samples: 1, labels: 1 };
+    let target = TargetAttributes::new("node", ("http", "10.0.0.1", 9100), Vec::new(), false, true);
+    let limits = BodyLimits { body_bytes: 1 << 20, samples: 1, labels: 1 };
     let expected = (!value.is_empty()).then(|| (label.to_owned(), value.to_owned()));
     for (format, body) in bodies {
-        let mut memory = Memory::default();
+        let mut memory = SeriesMemory::default();
         let mut scrape = Scrape::new(&target, &mut memory, limits, NOW, Box::default());
         scrape.set_format(format);
         let came = read(&mut scrape, &body, body.len());

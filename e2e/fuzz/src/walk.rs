@@ -2,8 +2,8 @@
 //!
 //! The first byte of an input says how long the parts of a split may be; the rest is the request.
 
-use millrace_wire::limits::Limits;
-use millrace_wire::otlp::{self, Checked, path_of, split};
+use millrace_wire::limits::WireLimits;
+use millrace_wire::otlp::{self, RequestOutline, path_of, split_request};
 use millrace_wire::{Signal, WireError, WireErrorKind};
 
 use crate::meter::peak_bytes;
@@ -30,18 +30,19 @@ pub fn metrics(data: &[u8]) {
 
 fn walk(signal: Signal, data: &[u8]) {
     let Some((&control, request)) = data.split_first() else { return };
-    let (checked, bytes) = peak_bytes(|| otlp::check(signal, request, &Limits::default()));
+    let (checked, bytes) =
+        peak_bytes(|| otlp::check_request(signal, request, &WireLimits::default()));
     assert!(bytes <= CHECK_BYTES_MAX, "the check took {bytes} bytes");
     let max_bytes = 1 + usize::from(control) * 4;
     match checked {
-        Ok(Checked { records, .. }) => {
+        Ok(RequestOutline { records, .. }) => {
             assert_eq!(reference::records(signal, request), Some(records), "the reference differs");
             parts_hold(signal, request, records, max_bytes);
             stricter_limits_refuse_more(signal, request, records);
         }
         Err(error) => {
             explained(request, &error);
-            let _ = split(signal, request, max_bytes);
+            let _ = split_request(signal, request, max_bytes);
             let lenient = matches!(
                 error.kind(),
                 // Rules of ours, and of OTLP, that protobuf doesn't have.
@@ -62,12 +63,12 @@ fn walk(signal: Signal, data: &[u8]) {
 
 /// Cutting keeps every record, and takes memory in proportion to the request.
 fn parts_hold(signal: Signal, request: &[u8], records: u64, max_bytes: usize) {
-    let parts = split(signal, request, max_bytes);
+    let parts = split_request(signal, request, max_bytes);
     assert!(parts.is_ok(), "a checked request can't be cut: {parts:?}");
     let parts = parts.unwrap_or_default();
     let (mut found, mut bytes) = (0, 0);
     for part in &parts {
-        let checked = otlp::check(signal, &part.bytes, &Limits::default());
+        let checked = otlp::check_request(signal, &part.bytes, &WireLimits::default());
         assert_eq!(checked.map(|checked| checked.records), Ok(part.records), "a part's records");
         assert!(part.records > 0, "an empty part");
         found += part.records;
@@ -81,9 +82,13 @@ fn parts_hold(signal: Signal, request: &[u8], records: u64, max_bytes: usize) {
 
 /// Whatever stricter limits let through has the same records; what they refuse is for a limit.
 fn stricter_limits_refuse_more(signal: Signal, request: &[u8], records: u64) {
-    let limits =
-        Limits { message_bytes: 1 << 20, nesting_depth: 1, attributes: 2, ..Limits::of_readers() };
-    match otlp::check(signal, request, &limits) {
+    let limits = WireLimits {
+        message_bytes: 1 << 20,
+        nesting_depth: 1,
+        attributes: 2,
+        ..WireLimits::of_readers()
+    };
+    match otlp::check_request(signal, request, &limits) {
         Ok(checked) => assert_eq!(checked.records, records),
         Err(error) => assert!(
             matches!(error.kind(), WireErrorKind::TooDeep | WireErrorKind::TooManyAttributes),
@@ -96,6 +101,6 @@ fn stricter_limits_refuse_more(signal: Signal, request: &[u8], records: u64) {
 fn explained(request: &[u8], error: &WireError) {
     assert!(error.offset() <= request.len(), "{error}");
     let named = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'.');
-    assert!(error.path().bytes().all(named), "{error}");
+    assert!(error.field_path().bytes().all(named), "{error}");
     assert!(!error.to_string().is_empty());
 }

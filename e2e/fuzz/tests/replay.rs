@@ -1,6 +1,5 @@
 //! The committed corpus, replayed: every input that once reached something new, and every input
 //! that once broke a rule, goes through the functions that the fuzz targets call.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -11,6 +11,7 @@
 
 mod fault;
 pub(crate) mod install;
+mod server;
 
 use std::fs;
 use std::io;
@@ -26,6 +27,9 @@ use crate::http::{self, Answer};
 use crate::service::{self, Result, Secret, Service, ServiceError, io_error};
 
 pub use fault::{Fault, FaultKind};
+pub use server::{MET_VARIABLE, NOT_HERE, SERVER_VARIABLE, require_own_engine};
+
+use server::{Server, not_here};
 
 /// Loading the engine takes under 2 s warm; the first read of its 550 MB library can take many.
 const START_PATIENCE: Duration = Duration::from_secs(120);
@@ -243,13 +247,26 @@ fn sha256_hex(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An engine of one's own: serving once started, stopped when dropped.
+/// An engine of one's own: serving once started, stopped when dropped. With [`SERVER_VARIABLE`] it
+/// is a server by address, empty once started and emptied when dropped.
 #[derive(Debug)]
 pub struct Engine {
+    place: Place,
+    user: User,
+}
+
+#[derive(Debug)]
+enum Place {
+    Own(Box<Own>),
+    Server(Server),
+}
+
+/// An engine's process.
+#[derive(Debug)]
+struct Own {
     // Dropped first: the process ends before its temporary folder goes.
     service: Service,
     prepared: Prepared,
-    user: User,
     scratch: Option<tempfile::TempDir>,
 }
 
@@ -258,8 +275,12 @@ impl Engine {
     ///
     /// # Errors
     /// Those of [`Prepared::new`]; an engine that ends or does not serve within two minutes (the
-    /// error quotes its log).
+    /// error quotes its log); a server by address that isn't empty, or lacks what is asked for.
     pub fn start(options: EngineOptions) -> Result<Self> {
+        if let Some(server) = Server::chosen(&options)? {
+            let user = server.user.clone();
+            return Ok(Self { place: Place::Server(server), user });
+        }
         let (dir, scratch) = service::home(options.dir.as_deref(), "millrace-clickhouse-")?;
         let scratch_path = scratch.as_ref().map(tempfile::TempDir::path);
         let mut attempt = 1;
@@ -268,7 +289,10 @@ impl Engine {
             // `Prepared` refused an empty list.
             let user = options.users[0].clone();
             match prepared.spawn(scratch_path) {
-                Ok(service) => return Ok(Self { service, prepared, user, scratch }),
+                Ok(service) => {
+                    let own = Own { service, prepared, scratch };
+                    return Ok(Self { place: Place::Own(Box::new(own)), user });
+                }
                 Err(ServiceError::Exited { .. }) if attempt < START_ATTEMPTS => attempt += 1,
                 Err(error) => return Err(error),
             }
@@ -278,7 +302,23 @@ impl Engine {
     /// The base URL, without credentials: `http://127.0.0.1:port`.
     #[must_use]
     pub fn url(&self) -> String {
-        self.prepared.url()
+        match &self.place {
+            Place::Own(own) => own.prepared.url(),
+            Place::Server(server) => server.url().to_owned(),
+        }
+    }
+
+    /// Whether the test started it, and may kill it.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        matches!(self.place, Place::Own(_))
+    }
+
+    fn address(&self) -> SocketAddr {
+        match &self.place {
+            Place::Own(own) => own.prepared.address,
+            Place::Server(server) => server.address,
+        }
     }
 
     /// The first user's name.
@@ -293,16 +333,22 @@ impl Engine {
         self.user.password.expose()
     }
 
-    /// The engine's folder, with its data and `engine.log`.
+    /// The engine's folder, with its data and `engine.log`. Empty for a server by address.
     #[must_use]
     pub fn dir(&self) -> &Path {
-        &self.prepared.dir
+        match &self.place {
+            Place::Own(own) => &own.prepared.dir,
+            Place::Server(_) => Path::new(""),
+        }
     }
 
-    /// The engine's process id (of the last one, when it is stopped).
+    /// The engine's process id (of the last one, when it is stopped). 0 for a server by address.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.service.pid()
+        match &self.place {
+            Place::Own(own) => own.service.pid(),
+            Place::Server(_) => 0,
+        }
     }
 
     /// Runs a query as the first user and returns its output, tab-separated unless it says a
@@ -326,7 +372,7 @@ impl Engine {
         let mut all =
             vec![("X-ClickHouse-User", self.user()), ("X-ClickHouse-Key", self.password())];
         all.extend_from_slice(headers);
-        http::ask(self.prepared.address, "POST", path, &all, body, QUERY_TIMEOUT)
+        http::ask(self.address(), "POST", path, &all, body, QUERY_TIMEOUT)
             .map_err(io_error(format!("ask {}", self.url())))
     }
 
@@ -347,6 +393,9 @@ impl Engine {
     }
 
     fn faults(&self, body: &[u8]) -> Result<String> {
+        if !self.is_own() {
+            return Err(not_here("it answers with no faults"));
+        }
         let answer = self.request("/test/faults", &[], body)?;
         match answer.status {
             200 => Ok(answer.text()),
@@ -354,25 +403,33 @@ impl Engine {
         }
     }
 
-    /// Ends the engine in good order. [`Self::restart`] brings it back with its rows.
+    /// Ends the engine in good order. [`Self::restart`] brings it back with its rows. A server by
+    /// address stays as it is.
     pub fn stop(&mut self) {
-        self.service.stop();
+        if let Place::Own(own) = &mut self.place {
+            own.service.stop();
+        }
     }
 
     /// Kills the engine with SIGKILL. [`Self::restart`] brings it back with what it had answered
-    /// for.
+    /// for. A server by address stays as it is.
     pub fn kill9(&mut self) {
-        self.service.kill9();
+        if let Place::Own(own) = &mut self.place {
+            own.service.kill9();
+        }
     }
 
     /// Stops the engine if it runs and starts it again: same port, same data. Returns when it
     /// serves.
     ///
     /// # Errors
-    /// When it does not come back (the error quotes its log).
+    /// When it does not come back (the error quotes its log), or is a server by address.
     pub fn restart(&mut self) -> Result<()> {
-        self.service.stop();
-        self.service = self.prepared.spawn(self.scratch.as_ref().map(tempfile::TempDir::path))?;
+        let Place::Own(own) = &mut self.place else {
+            return Err(not_here("it can't be started again"));
+        };
+        own.service.stop();
+        own.service = own.prepared.spawn(own.scratch.as_ref().map(tempfile::TempDir::path))?;
         Ok(())
     }
 

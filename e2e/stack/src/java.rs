@@ -8,6 +8,11 @@ use crate::service::{self, Result};
 const JDK_HINT: &str =
     "install a JDK of version 17 or later (apt-get install openjdk-17-jdk-headless)";
 
+/// For servers of tests, which run for seconds: compiled quickly instead of well, with the collector
+/// that starts the quickest. Benchmarks are release builds.
+pub(crate) const QUICK_START: &[&str] =
+    if cfg!(debug_assertions) { &["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] } else { &[] };
+
 /// The Java launcher: `JAVA_HOME`'s, or the PATH's.
 pub(crate) fn launcher() -> Result<PathBuf> {
     let home = std::env::var_os("JAVA_HOME").map(|home| PathBuf::from(home).join("bin/java"));

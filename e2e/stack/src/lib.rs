@@ -6,6 +6,7 @@
 //! here. It is for development and tests: nothing in it keeps data safe.
 
 pub mod argocd;
+pub mod audit;
 pub mod binaries;
 pub mod chromium;
 pub mod clickhouse;
@@ -42,6 +43,7 @@ pub mod stack;
 pub mod versions;
 pub mod vlagent;
 pub mod vmagent;
+pub mod wheel;
 pub mod zookeeper;
 
 pub use component::Component;

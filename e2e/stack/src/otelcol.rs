@@ -18,6 +18,8 @@ use crate::versions;
 
 /// The parts it is built of.
 const MANIFEST: &str = include_str!("../otelcol/manifest.yaml");
+/// The same of one with the processors that rules replace.
+const RULES: &str = include_str!("../otelcol/rules.yaml");
 /// The same of one that scrapes targets.
 const SCRAPER: &str = include_str!("../otelcol/scrape.yaml");
 /// The program in the cache.
@@ -29,11 +31,29 @@ const BUILDER: &str = "go.opentelemetry.io/collector/cmd/builder";
 /// # Errors
 /// When a module cannot be fetched or the build fails, with the end of what Go said.
 pub fn build(paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
+    let name = format!("otelcol-{}-{}", versions::OTELCOL, versions::OTELCOL_PARTS);
+    build_manifest(paths, progress, &name, MANIFEST)
+}
+
+/// Builds one with the processors that rules replace, likewise.
+///
+/// # Errors
+/// When a module cannot be fetched or the build fails, with the end of what Go said.
+pub fn build_with_processors(paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
+    let name = format!("otelcol-rules-{}-{}", versions::OTELCOL, versions::OTELCOL_RULES_PARTS);
+    build_manifest(paths, progress, &name, RULES)
+}
+
+fn build_manifest(
+    paths: &Paths,
+    progress: &dyn Progress,
+    name: &str,
+    manifest: &str,
+) -> Result<PathBuf> {
     let version = versions::OTELCOL;
-    let name = format!("otelcol-{version}-{}", versions::OTELCOL_PARTS);
     let told = format!("building the OpenTelemetry Collector {version} (about 150 s)");
-    cached((paths, progress), (&name, PROGRAM), &told, |folder, target| {
-        run("build the OpenTelemetry Collector", &mut builder(folder, MANIFEST)?)?;
+    cached((paths, progress), (name, PROGRAM), &told, |folder, target| {
+        run("build the OpenTelemetry Collector", &mut builder(folder, manifest)?)?;
         let built = folder.join("build").join(PROGRAM);
         fs::rename(&built, target).map_err(io_error(format!("move {} into place", built.display())))
     })

@@ -3,25 +3,20 @@
 //! It knows nothing of Kafka or ClickHouse, and of Kubernetes even less.
 
 mod files;
+mod ports;
 mod process;
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
-use std::net::{IpAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
 pub use files::cache_dir;
 pub(crate) use files::{create_dir, find_tool, home, install_once, run, write_file};
+pub use ports::free_port;
 pub use process::Service;
-
-/// Ports tried before giving up; any busy machine has a free one among so many.
-const PORT_ATTEMPTS: u16 = 200;
-/// Where free ports are looked for: below Linux' range for outgoing connections (32768 and up), so
-/// that a stopped server finds its port free when it starts again.
-const PORT_RANGE: std::ops::Range<u16> = 20_000..31_000;
 
 /// Why a server could not be installed, started or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -156,24 +151,6 @@ impl fmt::Debug for Secret {
 /// its hash maps from the system). Not for keys that outlive a test.
 pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-/// A port on `host` that nothing listens on now.
-///
-/// # Errors
-/// When none was found free in 200 tries.
-pub fn free_port(host: IpAddr) -> Result<u16> {
-    let span = PORT_RANGE.end - PORT_RANGE.start;
-    let first = (random() % u64::from(span)) as u16;
-    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
-    for step in 0..PORT_ATTEMPTS {
-        let port = PORT_RANGE.start + (first + step) % span;
-        match TcpListener::bind((host, port)) {
-            Ok(_) => return Ok(port),
-            Err(error) => last = error,
-        }
-    }
-    Err(ServiceError::Io { action: format!("find a free port on {host}"), source: last })
 }
 
 #[cfg(test)]

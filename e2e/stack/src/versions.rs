@@ -18,6 +18,8 @@ pub const KREW: &str = "v0.4.4";
 pub const OTELCOL: &str = "v0.155.0";
 /// Goes up when the parts in `otelcol/manifest.yaml` change: a build with other parts is another.
 pub const OTELCOL_PARTS: u32 = 2;
+/// The same of `otelcol/rules.yaml`.
+pub const OTELCOL_RULES_PARTS: u32 = 1;
 /// The same of `otelcol/scrape.yaml`.
 pub const OTELCOL_SCRAPER_PARTS: u32 = 1;
 /// VictoriaLogs, of which vlagent is built; no part of a cluster.

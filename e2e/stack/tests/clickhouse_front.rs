@@ -1,9 +1,7 @@
 //! The engine's HTTP interface, held to what ClickHouse's own promises its clients.
 //!
-//! `cargo test -p millrace-stack --test clickhouse_front`. The first run fetches the engine with
+//! `cargo test -p millrace-stack clickhouse_front::`. The first run fetches the engine with
 //! pip (560 MB unpacked). Most tests share one engine, each with a database of its own.
-
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -465,7 +463,7 @@ fn eight_inserts_run_at_once_and_a_broken_one_leaves_no_row() {
 
 /// Scenario: the engine is killed right after it answered an insert, started again, restarted in
 /// good order. Guarantee: the rows are there each time, and a second engine cannot take the same
-/// folder.
+/// folder. Slow: an engine starts three times.
 #[test]
 fn a_killed_engine_serves_again_with_its_rows() {
     let mut engine = Engine::start(options()).unwrap();

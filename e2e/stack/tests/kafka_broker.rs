@@ -1,9 +1,7 @@
 //! The broker that tests and the stack run, held to what they rely on.
 //!
-//! `cargo test -p millrace-stack --test kafka_broker`. The first run fetches Kafka with Maven
+//! `cargo test -p millrace-stack kafka_broker::`. The first run fetches Kafka with Maven
 //! (45 MB); each test starts a broker of its own, about 4 s.
-
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -77,7 +75,8 @@ fn first_values(config: &ClientConfig, topic: &str, count: usize) -> Vec<String>
 
 /// Scenario: a broker with a topic and acknowledged messages is restarted in good order, then
 /// killed and started again. Guarantee: topic, partitions and messages are still there, at the same
-/// address.
+/// address. Slow: a broker starts three times, and may come back only when the session of the
+/// killed one, of 3 s, has ended.
 #[test]
 fn topics_and_messages_outlive_a_restart_and_a_kill() {
     let mut broker = Broker::start(BrokerOptions::default()).unwrap();
@@ -111,7 +110,8 @@ impl ClientContext for Errors {
 impl ConsumerContext for Errors {}
 
 /// Scenario: the same listener is asked with the right and with a wrong password. Guarantee: the
-/// right one lists the cluster; the wrong one is refused as an authentication failure.
+/// right one lists the cluster; the wrong one is refused as an authentication failure. Slow: a
+/// broker starts.
 #[test]
 fn a_wrong_scram_password_is_refused() {
     let right = credentials("right-password");
@@ -140,7 +140,8 @@ fn a_wrong_scram_password_is_refused() {
     assert!(refused(), "the broker let a wrong password in");
 }
 
-/// Scenario: a topic is asked for that nobody made. Guarantee: it is unknown, and stays so.
+/// Scenario: a topic is asked for that nobody made. Guarantee: it is unknown, and stays so. Slow: a
+/// broker starts.
 #[test]
 fn a_topic_is_never_made_by_asking_for_it() {
     let broker = Broker::start(BrokerOptions::default()).unwrap();
@@ -153,7 +154,8 @@ fn a_topic_is_never_made_by_asking_for_it() {
     }
 }
 
-/// Scenario: a broker is dropped. Guarantee: neither its process nor its folder is left.
+/// Scenario: a broker is dropped. Guarantee: neither its process nor its folder is left. Slow: a
+/// broker starts and stops.
 #[test]
 fn a_dropped_broker_leaves_nothing_behind() {
     let broker = Broker::start(BrokerOptions::default()).unwrap();

@@ -2,8 +2,7 @@
 //!
 //! Slow (minutes, and more on a cold cache), needs root, and cannot run while a stack is up, since
 //! the addresses are the same. So it is not part of a plain `cargo test`:
-//! `cargo test -p millrace-stack --test lifecycle -- --ignored --test-threads=1`
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+//! `cargo test -p millrace-stack lifecycle:: -- --ignored --test-threads=1`
 #![allow(clippy::print_stderr, missing_docs)]
 
 use std::collections::BTreeSet;

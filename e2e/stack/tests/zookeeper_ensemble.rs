@@ -1,9 +1,7 @@
 //! The ZooKeepers that tests and benchmarks run, held to what they rely on.
 //!
-//! `cargo test -p millrace-stack --test zookeeper_ensemble`. The first run fetches ZooKeeper with
+//! `cargo test -p millrace-stack zookeeper_ensemble::`. The first run fetches ZooKeeper with
 //! Maven (20 MB); each test starts servers of its own, about 4 s.
-
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -41,7 +39,8 @@ fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Scenario: one server of each version, with AdminServer and metrics. Guarantee: it is alone, says
-/// its version, and answers on both; dropped, its process and folder are gone.
+/// its version, and answers on both; dropped, its process and folder are gone. Slow: two ZooKeepers
+/// start one after the other.
 #[test]
 fn one_server_of_each_version_serves_and_leaves_nothing_behind() {
     for version in [Version::V3_9, Version::V3_8] {
@@ -67,7 +66,8 @@ fn one_server_of_each_version_serves_and_leaves_nothing_behind() {
 
 /// Scenario: the leader of three is killed, comes back, a follower is paused and goes on.
 /// Guarantee: another leads meanwhile, the one that came back follows, the paused one is counted
-/// out by `mntr` and in again.
+/// out by `mntr` and in again. Slow: three ZooKeepers start, and they elect and count out a paused
+/// one.
 #[test]
 fn three_servers_outlive_a_killed_leader_and_a_paused_follower() {
     let mut ensemble = Ensemble::start(&three()).unwrap();
@@ -100,7 +100,7 @@ fn three_servers_outlive_a_killed_leader_and_a_paused_follower() {
 }
 
 /// Scenario: data directories of the caller's, and all servers are restarted. Guarantee: the data
-/// lies there, and the ensemble's last change is still known.
+/// lies there, and the ensemble's last change is still known. Slow: three ZooKeepers start twice.
 #[test]
 fn data_is_where_the_caller_wants_it_and_outlives_a_restart() {
     let folder = tempfile::tempdir().unwrap();

@@ -34,11 +34,14 @@ fn asked(cluster: &Cluster, namespace: &str, mut object: Value) -> Spoken {
     cluster.call(&args, &object.to_string()).unwrap()
 }
 
-/// Applies all documents of a file in turn to a namespace; the last one is only asked about.
-fn judge(cluster: &Cluster, namespace: &str, file: &Path) -> Spoken {
+/// Applies all documents of a file in turn; the last one is a dry run. Documents that are stored
+/// have a namespace of their own; `shared` stays empty.
+fn judge(cluster: &Cluster, shared: &str, file: &Path) -> Spoken {
     let text = fs::read_to_string(file).unwrap().replace("namespace: default", "");
     let mut documents: Vec<&str> = text.split("\n---\n").collect();
     let last = documents.pop().unwrap();
+    let own = (!documents.is_empty()).then(|| cluster.namespace("stored").unwrap());
+    let namespace = own.as_ref().map_or(shared, |own| &own.name);
     for document in documents {
         cluster.apply(namespace, document).unwrap();
     }
@@ -52,8 +55,8 @@ fn judge(cluster: &Cluster, namespace: &str, file: &Path) -> Spoken {
 fn specs_that_cannot_work_are_refused_with_advice() {
     let stack = Stack::open().unwrap();
     let cluster = Cluster::of(&stack).unwrap();
+    let namespace = cluster.namespace("refused").unwrap();
     for file in files("refused") {
-        let namespace = cluster.namespace("refused").unwrap();
         let text = fs::read_to_string(&file).unwrap();
         let head = text.lines().next().unwrap();
         let wanted =
@@ -69,22 +72,22 @@ fn specs_that_cannot_work_are_refused_with_advice() {
 fn specs_that_can_work_are_accepted() {
     let stack = Stack::open().unwrap();
     let cluster = Cluster::of(&stack).unwrap();
+    let namespace = cluster.namespace("accepted").unwrap();
     for file in files("accepted") {
-        let namespace = cluster.namespace("accepted").unwrap();
         let spoken = judge(&cluster, &namespace.name, &file);
         assert!(spoken.ok, "{}: {}", file.display(), spoken.err);
     }
 }
 
 /// Scenario: what `kubectl millrace convert` makes of Collectors' configurations, as
-/// `operator/convert/tests` keeps it, and the samples. Guarantee: each of our objects is accepted
+/// `operator/tools/convert/tests` keeps it, and the samples. Guarantee: each of our objects is accepted
 /// as it stands.
 #[test]
 fn converted_pipelines_and_samples_are_accepted() {
     let stack = Stack::open().unwrap();
     let cluster = Cluster::of(&stack).unwrap();
     let namespace = cluster.namespace("converted").unwrap();
-    let converted = ending("operator/convert/tests/testdata", ".pipeline.yaml");
+    let converted = ending("operator/tools/convert/tests/testdata", ".pipeline.yaml");
     assert!(converted.len() >= 5, "{converted:?}");
     let samples = ending("manifests/samples", ".yaml");
     assert!(samples.len() >= 3, "{samples:?}");

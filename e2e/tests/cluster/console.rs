@@ -43,6 +43,8 @@ fn the_console_shows_a_pipeline_through_a_forwarded_port() {
             ensure!(shown.text().contains(name), "no {name} in {}", shown.text());
         }
         ensure!(shown.text().contains("MiB"), "no pod's memory in {}", shown.text());
+        // The chart grants the right to list events, and the API server knows the selectors.
+        ensure!(!shown.text().contains("all events: "), "no events in {}", shown.text());
         let policy = shown.header("content-security-policy").unwrap_or_default();
         ensure!(policy.starts_with("default-src 'none'") && !policy.contains("script"), "{policy}");
         Ok(())

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, ensure};
 use millrace_e2e::cluster::Cluster;
-use millrace_e2e::pipeline::{EDGE, NAME, Pipeline, Wish};
+use millrace_e2e::pipeline::{EDGE, NAME, OURS, Pipeline, Wish};
 use millrace_e2e::wait;
 use millrace_stack::Stack;
+use serde_json::Value;
 
 /// Scenario: a pipeline that says Delete, with rows, is deleted. Guarantee: its children go, the
 /// gateway pool not before the edges' pods have ended, and its tables with them; applied again it is
@@ -69,4 +70,49 @@ fn a_deleted_pipeline_leaves_topics_and_tables() {
     pipeline.ready().unwrap();
     assert_eq!(pipeline.rows(&stack).unwrap(), 20_000);
     cluster.kubectl(&["delete", "namespace", &namespace, "--timeout=90s"]).unwrap();
+}
+
+/// Scenario: the pools of a pipeline are deleted without what they own, which only an administrator
+/// does; the operator writes them again. Guarantee: the new pools adopt each object of the earlier
+/// ones, under an admission that allows it only to whoever may delete them, and the pipeline is
+/// Ready. Pods are replaced: hashes of Secrets differ between pools.
+#[test]
+fn pools_that_are_written_again_adopt_their_objects() {
+    let stack = Stack::open().unwrap();
+    let cluster = Cluster::of(&stack).unwrap();
+    let pipeline = Pipeline::apply(&stack, &cluster, "adopted", Wish::usual(&stack)).unwrap();
+    pipeline.ready().unwrap();
+    let namespace = pipeline.namespace.name.as_str();
+    let pools = [("edgepool", EDGE), ("gatewaypool", NAME)];
+    let uids = || -> anyhow::Result<Vec<Value>> {
+        let uid = |(kind, name)| Ok(cluster.get(namespace, kind, name)?["metadata"]["uid"].clone());
+        pools.into_iter().map(uid).collect()
+    };
+    let objects = || {
+        let kinds = "serviceaccounts,services,deployments,statefulsets,poddisruptionbudgets,\
+                     networkpolicies";
+        cluster.list(namespace, kinds, OURS)
+    };
+    let uids_of = |objects: &[Value]| -> Vec<Value> {
+        objects.iter().map(|object| object["metadata"]["uid"].clone()).collect()
+    };
+    let (earlier, before) = (uids().unwrap(), uids_of(&objects().unwrap()));
+    for (kind, name) in pools {
+        cluster
+            .kubectl(&["-n", namespace, "delete", kind, name, "--cascade=orphan", "--wait=false"])
+            .unwrap();
+    }
+    wait::until("the new pools to own all objects", Duration::from_secs(60), || {
+        let now = uids()?;
+        ensure!(now.iter().all(|uid| !earlier.contains(uid)), "the pools are the earlier ones");
+        let objects = objects()?;
+        ensure!(uids_of(&objects) == before, "other objects");
+        for object in objects {
+            let owner = &object["metadata"]["ownerReferences"][0]["uid"];
+            ensure!(now.contains(owner), "{} {}", object["kind"], object["metadata"]);
+        }
+        Ok(())
+    })
+    .unwrap();
+    pipeline.ready().unwrap();
 }

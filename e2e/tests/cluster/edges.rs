@@ -33,23 +33,23 @@ fn lives(cluster: &Cluster, namespace: &str, pool: &str) -> Result<Vec<(String, 
 
 /// Listeners that are to be encrypted with a certificate that is none.
 fn broken() -> Value {
-    json!({"otlp": {"tls": {"certificateSecretRef": {"name": "broken"}}}})
+    json!({"otlp": {"tls": {"certificateSecret": {"name": "broken"}}}})
 }
 
 /// An edge pool of one pod on each node, for the pipeline's topic.
 fn on_nodes(stack: &Stack, pipeline: &Pipeline<'_>, receivers: Option<Value>) -> Value {
     let topic = format!("{}_traces", pipeline.database());
     let mut pool = json!({
-        "apiVersion": "millrace.dev/v1alpha1", "kind": "EdgePool",
-        "metadata": {"name": ON_NODES},
-        "spec": {
-            "kafka": {"bootstrapServers": [stack.kafka_bootstrap()],
-                "sasl": {"mechanism": "SCRAM-SHA-512",
-                    "credentialsSecretRef": {"name": "kafka-user"}}},
-            "signals": {"traces": {"topicName": topic}},
-            "mode": "DaemonSet",
-        },
-    });
+           "apiVersion": "millrace.dev/v1alpha1", "kind": "EdgePool",
+           "metadata": {"name": ON_NODES},
+           "spec": {
+               "kafka": {"bootstrapServers": [stack.kafka_bootstrap()],
+                   "authentication": {"type": "ScramSha512", "usernameSecret": {"name": "kafka-user", "key": "username"},
+    "passwordSecret": {"name": "kafka-user", "key": "password"}}},
+               "signals": {"traces": {"topicName": topic}},
+               "mode": "DaemonSet",
+           },
+       });
     if let Some(receivers) = receivers {
         pool["spec"]["receivers"] = receivers;
     }
@@ -58,10 +58,12 @@ fn on_nodes(stack: &Stack, pipeline: &Pipeline<'_>, receivers: Option<Value>) ->
 
 /// Holds both pools' changes in the middle, and lets them go on.
 fn hold_and_go_on(cluster: &Cluster, namespace: &str) {
-    let says = |word: &str| {
-        let word = format!("millrace.dev/rollout={word}");
-        let pools = ["-n", namespace, "annotate", "--overwrite", "edgepool", EDGE, ON_NODES, &word];
-        cluster.kubectl(&pools).unwrap();
+    let says = |action: &str| {
+        let patch = format!("{{\"spec\":{{\"rolloutAction\":{action}}}}}");
+        for pool in [EDGE, ON_NODES] {
+            let of = ["-n", namespace, "patch", "edgepool", pool, "--type=merge", "-p", &patch];
+            cluster.kubectl(&of).unwrap();
+        }
     };
     let are = |what: &str, so: &dyn Fn(&Value) -> bool| {
         wait::until(what, ROLLBACK_LIMIT, || {
@@ -74,14 +76,14 @@ fn hold_and_go_on(cluster: &Cluster, namespace: &str) {
         .unwrap();
     };
     are("both changes to be rolled out", &|pending| pending["stage"] == "RollingOut");
-    says("pause");
+    says("\"Pause\"");
     are("both changes to be held", &|pending| pending["reason"] == "RolloutPaused");
     let spec = |kind: &str, name: &str| {
         cluster.get(namespace, kind, &format!("{name}-edge")).unwrap()["spec"].clone()
     };
     assert_eq!(spec("deployment", EDGE)["paused"], true);
     assert_eq!(spec("daemonset", ON_NODES)["updateStrategy"]["type"], "OnDelete");
-    says("resume");
+    says("null");
 }
 
 /// Waits until the pool tells that its change was taken back and all its pods run what they ran.

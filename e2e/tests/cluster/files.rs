@@ -233,7 +233,7 @@ fn lines_rotated_by_the_kubelet_outlive_a_kill_and_a_rollout() {
         let pool = cluster.get(&namespace, "edgepool", ON_NODES)?;
         let status = &pool["status"];
         let nodes = &status["nodes"];
-        ensure!(nodes["reading"] == 1 && nodes["silent"] == 0, "{status}");
+        ensure!(nodes["reading"] == 1 && nodes["unreachable"] == 0, "{status}");
         // Other pods' logs may have gone unread while the pod was away.
         let lost = condition_of(&pool, "LogsLost");
         ensure!(!lost.is_null() && lost["status"] != "Unknown", "{status}");

@@ -14,8 +14,8 @@ use millrace_stack::Stack;
 use millrace_stack::node::HOST_IP;
 use serde_json::{Value, json};
 
-use crate::sharing::{LIMIT, POOL, shared};
-use crate::targets::{INTERVAL, SLACK, Targets};
+use crate::cluster::sharing::{LIMIT, POOL, shared};
+use crate::cluster::targets::{INTERVAL, SLACK, Targets};
 
 /// Services with one target each.
 const SERVICES: usize = 8;
@@ -26,50 +26,121 @@ const FOUND: usize = SERVICES + PODS;
 const ADMIN_PORT: u16 = 9464;
 /// Four scrapes of each target with so many pods.
 const STAYS: Duration = Duration::from_secs(60);
+/// A watch is renewed at least this often.
+const WATCH_LIMIT: Duration = Duration::from_secs(86);
 /// A kind that wasn't served is looked for again within 30 s.
 const FOUND_LIMIT: Duration = Duration::from_secs(90);
 
-/// The definition of ServiceMonitors, as far as the API server needs one. It goes with its test.
-struct Definition<'c>(&'c Cluster);
+/// The kinds of monitors: name, plural and version.
+const KINDS: [(&str, &str, &str); 4] = [
+    ("ServiceMonitor", "servicemonitors", "v1"),
+    ("PodMonitor", "podmonitors", "v1"),
+    ("Probe", "probes", "v1"),
+    ("ScrapeConfig", "scrapeconfigs", "v1alpha1"),
+];
 
-impl<'c> Definition<'c> {
-    const NAME: &'static str = "servicemonitors.monitoring.coreos.com";
+/// The definitions of monitors, as far as the API server needs them. They go with their test.
+struct Definitions<'c>(&'c Cluster);
 
+impl<'c> Definitions<'c> {
     fn apply(cluster: &'c Cluster) -> Result<Self> {
-        let schema = json!({"type": "object", "properties": {"spec":
-            {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
-        let document = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": Self::NAME},
-            "spec": {
-                "group": "monitoring.coreos.com", "scope": "Namespaced",
-                "names": {"kind": "ServiceMonitor", "plural": "servicemonitors",
-                    "singular": "servicemonitor", "listKind": "ServiceMonitorList"},
-                "versions": [{"name": "v1", "served": true, "storage": true,
-                    "schema": {"openAPIV3Schema": schema}}],
-            },
-        });
-        cluster.apply("default", &document.to_string())?;
         let this = Self(cluster);
-        let crd = format!("crd/{}", Self::NAME);
-        cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", &crd])?;
+        for kind in KINDS {
+            cluster.apply("default", &Self::document(kind))?;
+        }
+        let wait = ["wait", "--for=condition=Established", "--timeout=60s", "crd"];
+        let names = Self::names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        cluster.kubectl(&[&wait[..], &names].concat())?;
         Ok(this)
     }
-}
 
-impl Drop for Definition<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.kubectl(&["delete", "crd", Self::NAME, "--wait=false"]);
+    fn names() -> [String; 4] {
+        KINDS.map(|(_, plural, _)| format!("{plural}.monitoring.coreos.com"))
+    }
+
+    fn document((kind, plural, version): (&str, &str, &str)) -> String {
+        let schema = json!({"type": "object", "properties": {"spec":
+            {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.monitoring.coreos.com")},
+            "spec": {
+                "group": "monitoring.coreos.com", "scope": "Namespaced",
+                "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase(),
+                    "listKind": format!("{kind}List")},
+                "versions": [{"name": version, "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": schema}}],
+            },
+        })
+        .to_string()
     }
 }
 
-/// A Service for each target, whose endpoints are this machine's, and the monitor of them all.
-fn monitored(cluster: &Cluster, namespace: &str, targets: &Targets) -> Result<()> {
-    let labels = json!({"app": "numbers"});
-    for (number, address) in targets.addresses.iter().enumerate() {
+impl Drop for Definitions<'_> {
+    fn drop(&mut self) {
+        let names = Self::names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let _ = self.0.kubectl(&[&["delete", "crd", "--wait=false"][..], &names].concat());
+    }
+}
+
+/// The operator's right to watch monitors, revoked until this is dropped. No other test needs it.
+struct Revoked<'c> {
+    cluster: &'c Cluster,
+    since: Instant,
+    rules: Value,
+}
+
+impl<'c> Revoked<'c> {
+    const ROLE: &'static str = "millrace-operator-millrace-system";
+
+    fn begin(cluster: &'c Cluster) -> Result<Self> {
+        let rules = cluster.get("default", "clusterrole", Self::ROLE)?["rules"].clone();
+        let mut left = rules.as_array().context("a role has rules")?.clone();
+        left.retain(|rule| rule["apiGroups"][0] != "monitoring.coreos.com");
+        let this = Self { cluster, since: Instant::now(), rules };
+        this.write(&json!(left))?;
+        Ok(this)
+    }
+
+    fn write(&self, rules: &Value) -> Result<()> {
+        let patch = json!([{"op": "replace", "path": "/rules", "value": rules}]).to_string();
+        let args = ["patch", "clusterrole", Self::ROLE, "--type=json", "-p", &patch];
+        self.cluster.kubectl(&args).map(drop)
+    }
+
+    /// Restores the right, once each watch has been refused.
+    fn end_after_refusal(self) {
+        thread::sleep(WATCH_LIMIT.saturating_sub(self.since.elapsed()));
+    }
+}
+
+impl Drop for Revoked<'_> {
+    fn drop(&mut self) {
+        let _ = self.write(&self.rules);
+    }
+}
+
+/// The monitor of an application's Services.
+fn monitor(cluster: &Cluster, namespace: &str, app: &str) -> Result<()> {
+    let endpoint = json!({"port": "metrics", "interval": format!("{}s", INTERVAL.as_secs()),
+        "scrapeTimeout": "5s"});
+    let monitor = json!({
+        "apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
+        "metadata": {"name": app},
+        "spec": {"selector": {"matchLabels": {"app": app}}, "endpoints": [endpoint]},
+    });
+    cluster.apply(namespace, &monitor.to_string())
+}
+
+/// A Service of an application for each target, whose endpoints are this machine's.
+fn serve(cluster: &Cluster, namespace: &str, app: &str, targets: &Targets) -> Result<()> {
+    let labels = json!({"app": app});
+    for address in &targets.addresses {
         let (ip, port) = address.split_once(':').context("an address has a port")?;
         let port: u16 = port.parse()?;
-        let name = format!("numbers-{number}");
+        let name = format!("{app}-{port}");
         let service = json!({
             "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": name, "labels": labels},
@@ -85,19 +156,12 @@ fn monitored(cluster: &Cluster, namespace: &str, targets: &Targets) -> Result<()
         cluster.apply(namespace, &service.to_string())?;
         cluster.apply(namespace, &slice.to_string())?;
     }
-    let endpoint = json!({"port": "metrics", "interval": format!("{}s", INTERVAL.as_secs()),
-        "scrapeTimeout": "5s"});
-    let monitor = json!({
-        "apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
-        "metadata": {"name": "numbers"},
-        "spec": {"selector": {"matchLabels": labels}, "endpoints": [endpoint]},
-    });
-    cluster.apply(namespace, &monitor.to_string())
+    Ok(())
 }
 
 fn edges(pods: u32) -> Value {
-    let found = json!({"serviceMonitors": {}, "annotations": {},
-        "intervalSeconds": INTERVAL.as_secs()});
+    let found = json!({"serviceMonitors": {}, "podMonitors": {}, "probes": {}, "scrapeConfigs": {},
+        "annotations": {}, "intervalSeconds": INTERVAL.as_secs()});
     json!([{"name": "scraper", "replicas": pods, "resources": resources(),
         "receivers": {"prometheus": {"kubernetes": found}}}])
 }
@@ -148,16 +212,32 @@ fn judge(times: &BTreeMap<String, Vec<u64>>, until: u64) {
     }
 }
 
+/// Waits until what was scraped up to now is stored, and judges it from then on.
+fn judge_stored(stack: &Stack, pipeline: &Pipeline<'_>, since: u64) {
+    let until = unix_millis();
+    let stored = wait::until("what was scraped to be stored", LIMIT, || {
+        let times = scraped(stack, pipeline, since)?;
+        let is_new = |times: &Vec<u64>| {
+            times.last().is_some_and(|last| last + 2 * INTERVAL.as_millis() as u64 >= until)
+        };
+        ensure!(times.len() == PODS && times.values().all(is_new), "{times:?}");
+        Ok(times)
+    })
+    .unwrap();
+    judge(&stored, until);
+}
+
 /// Scenario: a pool of one pod that scrapes what a ServiceMonitor and annotations name: eight
-/// Services' endpoints and two pods; it is scaled to three pods, and back to one. Guarantee: all is
-/// found and up, and the monitor is told to be followed; each pod has some targets, and each target
+/// Services' endpoints and two pods; it is scaled to three pods, and back to one. While there are
+/// three, the operator may not watch monitors, until its watches have been refused; in the end there
+/// is another monitor. Guarantee: all is found and up, and both monitors are followed; each pod has some targets, and each target
 /// one pod at a time: none is scraped twice in an interval or misses more than one; tables have no
 /// sample twice, and the labels that prometheus-operator's rules give.
 #[test]
 fn what_is_found_in_the_cluster_is_scraped_by_a_pool_that_is_scaled() {
     let stack = Stack::open().unwrap();
     let cluster = Cluster::of(&stack).unwrap();
-    let _definition = Definition::apply(&cluster).unwrap();
+    let _definitions = Definitions::apply(&cluster).unwrap();
     let targets = Targets::start(HOST_IP.into(), SERVICES).unwrap();
     let wish = Wish {
         signal: "metrics",
@@ -167,23 +247,26 @@ fn what_is_found_in_the_cluster_is_scraped_by_a_pool_that_is_scaled() {
     };
     let mut pipeline = Pipeline::apply(&stack, &cluster, "found", wish).unwrap();
     let namespace = pipeline.namespace.name.clone();
-    monitored(&cluster, &namespace, &targets).unwrap();
+    serve(&cluster, &namespace, "numbers", &targets).unwrap();
+    monitor(&cluster, &namespace, "numbers").unwrap();
     pipeline.ready().unwrap();
-    let told = |what: &str| {
+    let wait_for_targets = |what: &str, (monitors, found): (usize, usize)| {
         wait::until(what, FOUND_LIMIT + LIMIT, || {
             let pool = cluster.get(&namespace, "edgepool", POOL)?;
-            let told = &pool["status"]["targets"];
-            ensure!(told["up"] == FOUND && told["shared"] == FOUND, "{told}");
+            let targets = &pool["status"]["targets"];
+            ensure!(targets["up"] == found && targets["assigned"] == found, "{targets}");
             ensure!(
-                told["monitors"] == 1 && told["brokenMonitors"].as_u64().is_none_or(|it| it == 0),
-                "{told}"
+                targets["monitors"] == monitors
+                    && targets["invalidMonitors"].as_u64().is_none_or(|it| it == 0),
+                "{targets}"
             );
             Ok(())
         })
     };
-    told("all to be found and up").unwrap();
+    wait_for_targets("all to be found and up", (1, FOUND)).unwrap();
     shared(&cluster, &namespace, (FOUND, 1)).unwrap();
     let (begun, begun_millis) = (Instant::now(), unix_millis());
+    let mut revoked = Some(Revoked::begin(&cluster).unwrap());
     for pods in [3, 1] {
         pipeline.change(|wish| wish.edges = Some(edges(pods))).unwrap();
         shared(&cluster, &namespace, (FOUND, pods as usize)).unwrap();
@@ -195,20 +278,17 @@ fn what_is_found_in_the_cluster_is_scraped_by_a_pool_that_is_scaled() {
         };
         let by = targets.asked_by(since);
         assert!(by.iter().all(is_one_by_one), "one pod at a time asks each: {by:?}");
+        if let Some(revoked) = revoked.take() {
+            revoked.end_after_refusal();
+            wait_for_targets("all to be up next to a refused watch", (1, FOUND)).unwrap();
+        }
     }
     targets.judge(begun);
-    let until = unix_millis();
-    let stored = wait::until("what was scraped to be stored", LIMIT, || {
-        let times = scraped(&stack, &pipeline, begun_millis)?;
-        let is_new = |times: &Vec<u64>| {
-            times.last().is_some_and(|last| last + 2 * INTERVAL.as_millis() as u64 >= until)
-        };
-        ensure!(times.len() == PODS && times.values().all(is_new), "{times:?}");
-        Ok(times)
-    })
-    .unwrap();
-    judge(&stored, until);
-    told("all to be up in the end").unwrap();
+    judge_stored(&stack, &pipeline, begun_millis);
+    let late = Targets::start(HOST_IP.into(), 1).unwrap();
+    serve(&cluster, &namespace, "late", &late).unwrap();
+    monitor(&cluster, &namespace, "late").unwrap();
+    wait_for_targets("a later monitor to be followed too", (2, FOUND + 1)).unwrap();
     let twice = "SELECT count() - uniqExact(ResourceAttributes['service.instance.id'], \
                  TimeUnix) FROM DATABASE.otel_metrics_gauge WHERE MetricName = 'up'";
     assert_eq!(pipeline.query(&stack, twice).unwrap().trim(), "0", "no sample is there twice");

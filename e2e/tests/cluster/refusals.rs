@@ -6,8 +6,12 @@ use millrace_e2e::pipeline::{Pipeline, Wish};
 use millrace_stack::Stack;
 use serde_json::Value;
 
-/// Nothing listens there: a connection is refused at once.
-const NOBODY: &str = "127.0.0.1:1";
+/// Nothing listens there, on the machine that has Kafka: a connection is refused at once.
+fn closed_address() -> String {
+    let usual = Wish::usual(&Stack::open().unwrap());
+    let (host, _) = usual.kafka.rsplit_once(':').unwrap();
+    format!("{host}:1")
+}
 
 fn restarts(cluster: &Cluster) -> i64 {
     let pods = cluster.list(OPERATOR_NAMESPACE, "pods", "app.kubernetes.io/name=millrace").unwrap();
@@ -31,7 +35,8 @@ fn check(purpose: &str, wrong: impl FnOnce(&mut Wish), reason: &str, advice: &st
 /// Scenario: nobody listens at Kafka's address. Guarantee: KafkaUnreachable, naming the address.
 #[test]
 fn an_unreachable_kafka_is_told() {
-    check("kafkagone", |wish| NOBODY.clone_into(&mut wish.kafka), "KafkaUnreachable", NOBODY);
+    let nobody = closed_address();
+    check("kafkagone", |wish| wish.kafka.clone_from(&nobody), "KafkaUnreachable", &nobody);
 }
 
 /// Scenario: Kafka's host has no address. Guarantee: KafkaHostUnknown, naming the host.
@@ -55,11 +60,12 @@ fn a_wrong_kafka_password_is_told() {
 /// Scenario: nobody listens at ClickHouse's address. Guarantee: ClickHouseUnreachable with it.
 #[test]
 fn an_unreachable_clickhouse_is_told() {
+    let nobody = closed_address();
     check(
         "chgone",
-        |wish| wish.clickhouse = format!("http://{NOBODY}"),
+        |wish| wish.clickhouse = format!("http://{nobody}"),
         "ClickHouseUnreachable",
-        NOBODY,
+        &nobody,
     );
 }
 

@@ -63,7 +63,8 @@ fn logs_schema(pipeline: &Pipeline<'_>, materialized: &Value, consent: &[String]
             "clickhouse": {
                 "endpoints": [pipeline.clickhouse()],
                 "database": pipeline.database(),
-                "credentialsSecretRef": {"name": "clickhouse-user"},
+                "authentication": {"type": "Password", "usernameSecret": {"name": "clickhouse-user", "key": "username"},
+ "passwordSecret": {"name": "clickhouse-user", "key": "password"}},
             },
             "signals": {"logs": logs},
             "consent": consent,
@@ -83,8 +84,7 @@ fn a_column_goes_once_no_older_collector_is_left() {
     let mut pipeline = Pipeline::apply(&stack, &cluster, "contract", Wish::usual(&stack)).unwrap();
     pipeline.ready().unwrap();
     let namespace = pipeline.namespace.name.clone();
-    let declared =
-        json!([{"name": "Route", "from": "Record", "path": "http.route", "type": "Name"}]);
+    let declared = json!([{"name": "Route", "from": "Record", "path": "http.route", "type": "LowCardinalityString"}]);
     cluster.apply(&namespace, &logs_schema(&pipeline, &declared, &[])).unwrap();
     let schema = (&*namespace, "telemetryschema", "logs");
     cluster.wait_for(schema, ("Ready", "True", ""), LOOK_LIMIT).unwrap();

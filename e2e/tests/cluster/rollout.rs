@@ -70,7 +70,7 @@ fn a_bad_image_is_taken_back_and_an_allocator_rolled_out_without_loss() {
     pipeline.change(|wish| wish.version = Some("9.9.9")).unwrap();
     wait::until("the bad image to be taken back", ROLLBACK_LIMIT, || {
         let (told, pending) = (rollout(&cluster, &pipeline), pending(&cluster, &pipeline));
-        let given_up = told["stage"] == "RolledBack" && pending["stage"] == "Refused";
+        let given_up = told["stage"] == "RolledBack" && pending["stage"] == "Rejected";
         given_up.then_some(()).ok_or_else(|| anyhow::anyhow!("{told}; edges: {pending}"))
     })
     .unwrap();

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use millrace_e2e::cluster::Cluster;
 use millrace_e2e::pipeline::{EDGE, NAME, Pipeline, Wish, resources};
 use millrace_e2e::wait;
@@ -32,15 +32,22 @@ fn autoscaler(name: &str, (version, kind, target): (&str, &str, &str), fewest: u
     .to_string()
 }
 
-fn replicas(cluster: &Cluster, namespace: &str, kind: &str, name: &str) -> Value {
-    cluster.get(namespace, kind, name).unwrap()["spec"]["replicas"].clone()
-}
-
-/// All of these have so many pods in their spec.
+/// All of these have so many pods in their spec, at one look.
 fn have(cluster: &Cluster, namespace: &str, objects: &[(&str, &str, u32)]) -> Result<()> {
+    let names: Vec<String> =
+        objects.iter().map(|(kind, name, _)| format!("{kind}/{name}")).collect();
+    let names = names.iter().map(String::as_str);
+    let get: Vec<&str> = ["-n", namespace, "get", "-o", "json"].into_iter().chain(names).collect();
+    let list: Value = serde_json::from_str(&cluster.kubectl(&get)?)?;
     for (kind, name, size) in objects {
-        let has = replicas(cluster, namespace, kind, name);
-        ensure!(has == json!(size), "{kind} {name} has {has} of {size}");
+        let is_it = |item: &&Value| {
+            item["metadata"]["name"] == **name
+                && item["kind"].as_str().is_some_and(|it| it.eq_ignore_ascii_case(kind))
+        };
+        let found = list["items"].as_array().into_iter().flatten().find(is_it);
+        let found = found.with_context(|| format!("{kind} {name} is not there"))?;
+        let has = &found["spec"]["replicas"];
+        ensure!(has == size, "{kind} {name} has {has} of {size}");
     }
     Ok(())
 }

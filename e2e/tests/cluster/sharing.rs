@@ -6,20 +6,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use millrace_e2e::cluster::Cluster;
-use millrace_e2e::pipeline::{NAME, Pipeline, Wish, resources};
+use millrace_e2e::cluster::{Cluster, OPERATOR_NAMESPACE};
+use millrace_e2e::pipeline::{NAME, OURS, Pipeline, Wish, resources};
 use millrace_e2e::wait;
 use millrace_stack::Stack;
 use millrace_stack::node::HOST_IP;
 use serde_json::{Value, json};
 
-use crate::targets::{INTERVAL, Targets};
+use crate::cluster::network::Blocked;
+use crate::cluster::targets::{INTERVAL, Targets};
 
 const TARGETS: usize = 18;
 /// Pods start, are given targets, and balance.
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 /// Four scrapes of each target with so many pods.
 const STAYS: Duration = Duration::from_secs(60);
+/// Part of it in which the operator can't reach the pods: twice what a pod may be silent (20 s).
+const UNREACHABLE: Duration = Duration::from_secs(40);
+/// The pods' port for it.
+const ADMIN_PORT: u16 = 9464;
 /// The edge pool that scrapes.
 pub(crate) const POOL: &str = "p-scraper";
 
@@ -36,7 +41,16 @@ pub(crate) fn shared(
     namespace: &str,
     (targets, pods): (usize, usize),
 ) -> Result<()> {
-    let least = targets / pods - 2;
+    shared_at_least(cluster, namespace, (targets, pods), targets / pods - 2)
+}
+
+/// The same, with a minimum for each pod.
+fn shared_at_least(
+    cluster: &Cluster,
+    namespace: &str,
+    (targets, pods): (usize, usize),
+    least: usize,
+) -> Result<()> {
     wait::until("targets to be shared out", LIMIT, || {
         let selector = format!("millrace.dev/scrape-share-pool={POOL}");
         let maps = cluster.list(namespace, "configmaps", &selector)?;
@@ -55,8 +69,25 @@ pub(crate) fn shared(
     })
 }
 
-/// Scenario: a pool of one pod scrapes 18 targets; it is scaled to three pods, and back to one.
-/// Guarantee: all pods ask some, each target is asked by one pod at a time: nobody asks one twice in
+/// Addresses of pods.
+fn addresses(pods: &[Value]) -> Vec<String> {
+    pods.iter().filter_map(|pod| pod["status"]["podIP"].as_str().map(str::to_owned)).collect()
+}
+
+/// Drops the operator's requests to the pool's pods, and to the gateway, for longer than a pod may be
+/// silent. It then queries the cluster's metrics API about the gateway, which it sizes.
+fn pass_unreachable(stack: &Stack, cluster: &Cluster, namespace: &str) -> Result<()> {
+    let operator = "app.kubernetes.io/name=millrace";
+    let operator = addresses(&cluster.list(OPERATOR_NAMESPACE, "pods", operator)?);
+    let pods = addresses(&cluster.list(namespace, "pods", OURS)?);
+    let blocked = Blocked::between(stack, &operator[0], &pods, ADMIN_PORT)?;
+    thread::sleep(UNREACHABLE);
+    ensure!(blocked.packets()? > 0, "the operator sent the pods nothing");
+    Ok(())
+}
+
+/// Scenario: a pool of one pod scrapes 18 targets; it is scaled to three pods, and back to one. While
+/// there are three, a network policy keeps the operator from them for 40 s. Guarantee: all pods ask some, each target is asked by one pod at a time: nobody asks one twice in
 /// an interval, and none misses more than one interval; the status says that all are up; tables have
 /// no sample twice.
 #[test]
@@ -64,12 +95,7 @@ fn a_pool_that_scrapes_is_scaled_from_one_pod_to_three_and_back() {
     let stack = Stack::open().unwrap();
     let cluster = Cluster::of(&stack).unwrap();
     let targets = Targets::start(HOST_IP.into(), TARGETS).unwrap();
-    let wish = Wish {
-        signal: "metrics",
-        gateways: Some(1),
-        edges: Some(edges(&targets, 1)),
-        ..Wish::usual(&stack)
-    };
+    let wish = Wish { signal: "metrics", edges: Some(edges(&targets, 1)), ..Wish::usual(&stack) };
     let mut pipeline = Pipeline::apply(&stack, &cluster, "sharing", wish).unwrap();
     let namespace = pipeline.namespace.name.clone();
     pipeline.ready().unwrap();
@@ -78,8 +104,14 @@ fn a_pool_that_scrapes_is_scaled_from_one_pod_to_three_and_back() {
     for pods in [3, 1] {
         pipeline.change(|wish| wish.edges = Some(edges(&targets, pods))).unwrap();
         shared(&cluster, &namespace, (TARGETS, pods as usize)).unwrap();
+        // A target that is being handed over needs both pods' reports.
+        shared_at_least(&cluster, &namespace, (TARGETS, pods as usize), TARGETS / pods as usize)
+            .unwrap();
         let since = Instant::now();
-        thread::sleep(STAYS);
+        if pods > 1 {
+            pass_unreachable(&stack, &cluster, &namespace).unwrap();
+        }
+        thread::sleep(STAYS.saturating_sub(since.elapsed()));
         let by = targets.asked_by(since);
         // The last targets may still move for balance: to another pod, and not back.
         let is_one_by_one = |pods: &Vec<IpAddr>| {
@@ -92,8 +124,8 @@ fn a_pool_that_scrapes_is_scaled_from_one_pod_to_three_and_back() {
     targets.judge(begun);
     wait::until("the status to say that all are up", LIMIT, || {
         let pool = cluster.get(&namespace, "edgepool", POOL)?;
-        let told = &pool["status"]["targets"];
-        ensure!(told["up"] == TARGETS && told["shared"] == TARGETS, "{told}");
+        let targets = &pool["status"]["targets"];
+        ensure!(targets["up"] == TARGETS && targets["assigned"] == TARGETS, "{targets}");
         Ok(())
     })
     .unwrap();

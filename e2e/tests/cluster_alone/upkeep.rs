@@ -10,7 +10,7 @@ use millrace_e2e::cluster::{Cluster, OPERATOR_NAMESPACE, helm};
 use millrace_e2e::pipeline::{NAME, Pipeline, Wish};
 use millrace_e2e::wait;
 use millrace_stack::{Component, Stack};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Spans of the load and their rate: up to three minutes; it is ended when all was done.
 const RATE: u64 = 10_000;
@@ -37,6 +37,47 @@ fn a_deleted_service_comes_back(cluster: &Cluster, pipeline: &Pipeline<'_>) -> f
     deleted.elapsed().as_secs_f64()
 }
 
+/// A pool that reads containers' files, as a user with the role `edit` may write it. The namespace
+/// admits none of its pods; its account exists all the same.
+const READER: &str = "reader";
+
+/// Writes that pool as such a user.
+fn write_reader(stack: &Stack, cluster: &Cluster, namespace: &str) -> Result<()> {
+    let role = ["--clusterrole=edit", "--user=the-editor"];
+    let bind = ["-n", namespace, "create", "rolebinding", "editor"];
+    cluster.kubectl(&[&bind[..], &role].concat())?;
+    let secret = |key: &str| json!({"name": "kafka-user", "key": key});
+    let authentication = json!({"type": "ScramSha512", "usernameSecret": secret("username"),
+        "passwordSecret": secret("password")});
+    let pool = json!({
+        "apiVersion": "millrace.dev/v1alpha1", "kind": "EdgePool", "metadata": {"name": READER},
+        "spec": {
+            "kafka": {"bootstrapServers": [stack.kafka_bootstrap()],
+                "authentication": authentication},
+            "signals": {"logs": {"topicName": format!("{namespace}_logs")}},
+            "mode": "DaemonSet", "receivers": {"containers": {}},
+        },
+    });
+    let args = ["-n", namespace, "create", "--as=the-editor", "-f", "-"];
+    let spoken = cluster.call(&args, &pool.to_string())?;
+    ensure!(spoken.ok, "{}", spoken.err);
+    Ok(())
+}
+
+/// Whether that user sees the pods of all namespaces, as the pool's account, which the role `edit`
+/// may impersonate: a watch begins with all that exist.
+fn editor_watches_all_pods(cluster: &Cluster, namespace: &str) -> Result<bool> {
+    let account = format!("serviceaccounts/{READER}-edge");
+    let impersonate = ["-n", namespace, "auth", "can-i", "impersonate", &account];
+    let may = cluster.call(&[&impersonate[..], &["--as=the-editor"]].concat(), "")?;
+    ensure!(may.out.trim() == "yes", "{}{}", may.out, may.err);
+    let account = format!("--as=system:serviceaccount:{namespace}:{READER}-edge");
+    let path = "/api/v1/pods?watch=true&resourceVersion=0&timeoutSeconds=1";
+    let spoken = cluster.call(&["get", "--raw", path, &account], "")?;
+    ensure!(spoken.ok || spoken.err.contains("Forbidden"), "{}", spoken.err);
+    Ok(spoken.ok)
+}
+
 /// A node that is drained takes no pods until this is dropped.
 struct Cordoned<'c> {
     cluster: &'c Cluster,
@@ -60,8 +101,10 @@ impl Drop for Cordoned<'_> {
     }
 }
 
-/// Scenario: under load the operator is upgraded by Helm and rolled back; the API server restarts;
-/// the only node is drained of its gateways and takes pods again. Guarantee: neither upgrade nor
+/// Scenario: under load the operator is upgraded by Helm, to a release without `podAccess.grant`, and
+/// rolled back; the API server restarts; the only node is drained of its gateways and takes pods
+/// again. Guarantee: a user with the role `edit` in one namespace watches the pods of all only while
+/// `podAccess.grant` is set, by a pool that reads containers' files; neither upgrade nor
 /// restart touches a pod or what pods are made from; the operator repairs after each by itself; the
 /// budget lets the drain end; missing=0 and nothing doubled.
 #[test]
@@ -71,6 +114,13 @@ fn upgrades_restarts_and_drains_cost_nothing() {
     let wish = Wish { gateways: Some(1), ..Wish::usual(&stack) };
     let pipeline = Pipeline::apply(&stack, &cluster, "upkeep", wish).unwrap();
     pipeline.ready().unwrap();
+    let namespace = &pipeline.namespace.name;
+    write_reader(&stack, &cluster, namespace).unwrap();
+    wait::until("the pool's account to have the right", REPAIR_LIMIT, || {
+        ensure!(editor_watches_all_pods(&cluster, namespace)?, "it has not");
+        Ok(())
+    })
+    .unwrap();
     let before = pipeline.lives().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let load = pipeline.load(&stack, 81, SPANS, Some(RATE)).unwrap();
@@ -80,8 +130,9 @@ fn upgrades_restarts_and_drains_cost_nothing() {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/millrace");
     let chart = chart.to_string_lossy();
     let release = ["--namespace", OPERATOR_NAMESPACE, "--wait", "--timeout", "3m"];
-    let upgraded = ["--reuse-values", "--set-string", "podAnnotations.upgraded=yes"];
+    let upgraded = ["--reuse-values", "--set", "podAccess.grant=false"];
     helm(&stack, &[&["upgrade", "millrace", &*chart][..], &release, &upgraded].concat()).unwrap();
+    assert!(!editor_watches_all_pods(&cluster, namespace).unwrap());
     let upgraded_s = a_deleted_service_comes_back(&cluster, &pipeline);
     helm(&stack, &[&["rollback", "millrace"][..], &release].concat()).unwrap();
     let rolled_back_s = a_deleted_service_comes_back(&cluster, &pipeline);
@@ -97,7 +148,6 @@ fn upgrades_restarts_and_drains_cost_nothing() {
 
     let ours = format!("{GATEWAYS},app.kubernetes.io/instance={NAME}");
     drop(Cordoned::drain(&cluster, &ours).unwrap());
-    let namespace = &pipeline.namespace.name;
     wait::until("a gateway to be there again", LIMIT, || {
         let pods = cluster.list(namespace, "pods", GATEWAYS)?;
         let ready = |pod: &&Value| pod["status"]["containerStatuses"][0]["ready"] == true;

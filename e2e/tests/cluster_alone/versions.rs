@@ -1,6 +1,7 @@
-//! Later versions of the API, as docs/upgrading.md plans them, on a real API server: definitions with
-//! v1beta1 beside v1alpha1, then stored, then alone, installed by the chart; and fields that warn. Our
-//! kinds are copied into another group for it, so the operator has no part in it.
+//! Later versions of the API, as docs/internals/versions.md plans them, on a real API server:
+//! definitions with v1beta1 beside v1alpha1, then stored, then alone, installed by the chart; and
+//! fields that warn. Our kinds are copied into another group for it, so the operator has no part in
+//! it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 const GROUP: &str = "later.example.org";
 const RELEASE: &str = "later";
 /// The page that plans it, and this file, as rules of pages name it.
-const PAGE: &str = "docs/upgrading.md";
+const PAGE: &str = "docs/internals/versions.md";
 const THIS: &str = "e2e/tests/cluster_alone/versions.rs";
 /// From a definition's change to an API server that serves it.
 const SERVED: Duration = Duration::from_secs(60);
@@ -93,7 +94,7 @@ impl<'s> Copies<'s> {
 
     /// Installs a release's definitions.
     fn release(&self, release: Release) -> Result<()> {
-        let definitions = millrace_crds::all()?;
+        let definitions = millrace_crds::all_definitions()?;
         let files = definitions.iter().map(|crd| {
             let value = copy(serde_json::to_value(crd)?, release);
             Ok((crd.spec.names.plural.clone(), value))
@@ -303,7 +304,7 @@ fn a_deprecated_field_warns_and_works() {
 
 /// The pipeline's definition with two fields marked, and its policy.
 fn with_deprecated_fields() -> Result<Vec<(String, Value)>> {
-    let crd = millrace_crds::all()?.remove(0);
+    let crd = millrace_crds::all_definitions()?.remove(0);
     let mut value = copy(serde_json::to_value(crd)?, Release::Now);
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
     for field in ["deletionPolicy", "edges/items/properties/acknowledge"] {

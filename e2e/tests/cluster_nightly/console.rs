@@ -24,19 +24,22 @@ const WIDE: u32 = 1_280;
 const NARROW: u32 = 400;
 /// The top of a page: pictures in a repository are to be small.
 const PICTURE_HEIGHT_MAX: u32 = 1_700;
-/// Places that take the keyboard on a page of one pipeline: links, tables, statements.
-const TABS_MAX: usize = 60;
+/// Places that take the keyboard on a page of one pipeline: links, folds, tables, statements.
+const TABS_MAX: usize = 80;
 /// A log record that the table is made to refuse.
 const NEVER: &str = "never stored";
 
 /// The sections of a pipeline's page that this pipeline fills, from top to bottom.
-const SECTIONS: [&str; 9] = [
-    "What is wrong",
+const SECTIONS: [&str; 12] = [
     "Path of records",
+    "Problems",
+    "Last 24 hours",
+    "Resources",
+    "Events",
     "Rollouts",
     "Number of gateways",
     "Sizing over time",
-    "Refused, set aside, lost",
+    "Rejected, dead-lettered, lost",
     "Tables",
     "Targets and files",
     "Pods",
@@ -124,8 +127,8 @@ fn by_keyboard(browser: &mut Browser, list: &str, namespace: &str) -> Result<()>
 
 /// All that scrolls by itself takes the keyboard.
 fn reaches_all(browser: &mut Browser) -> Result<()> {
-    browser.tab_to("it.textContent === 'Reload by itself'", TABS_MAX)?;
-    for region in ["Refused, set aside, lost", "Pods"] {
+    browser.tab_to("it.textContent === 'Auto-refresh'", TABS_MAX)?;
+    for region in ["Rejected, dead-lettered, lost", "Pods"] {
         let wanted = format!("it.getAttribute('aria-label') === {}", json!(region));
         browser.tab_to(&wanted, TABS_MAX).with_context(|| region.to_owned())?;
     }
@@ -150,7 +153,7 @@ const HAPPENED: [&str; 11] = [
     "ImagePullFailed",
     "dead letter",
     "refused_by_clickhouse",
-    "Steps that wait",
+    "Pending steps",
     "Planned statements",
     "MODIFY TTL",
     "lag, in seconds",
@@ -205,7 +208,7 @@ fn take(browser: &mut Browser, pictures: &Path, name: &str) {
 /// section has what happened; links lead on; the keyboard reaches what scrolls, and its place is seen;
 /// nothing is wider than the window; reloading can be stopped.
 #[test]
-#[ignore = "needs Chromium: cargo test -p millrace-e2e --test cluster_nightly console -- --ignored"]
+#[ignore = "needs Chromium: cargo test -p millrace-e2e cluster_nightly::console -- --ignored"]
 fn the_console_is_clicked_through() {
     let mut browser = Browser::start().unwrap();
     let stack = Stack::open().unwrap();
@@ -241,7 +244,7 @@ fn the_console_is_clicked_through() {
     // A page that reloads meanwhile takes the focus away: then from the start.
     wait::until("the way by keyboard", LIMIT, || by_keyboard(&mut browser, &list, &namespace))
         .unwrap();
-    browser.tab_to("it.textContent === 'Stop reloading'", 10).unwrap();
+    browser.tab_to("it.textContent === 'Stop auto-refresh'", 10).unwrap();
     browser.key("Enter").unwrap();
     browser.arrived("still=1").unwrap();
 

@@ -41,11 +41,11 @@ fn gateway() -> Value {
     json!({
         "scaling": {
             "minReplicas": 1, "maxReplicas": 2, "lagBoundSeconds": 60, "catchUpSeconds": 60,
-            "shrinkAfterSeconds": 30, "memoryMax": "256Mi",
+            "shrinkAfterSeconds": 30, "maxResources": {"memory": "256Mi"},
         },
         "resources": {
-            "memory": {"min": MEMORY_START, "max": MEMORY_START},
-            "cpu": {"min": "30m", "max": "30m"},
+            "requests": {"memory": MEMORY_START, "cpu": "30m"},
+            "limits": {"memory": MEMORY_START, "cpu": "30m"},
         },
     })
 }

@@ -1,6 +1,6 @@
 //! The committed part of the comparison: requests of every kind with the rows that the
 //! OpenTelemetry Collector's exporter made of them, under `e2e/tests/data/conformance`. They are
-//! written by `conformance_otelcol` with `MILLRACE_RECORD=1`, from the Collector's own rows.
+//! written by `conformance::against_otelcol` with `MILLRACE_RECORD=1`, from the Collector's own rows.
 #![allow(dead_code)]
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use millrace_e2e::binaries;
 use millrace_e2e::lab::Variant;
-use millrace_loadgen::{Plan, Shape, request};
+use millrace_loadgen::{LoadPlan, LoadShape, encode_request};
 use millrace_schema::{Table, TableKind};
 use millrace_wire::Signal;
 
@@ -21,11 +21,11 @@ const START_NANOS: u64 = 1_769_904_000_000_000_000;
 const NANOS_PER_DAY: u64 = 86_400_000_000_000;
 /// The data sets: name, shape, records, and records of a resource. They are enough for each rare
 /// case to occur; a resource's points are of all kinds if they are a hundred.
-const LOADS: [(&str, Shape, u64, u32); 4] = [
-    ("spans-lean", Shape::Lean, 20, 10),
-    ("spans-rich", Shape::Rich, 20, 10),
-    ("logs", Shape::Logs, 40, 10),
-    ("points", Shape::Metrics, 100, 100),
+const LOADS: [(&str, LoadShape, u64, u32); 4] = [
+    ("spans-lean", LoadShape::Lean, 20, 10),
+    ("spans-rich", LoadShape::Rich, 20, 10),
+    ("logs", LoadShape::Logs, 40, 10),
+    ("points", LoadShape::Metrics, 100, 100),
 ];
 const ODD: &str = "logs-odd";
 
@@ -88,12 +88,12 @@ pub(crate) fn count(signal: Signal) -> u64 {
 /// Writes the requests anew.
 pub(crate) fn record_requests() -> Result<()> {
     for (days, (name, shape, count, records_per_resource)) in (0..).zip(LOADS) {
-        let plan = Plan {
+        let plan = LoadPlan {
             records_per_resource,
-            ..Plan::new(shape, 7, count, START_NANOS + days * NANOS_PER_DAY)
+            ..LoadPlan::new(shape, 7, count, START_NANOS + days * NANOS_PER_DAY)
         };
-        anyhow::ensure!(plan.requests() == 1, "{name}: {} requests", plan.requests());
-        fs::write(folder().join(format!("{name}.bin")), request(&plan, 0))?;
+        anyhow::ensure!(plan.request_count() == 1, "{name}: {} requests", plan.request_count());
+        fs::write(folder().join(format!("{name}.bin")), encode_request(&plan, 0))?;
     }
     fs::write(folder().join(format!("{ODD}.bin")), odd::request())?;
     Ok(())

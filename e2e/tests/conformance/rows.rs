@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
 use millrace_e2e::lab::Variant;
-use millrace_schema::{Attributes, Column, ColumnType, Table, TableKind, table};
+use millrace_schema::{AttributeStorage, Column, ColumnType, Table, TableKind, build_table};
 use millrace_stack::clickhouse::Engine;
 
 /// A row: its cells in the order of [`names`].
@@ -15,19 +15,19 @@ pub(crate) type Row = Vec<String>;
 /// The tables compared in a variant. The Collector's exporter has no JSON for metrics.
 pub(crate) fn tables(variant: Variant) -> Vec<Table> {
     let attributes = match variant {
-        Variant::Json => Attributes::Json,
-        Variant::Map => Attributes::Map,
+        Variant::Json => AttributeStorage::Json,
+        Variant::Map => AttributeStorage::Map,
     };
     let kinds = TableKind::ALL.into_iter().filter(|kind| match kind {
         TableKind::TraceIdTs => false,
         TableKind::Traces | TableKind::Logs => true,
         _ => variant == Variant::Map,
     });
-    kinds.map(|kind| table(kind, attributes)).collect()
+    kinds.map(|kind| build_table(kind, attributes)).collect()
 }
 
 /// Columns in which rows of regular data differ, each as `table.column`; why is in
-/// docs/conformance.md.
+/// docs/internals/conformance.md.
 pub(crate) fn known(variant: Variant) -> BTreeSet<String> {
     let json = ["traces.SpanAttributes (types)"];
     let ids = ["Exemplars.SpanId", "Exemplars.TraceId"];

@@ -7,7 +7,7 @@ use millrace_e2e::wait;
 use millrace_stack::argocd::{ArgoCd, NAMESPACE};
 use serde_json::Value;
 
-use crate::world::World;
+use crate::gitops::world::World;
 
 /// From a commit, or a change in the cluster, to what Argo CD says of it.
 pub(super) const LIMIT: Duration = Duration::from_secs(300);

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::load::Flow;
-use crate::pipeline::{NAME, Synced};
-use crate::world::World;
+use crate::gitops::load::Flow;
+use crate::gitops::pipeline::{NAME, Synced};
+use crate::gitops::world::World;
 
 /// Scenario: a commit with a spec that the definition refuses. Guarantee: Argo CD says the API
 /// server's words and syncs nothing, the pipeline stays as it is and healthy, and a revert is synced.
@@ -91,7 +91,7 @@ fn a_paused_pipeline_is_suspended() {
     let path = format!("{}/pipeline.json", synced.namespace.name);
     let text = std::fs::read_to_string(world.repository.path(&path)).unwrap();
     let mut pipeline: serde_json::Value = serde_json::from_str(&text).unwrap();
-    pipeline["metadata"]["annotations"]["millrace.dev/paused"] = "true".into();
+    pipeline["spec"]["paused"] = true.into();
     world.repository.write(&path, &pipeline.to_string()).unwrap();
     world.repository.commit("pause").unwrap();
     synced.application.refresh("normal").unwrap();

@@ -6,9 +6,9 @@ use anyhow::ensure;
 use millrace_e2e::cluster::OPERATOR_NAMESPACE;
 use millrace_e2e::wait;
 
-use crate::application::Application;
-use crate::pipeline::{NAME, Synced};
-use crate::world::{CHARTS, ROOT, World};
+use crate::gitops::application::Application;
+use crate::gitops::pipeline::{NAME, Synced};
+use crate::gitops::world::{CHARTS, ROOT, World};
 
 /// For pods to drain and end.
 const LIMIT: Duration = Duration::from_secs(180);

@@ -8,10 +8,10 @@ use millrace_e2e::cluster::condition_of;
 use millrace_e2e::wait;
 use serde_json::Value;
 
-use crate::kustomization::Kustomized;
-use crate::load::Flow;
-use crate::pipeline::NAME;
-use crate::world::World;
+use crate::gitops::kustomization::Kustomized;
+use crate::gitops::load::Flow;
+use crate::gitops::pipeline::NAME;
+use crate::gitops::world::World;
 
 /// The sample's own time for health.
 const PATIENT: &str = "5m";
@@ -126,7 +126,7 @@ fn flux_waits_for_a_change_of_a_paused_pipeline_until_its_time_is_over() {
     let good = kustomized.pipeline.clone();
 
     let pause = |it: &mut Value| {
-        it["metadata"]["annotations"]["millrace.dev/paused"] = "true".into();
+        it["spec"]["paused"] = true.into();
     };
     let revision = kustomized.change("pause", pause).unwrap();
     kustomized.settled(&revision).unwrap();

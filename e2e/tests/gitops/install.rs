@@ -3,8 +3,8 @@
 use anyhow::Context;
 use millrace_e2e::cluster::OPERATOR_NAMESPACE;
 
-use crate::application::Application;
-use crate::world::{CHARTS, ROOT, World};
+use crate::gitops::application::Application;
+use crate::gitops::world::{CHARTS, ROOT, World};
 
 /// Scenario: one application syncs those of the two charts, in two waves. Guarantee: the operator's
 /// is made once the definitions' is healthy; the operator runs; neither has a difference, also when

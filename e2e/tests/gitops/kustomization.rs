@@ -11,9 +11,9 @@ use millrace_e2e::{binaries, wait};
 use millrace_stack::flux::{Flux, NAMESPACE};
 use serde_json::{Value, json};
 
-use crate::application::LIMIT;
-use crate::pipeline::{self, NAME};
-use crate::world::World;
+use crate::gitops::application::LIMIT;
+use crate::gitops::pipeline::{self, NAME};
+use crate::gitops::world::World;
 
 /// Its kind; Kustomize itself has one of that name too.
 const KIND: &str = "kustomizations.kustomize.toolkit.fluxcd.io";

@@ -7,7 +7,7 @@ use millrace_e2e::loadgen::Running;
 use millrace_e2e::pipeline;
 use tempfile::TempDir;
 
-use crate::world::World;
+use crate::gitops::world::World;
 
 /// Spans per second: little beside what a gateway takes, so that none waits when the load ends.
 const RATE: u64 = 500;

@@ -9,8 +9,8 @@ use millrace_e2e::cluster::Namespace;
 use millrace_stack::argocd::NAMESPACE;
 use serde_json::{Value, json};
 
-use crate::application::Application;
-use crate::world::World;
+use crate::gitops::application::Application;
+use crate::gitops::world::World;
 
 /// Its name in its namespace.
 pub(super) const NAME: &str = "p";
@@ -122,21 +122,23 @@ impl Drop for Synced<'_> {
 /// A small pipeline's spec, with its own topic and database.
 pub(super) fn spec(world: &World, namespace: &str) -> Value {
     let database = namespace.replace('-', "_");
-    let resources = json!({"cpu": {"min": "50m"}});
+    let resources = json!({"requests": {"cpu": "50m"}});
     json!({
-        "kafka": {
-            "bootstrapServers": [world.stack.kafka_bootstrap()],
-            "sasl": {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}},
-        },
-        "clickhouse": {
-            "endpoints": [world.stack.clickhouse_url()], "database": database,
-            "credentialsSecretRef": {"name": "clickhouse-user"},
-        },
-        "signals": {"traces": {"topicName": format!("{database}_traces"),
-            "topic": {"partitions": 4, "replicationFactor": 1}}},
-        "edges": [{"name": "clients", "resources": resources}],
-        "gateway": {"scaling": {"minReplicas": 1, "maxReplicas": 2}, "resources": resources},
-    })
+           "kafka": {
+               "bootstrapServers": [world.stack.kafka_bootstrap()],
+               "authentication": {"type": "ScramSha512", "usernameSecret": {"name": "kafka-user", "key": "username"},
+    "passwordSecret": {"name": "kafka-user", "key": "password"}},
+           },
+           "clickhouse": {
+               "endpoints": [world.stack.clickhouse_url()], "database": database,
+               "authentication": {"type": "Password", "usernameSecret": {"name": "clickhouse-user", "key": "username"},
+    "passwordSecret": {"name": "clickhouse-user", "key": "password"}},
+           },
+           "signals": {"traces": {"topicName": format!("{database}_traces"),
+               "topic": {"partitions": 4, "replicationFactor": 1}}},
+           "edges": [{"name": "clients", "resources": resources}],
+           "gateway": {"scaling": {"minReplicas": 1, "maxReplicas": 2}, "resources": resources},
+       })
 }
 
 /// Log-ins, which are in no repository.

@@ -7,8 +7,8 @@ use millrace_e2e::cluster::condition_of;
 use millrace_e2e::wait;
 use serde_json::json;
 
-use crate::pipeline::{LATER, NAME, Synced};
-use crate::world::World;
+use crate::gitops::pipeline::{LATER, NAME, Synced};
+use crate::gitops::world::World;
 
 /// From a number in a pool's `/scale` to pods, and from an edit to its repair.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -50,7 +50,7 @@ fn other_numbers_of_pods_are_no_difference() {
         "apiVersion": "millrace.dev/v1alpha1", "kind": "EdgePool", "metadata": {"name": ALONE},
         "spec": {"kafka": spec["kafka"], "signals": {"traces":
             {"topicName": spec["signals"]["traces"]["topicName"]}},
-            "resources": {"cpu": {"min": "50m"}}},
+            "resources": {"requests": {"cpu": "50m"}}},
     });
     world.repository.write(&format!("{namespace}/pool.json"), &pool.to_string()).unwrap();
     let revision = world.repository.commit("a pool").unwrap();

@@ -14,8 +14,8 @@ use millrace_e2e::{binaries, http};
 use millrace_stack::Stack;
 use millrace_stack::argocd::{ArgoCd, NAMESPACE};
 
-use crate::application::Application;
-use crate::repository::Repository;
+use crate::gitops::application::Application;
+use crate::gitops::repository::Repository;
 
 /// The application of applications.
 pub(super) const ROOT: &str = "platform";
@@ -53,7 +53,10 @@ impl World {
             let theirs = "https://example.com/your/fork/of/millrace.git";
             let applications = read("application.yaml")?;
             ensure!(applications.matches(theirs).count() == 2, "the sample has another address");
+            let images = "registry.example.com/millrace/";
+            ensure!(applications.matches(images).count() == 2, "the sample has other images");
             let ours = applications.replace(theirs, self.repository.url());
+            let ours = ours.replace(images, "docker.io/millrace/");
             self.repository.write("platform/application.yaml", &ours)?;
             self.repository.commit("charts and applications")?;
         }

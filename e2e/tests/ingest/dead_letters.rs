@@ -68,7 +68,8 @@ fn until_stored(lab: &Lab, name: &str) {
 /// Scenario: ClickHouse refuses one span for what is in it, and one message is no OTLP; later
 /// ClickHouse would take the span. Guarantee: neighbours are stored meanwhile; both letters are
 /// listed with reason and source and can be looked at; once sent again the span is stored, once, and
-/// a second `resend` sends nothing.
+/// a second `resend` sends nothing. Slow: a broker, an engine and a gateway start, and the command
+/// runs ten times, each time with a new Kafka client.
 #[test]
 fn a_refused_record_is_listed_shown_and_sent_again() {
     let lab = Lab::start().unwrap();
@@ -89,7 +90,10 @@ fn a_refused_record_is_listed_shown_and_sent_again() {
     until_stored(&lab, "neighbour");
 
     let list = said(&lab, &["list"]);
-    assert!(list.contains("letters=2") && list.contains("reason=truncated letters=1"), "{list}");
+    assert!(
+        list.contains("dead_letters=2") && list.contains("reason=truncated dead_letters=1"),
+        "{list}"
+    );
     let letters: Vec<serde_json::Value> = said(&lab, &["list", "--output", "json"])
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -109,17 +113,17 @@ fn a_refused_record_is_listed_shown_and_sent_again() {
     let output = dead_letters(&lab, &["show", "0:99", "--signal", "traces"]);
     assert_eq!(output.status.code(), Some(1));
     let complaint = String::from_utf8(output.stderr).unwrap();
-    assert!(complaint.contains("has no letter at 0:99"), "{complaint}");
+    assert!(complaint.contains("has no dead letter at 0:99"), "{complaint}");
     assert_eq!(dead_letters(&lab, &["resend"]).status.code(), Some(64), "it must be said which");
 
     let reason = poison["reason"].as_str().unwrap();
     let text = said(&lab, &["resend", "--reason", reason, "--dry-run"]);
     assert!(text.contains("would_send=1"), "{text}");
     let text = said(&lab, &["resend", "--reason", reason]);
-    assert!(text.ends_with("sent=1 sent_before=0 elsewhere=0\n"), "{text}");
+    assert!(text.ends_with("sent=1 sent_before=0 elsewhere=0 without_bytes=0\n"), "{text}");
     until_stored(&lab, "poison");
     let text = said(&lab, &["resend", "--reason", reason]);
-    assert!(text.ends_with("sent=0 sent_before=1 elsewhere=0\n"), "{text}");
+    assert!(text.ends_with("sent=0 sent_before=1 elsewhere=0 without_bytes=0\n"), "{text}");
     let list = said(&lab, &["list", "--reason", reason]);
     assert!(list.lines().any(|line| line.contains(" yes")), "{list}");
     lab.committed(LIMIT).unwrap();
@@ -136,7 +140,8 @@ fn admin<R>(lab: &Lab, ask: impl AsyncFnOnce(AdminClient<DefaultClientContext>) 
 
 /// Scenario: the dead-letter topic is gone when a broken message comes; later it is made again.
 /// Guarantee: neighbours on the same partition are stored within 30 s; the broken message is not
-/// committed past, and is in the topic once there is one.
+/// committed past, and is in the topic once there is one. Slow: a broker, an engine and a gateway
+/// start.
 #[test]
 fn without_a_dead_letter_topic_neighbours_are_stored_and_the_letter_waits() {
     let lab = Lab::start().unwrap();

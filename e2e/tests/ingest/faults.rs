@@ -38,6 +38,8 @@ fn judge(verdict: &Verdict) {
 }
 
 /// Scenario: the gateway is killed with SIGKILL under load, three times. Guarantee: missing=0.
+/// Slow: a load of ten seconds passes, and three times the session of the killed gateway, of 6 s,
+/// must end.
 #[test]
 fn a_killed_gateway_loses_nothing() {
     let Scene { lab, edge: _edge, mut gateway, mut load } = scene(21);
@@ -50,7 +52,8 @@ fn a_killed_gateway_loses_nothing() {
 }
 
 /// Scenario: the edge is killed with SIGKILL under load. Guarantee: what it had acknowledged is in
-/// Kafka, what it had not the client sends again: missing=0.
+/// Kafka, what it had not the client sends again: missing=0. Slow: a broker and an engine start,
+/// and a load of ten seconds passes and is compared.
 #[test]
 fn a_killed_edge_loses_nothing_it_acknowledged() {
     let Scene { lab, mut edge, gateway: _gateway, load } = scene(22);
@@ -60,7 +63,9 @@ fn a_killed_edge_loses_nothing_it_acknowledged() {
 }
 
 /// Scenario: edge and gateway get SIGTERM under load, one after the other. Guarantee: both drain
-/// and end well within the grace period; nothing is missing, nothing is stored twice by us.
+/// and end well within the grace period; nothing is missing, nothing is stored twice by us. Slow: a
+/// broker and an engine start, and a load of ten seconds passes while edge and gateway restart, and
+/// is compared.
 #[test]
 fn a_drain_under_load_loses_and_doubles_nothing() {
     let Scene { lab, mut edge, mut gateway, load } = scene(23);
@@ -73,7 +78,7 @@ fn a_drain_under_load_loses_and_doubles_nothing() {
 }
 
 /// Scenario: the broker restarts under load. Guarantee: missing=0, both collectors go on by
-/// themselves.
+/// themselves. Slow: a load of ten seconds passes and is compared, and a broker starts twice.
 #[test]
 fn a_restarted_broker_loses_nothing() {
     let Scene { mut lab, mut edge, mut gateway, load } = scene(24);
@@ -86,7 +91,8 @@ fn a_restarted_broker_loses_nothing() {
 
 /// Scenario: the engine is killed with SIGKILL under load and comes back. Guarantee: missing=0;
 /// inserts whose outcome nobody knows are sent again under their token, so nothing is doubled
-/// either; the gateway goes on by itself.
+/// either; the gateway goes on by itself. Slow: a load of ten seconds passes and is compared, and
+/// an engine starts twice.
 #[test]
 fn a_killed_engine_loses_and_doubles_nothing() {
     let Scene { mut lab, edge: _edge, mut gateway, load } = scene(25);

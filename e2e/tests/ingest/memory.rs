@@ -117,7 +117,8 @@ fn stored(lab: &Lab, name: &str, count: usize) {
 
 /// Scenario: bombs of every signal, again and again, at a collector without Kafka, between good
 /// requests, under two memory limits. Guarantee: bombs are refused for good, good requests are
-/// stored, and memory stays below the limit.
+/// stored, and memory stays below the limit. Slow: a broker and an engine start, and 30 bombs of
+/// 6,000 records are refused.
 #[test]
 fn a_bomb_is_refused_and_costs_no_memory() {
     let lab = Lab::start().unwrap();
@@ -148,6 +149,8 @@ fn a_bomb_is_refused_and_costs_no_memory() {
 /// Scenario: another writer's topic holds bombs of every signal, in messages with others' spans in
 /// them, then spans of a long command line, 51,200 of them, under two memory limits. Guarantee: each
 /// bomb alone becomes a dead letter, all other spans are stored, memory stays below the limit.
+/// Slow: a broker and an engine start for each limit, and 51,200 spans share a value of 30 kB that
+/// is written with each.
 #[test]
 fn a_gateway_outlives_bombs_in_its_topics_and_stores_what_is_beside_them() {
     for limit_mib in LIMITS_MIB {
@@ -177,7 +180,8 @@ fn a_gateway_outlives_bombs_in_its_topics_and_stores_what_is_beside_them() {
 
 /// Scenario: a million spans wait for a gateway with two workers and the least memory that settings
 /// take, three times. Guarantee: it is not ended for its memory, whatever it takes at once from the
-/// start, and stores all of them once.
+/// start, and stores all of them once. Slow: a broker and an engine start three times, and a
+/// million spans pass each time.
 #[test]
 fn the_smallest_gateway_catches_up_with_a_backlog_within_its_limit() {
     for round in 0..3 {

@@ -38,7 +38,8 @@ fn exemplars(server: SocketAddr, histogram: &str) -> anyhow::Result<Vec<String>>
 /// itself; a load goes through; a Prometheus with storage for exemplars scrapes the gateway.
 /// Guarantee: Prometheus reads the whole text and knows a trace of a bucket; the engine has that
 /// trace, an insert with its try below it, and the lines of the log; inserts of nothing but own
-/// telemetry, as those of logs are here, have no trace.
+/// telemetry, as those of logs are here, have no trace. Slow: a broker, an engine and Prometheus
+/// start, and 20,000 spans pass.
 #[test]
 fn a_slow_bucket_leads_to_the_row_of_its_trace() {
     let lab = Lab::start().unwrap();
@@ -72,7 +73,7 @@ fn a_slow_bucket_leads_to_the_row_of_its_trace() {
     let _prometheus = Process::start("prometheus", &mut command, &log).unwrap();
 
     let trace = wait::until("a trace of a bucket", LIMIT, || {
-        let found = exemplars(server, "millrace_insert_seconds")?;
+        let found = exemplars(server, "millrace_insert_duration_seconds")?;
         found.into_iter().next_back().context("none yet")
     })
     .unwrap();

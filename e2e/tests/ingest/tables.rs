@@ -37,7 +37,8 @@ fn missing(gateway: &Collector, columns: f64) {
 
 /// Scenario: a column of attributes is dropped in the middle of a load, and made again later.
 /// Guarantee: every span is stored once all the same, the gateway stays ready and says which column
-/// is left out; once it is back, spans are whole again, without a restart.
+/// is left out; once it is back, spans are whole again, without a restart. Slow: a load of ten
+/// seconds passes, and the gateway checks a table that lacks a column every ten seconds.
 #[test]
 fn a_column_dropped_under_load_stops_nothing_and_is_used_again_once_it_is_back() {
     let lab = Lab::start().unwrap();
@@ -75,7 +76,8 @@ fn a_column_dropped_under_load_stops_nothing_and_is_used_again_once_it_is_back()
 
 /// Scenario: a column's type is changed to one that our values don't fit into, and back. Guarantee:
 /// meanwhile nothing is stored, nothing goes to the dead letters, and readiness names the column
-/// with both types; then all of it is stored once.
+/// with both types; then all of it is stored once. Slow: a broker and an engine start, and the
+/// gateway tries a repaired table only after a backoff of seconds.
 #[test]
 fn a_changed_type_holds_the_table_and_loses_nothing() {
     let lab = Lab::start().unwrap();
@@ -105,7 +107,8 @@ fn a_changed_type_holds_the_table_and_loses_nothing() {
 }
 
 /// Scenario: a table whose window of remembered inserts was closed. Guarantee: the gateway works,
-/// and says by metric and note that delivery into that table, and no other, is at least once.
+/// and says by metric and note that delivery into that table, and no other, is at least once. Slow:
+/// a broker, an engine and a gateway start.
 #[test]
 fn a_table_that_remembers_no_inserts_is_told() {
     let lab = Lab::start().unwrap();

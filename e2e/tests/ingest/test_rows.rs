@@ -11,9 +11,12 @@ use serde_json::Value;
 
 /// The records of each signal: what the plugin's tests hold against its own code.
 const LOADS: [(&str, &str); 3] = [
-    ("traces", include_str!("../../../operator/plugin/tests/plugin/golden/load-traces.json")),
-    ("logs", include_str!("../../../operator/plugin/tests/plugin/golden/load-logs.json")),
-    ("metrics", include_str!("../../../operator/plugin/tests/plugin/golden/load-metrics.json")),
+    ("traces", include_str!("../../../operator/tools/plugin/tests/plugin/golden/load-traces.json")),
+    ("logs", include_str!("../../../operator/tools/plugin/tests/plugin/golden/load-logs.json")),
+    (
+        "metrics",
+        include_str!("../../../operator/tools/plugin/tests/plugin/golden/load-metrics.json"),
+    ),
 ];
 /// Their run, and when it began: 2026-11-26T12:00:00Z.
 const RUN: &str = "5eed0000000000a1";
@@ -47,6 +50,8 @@ fn send(edge: &Collector, signal: &str, load: &str) {
 /// Scenario: three test records of each signal, with JSON and with Map attributes; then another run
 /// and a fourth record are asked for; then the same request is sent again. Guarantee: all are found
 /// once in both tables; other runs are not; a missing record is named; repeated rows are counted.
+/// Slow: a broker, an engine and three collectors start, and the program that counts rows runs nine
+/// times or more.
 #[test]
 fn the_plugins_records_are_found_in_the_tables_of_each_signal() {
     let lab = Lab::start().unwrap();
@@ -79,7 +84,7 @@ fn the_plugins_records_are_found_in_the_tables_of_each_signal() {
 
 /// Scenario: no table; a run and a number of records that are none. Guarantee: the first is told at
 /// once though there was time to wait, with what to look at; the others are refused before anything
-/// is asked.
+/// is asked. Slow: a broker, an engine and a gateway start.
 #[test]
 fn what_can_not_be_looked_for_is_told_at_once() {
     let lab = Lab::start().unwrap();

@@ -7,7 +7,7 @@ use millrace_e2e::loadgen::{Load, Running};
 use millrace_e2e::wait;
 use millrace_stack::zookeeper::Size;
 
-use crate::{LIMIT, bring_back, ensemble, lose_quorum};
+use crate::replicated::{LIMIT, bring_back, ensemble, lose_quorum};
 
 /// Spans of each load, and their rate: about five seconds.
 const SPANS: u64 = 150_000;
@@ -16,7 +16,9 @@ const RATE: u64 = 30_000;
 /// Scenario: a load through Kafka into replicated tables, in whose midst the leader of their
 /// ZooKeepers is killed; it comes back, two are killed at once, and another load comes until the
 /// gateway knows why its inserts fail. Guarantee: the gateway counts these failures as
-/// coordination's; every span is stored once and unaltered, and every offset is committed.
+/// coordination's; every span is stored once and unaltered, and every offset is committed. Slow:
+/// three ZooKeepers, a broker and an engine start, two loads of 5 s pass, and ZooKeepers elect and
+/// come back twice.
 #[test]
 fn a_gateway_stores_spans_once_through_a_lost_quorum() {
     let mut ensemble = ensemble(Size::Three);

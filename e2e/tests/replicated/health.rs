@@ -5,19 +5,22 @@
 //! root the full disk is left out, and that is said.
 
 use anyhow::bail;
-use millrace_coordination::judge::{Limits, Reason, State, Verdict, judge};
+use millrace_coordination::assessment::{
+    CoordinationReason, CoordinationState, CoordinationVerdict, DegradationLimits,
+    assess_coordination,
+};
 use millrace_coordination::observation::{self, Observation};
-use millrace_ddl::{Attributes, Client, Declared, coordination};
+use millrace_ddl::{AttributeStorage, DdlClient, Declared, observe_coordination};
 use millrace_e2e::wait;
-use millrace_operator::coordination::{Ask, Coordinators, Prober};
-use millrace_stack::clickhouse::{Engine, EngineOptions};
+use millrace_operator::coordination::{Coordinators, ProbeRequest, Prober};
+use millrace_stack::clickhouse::{self, Engine, EngineOptions};
 use millrace_stack::disk::Disk;
 use millrace_stack::namespaces::{self, Own};
 use millrace_stack::zookeeper::{Ensemble, EnsembleOptions, Size};
 
-use crate::ddl_client::{block_on, client};
-use crate::tables::{make, writable};
-use crate::{LIMIT, bring_back, declared};
+use crate::replicated::tables::{make, writable};
+use crate::replicated::{LIMIT, bring_back, declared};
+use crate::tables::ddl_client::{block_on, client};
 
 /// The server that the engine has its session with. Others are struck, unless the session is meant.
 const OWN: usize = 0;
@@ -30,13 +33,14 @@ const NOTHING_BYTES: u64 = 16 << 10;
 struct Scene {
     ensemble: Ensemble,
     engine: Engine,
-    client: Client,
+    client: DdlClient,
     declared: Declared,
-    ask: Ask,
+    ask: ProbeRequest,
 }
 
 impl Scene {
     fn new(data_dirs: Vec<std::path::PathBuf>) -> Self {
+        clickhouse::require_own_engine("its ZooKeepers are struck").unwrap();
         let options = EnsembleOptions {
             size: Size::Three,
             data_dirs,
@@ -49,11 +53,11 @@ impl Scene {
         let zookeeper = vec![addresses[OWN]];
         let engine = Engine::start(EngineOptions { zookeeper, ..Default::default() }).unwrap();
         let client = client(&engine);
-        let declared = declared("otel", Attributes::Json);
+        let declared = declared("otel", AttributeStorage::Json);
         make(&client, &declared);
         writable(&engine);
         let servers = addresses.iter().map(|it| it.to_string().parse().unwrap()).collect();
-        let ask = Ask { servers, ..Ask::default() };
+        let ask = ProbeRequest { servers, ..ProbeRequest::default() };
         Self { ensemble, engine, client, declared, ask }
     }
 
@@ -61,17 +65,22 @@ impl Scene {
         self.ensemble.client_addresses()[server].to_string()
     }
 
-    fn verdict(&self) -> Verdict {
+    fn verdict(&self) -> CoordinationVerdict {
         let (servers, said) = block_on(async {
-            let servers = Prober::default().look(&self.ask).await;
-            (servers, coordination(&self.client, &self.declared).await)
+            let servers = Prober::default().probe_servers(&self.ask).await;
+            (servers, observe_coordination(&self.client, &self.declared).await)
         });
-        let engines = vec![observation::Engine { endpoint: self.engine.url(), said }];
-        judge(&Observation { servers, engines, shards: 1 }, &Limits::default(), 0)
+        let engines =
+            vec![observation::ClickHouseServer { endpoint: self.engine.url(), view: said }];
+        assess_coordination(
+            &Observation { servers, engines, shards: 1 },
+            &DegradationLimits::default(),
+            0,
+        )
     }
 
     /// Looks until it is so, and the message names this.
-    fn until(&self, state: State, reason: Reason, word: &str) {
+    fn until(&self, state: CoordinationState, reason: CoordinationReason, word: &str) {
         let what = format!("{state:?} for {reason:?} that names {word:?}");
         let verdict = wait::until(&what, LIMIT, || {
             let verdict = self.verdict();
@@ -85,7 +94,11 @@ impl Scene {
     }
 
     fn healthy(&self) {
-        self.until(State::Healthy, Reason::Works, "3 of 3 servers serve");
+        self.until(
+            CoordinationState::Healthy,
+            CoordinationReason::Works,
+            "3 of 3 servers are serving",
+        );
     }
 }
 
@@ -129,7 +142,11 @@ fn the_condition_goes_through_every_state_on_a_real_ensemble() {
 fn one_is_down(scene: &mut Scene) {
     let struck = OWN + 1;
     scene.ensemble.servers_mut()[struck].kill9();
-    scene.until(State::Degraded, Reason::ServerDown, &scene.address(struck));
+    scene.until(
+        CoordinationState::Degraded,
+        CoordinationReason::ServerDown,
+        &scene.address(struck),
+    );
     bring_back(&mut scene.ensemble, &[struck]);
     scene.healthy();
 }
@@ -139,9 +156,13 @@ fn the_quorum_is_lost(scene: &mut Scene) {
     for server in struck {
         scene.ensemble.servers_mut()[server].kill9();
     }
-    scene.until(State::Lost, Reason::QuorumLost, "no server of the ensemble leads");
+    scene.until(
+        CoordinationState::Lost,
+        CoordinationReason::QuorumLost,
+        "the ensemble has no leader",
+    );
     let read_only = format!("{}: it is read-only", scene.address(OWN));
-    scene.until(State::Lost, Reason::QuorumLost, &read_only);
+    scene.until(CoordinationState::Lost, CoordinationReason::QuorumLost, &read_only);
     bring_back(&mut scene.ensemble, &struck);
     scene.healthy();
     writable(&scene.engine);
@@ -166,12 +187,16 @@ fn a_disk_is_full(scene: &mut Scene, disks: &[Disk]) {
         let _ = scene.engine.query(&sql);
         let verdict = scene.verdict();
         match verdict.reason {
-            Reason::ServerDown => Ok(()),
+            CoordinationReason::ServerDown => Ok(()),
             _ => bail!("{verdict:?}"),
         }
     })
     .unwrap();
-    scene.until(State::Degraded, Reason::ServerDown, &scene.address(struck));
+    scene.until(
+        CoordinationState::Degraded,
+        CoordinationReason::ServerDown,
+        &scene.address(struck),
+    );
     disks[struck].free().unwrap();
     scene.ensemble.servers_mut()[struck].kill9();
     bring_back(&mut scene.ensemble, &[struck]);
@@ -183,7 +208,7 @@ fn a_disk_is_full(scene: &mut Scene, disks: &[Disk]) {
 /// ClickHouse's own tables say nothing in time, so nothing is known of the session.)
 fn the_session_expires(scene: &mut Scene) {
     scene.ensemble.servers_mut()[OWN].kill9();
-    scene.until(State::Lost, Reason::SessionLost, "no live session");
+    scene.until(CoordinationState::Lost, CoordinationReason::SessionLost, "no live session");
     bring_back(&mut scene.ensemble, &[OWN]);
     scene.healthy();
     writable(&scene.engine);
@@ -206,7 +231,7 @@ fn a_replica_is_read_only(scene: &Scene) {
     ] {
         scene.engine.query(&sql).unwrap();
     }
-    scene.until(State::Lost, Reason::ReplicaReadOnly, table.name.table());
+    scene.until(CoordinationState::Lost, CoordinationReason::ReplicaReadOnly, table.name.table());
     scene.engine.query(&format!("SYSTEM RESTORE REPLICA {name}")).unwrap();
     scene.healthy();
     writable(&scene.engine);

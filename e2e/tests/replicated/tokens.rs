@@ -2,15 +2,15 @@
 
 use anyhow::bail;
 use millrace_coordination::is_code;
-use millrace_ddl::Attributes;
+use millrace_ddl::AttributeStorage;
 use millrace_e2e::wait;
 use millrace_stack::clickhouse::Engine;
 use millrace_stack::http::Answer;
 use millrace_stack::zookeeper::Size;
 
-use crate::ddl_client::client;
-use crate::tables::{make, writable};
-use crate::{LIMIT, bring_back, declared, engine, ensemble, lose_quorum};
+use crate::replicated::tables::{make, writable};
+use crate::replicated::{LIMIT, bring_back, declared, engine, ensemble, lose_quorum};
+use crate::tables::ddl_client::client;
 
 /// Rows of an insert.
 const ROWS: u64 = 1_000;
@@ -49,12 +49,13 @@ fn taken(answer: &Answer) {
 /// Scenario: an insert sent twice; again after the leader was killed and another leads; an insert
 /// without a quorum, repeated when it is back; then both once more, after the engine was started
 /// again. Guarantee: spans and the rows of their view are stored once; the refused insert's code is
-/// coordination's, and it left nothing behind.
+/// coordination's, and it left nothing behind. Slow: three ZooKeepers and an engine start, the
+/// engine twice, and ZooKeepers elect and come back twice.
 #[test]
 fn a_token_is_remembered_through_elections_and_a_lost_quorum() {
     let mut ensemble = ensemble(Size::Three);
     let mut engine = engine(&ensemble);
-    make(&client(&engine), &declared("otel", Attributes::Json));
+    make(&client(&engine), &declared("otel", AttributeStorage::Json));
     writable(&engine);
     taken(&insert(&engine, 1));
     taken(&insert(&engine, 1));

@@ -1,26 +1,20 @@
 //! What our columns store of the committed requests, against the rows that the OpenTelemetry
 //! Collector's exporter made of the same bytes. The differences there may be are the listed ones,
-//! each justified in docs/conformance.md. Not here: the Collector itself; `make conformance` runs
+//! each justified in docs/internals/conformance.md. Not here: the Collector itself; `make conformance` runs
 //! it and holds the committed rows against its own.
-
-#[path = "../conformance/committed.rs"]
-mod committed;
-#[path = "../conformance/odd.rs"]
-mod odd;
-#[path = "../conformance/rows.rs"]
-mod rows;
 
 use std::collections::BTreeSet;
 
-use crate::columns_tables::Tables;
+use crate::conformance::{committed, odd, rows};
+use crate::tables::columns_tables::Tables;
 use millrace_columns::BlockSet;
 use millrace_e2e::lab::Variant;
-use millrace_schema::{Attributes, TableKind};
+use millrace_schema::{AttributeStorage, TableKind};
 
 /// Scenario: the committed requests of every signal, the odd values among them, through our
 /// encoder into a real engine. Guarantee: each row is the Collector's, cell by cell, but for what
 /// is listed; what is listed for odd values does differ, in just that way.
-fn our_rows_are_the_collectors(attributes: Attributes, variant: Variant) {
+fn our_rows_are_the_collectors(attributes: AttributeStorage, variant: Variant) {
     let tables = Tables::new(attributes);
     for request in committed::requests().unwrap() {
         let mut set = BlockSet::new(request.signal, &tables.options);
@@ -46,11 +40,11 @@ fn our_rows_are_the_collectors(attributes: Attributes, variant: Variant) {
 /// See [`our_rows_are_the_collectors`]: JSON attributes, for which the exporter has no metrics.
 #[test]
 fn our_rows_in_json_tables_are_the_collectors() {
-    our_rows_are_the_collectors(Attributes::Json, Variant::Json);
+    our_rows_are_the_collectors(AttributeStorage::Json, Variant::Json);
 }
 
 /// See [`our_rows_are_the_collectors`]: Map attributes, all signals.
 #[test]
 fn our_rows_in_map_tables_are_the_collectors() {
-    our_rows_are_the_collectors(Attributes::Map, Variant::Map);
+    our_rows_are_the_collectors(AttributeStorage::Map, Variant::Map);
 }

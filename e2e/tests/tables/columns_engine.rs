@@ -2,16 +2,16 @@
 //! back is what the reference library's messages say, row by row. Not here: the broker and the
 //! collector around it.
 
-#[path = "../../../collector/wire/tests/requests/mod.rs"]
+#[path = "../../../collector/core/wire/tests/requests/mod.rs"]
 mod requests;
 
 use std::fmt::Debug;
 
-use crate::columns_tables::native::Value;
-use crate::columns_tables::oracle::Rows;
-use crate::columns_tables::{Tables, attribute, request};
-use millrace_columns::{BlockSet, Compression};
-use millrace_schema::{Attributes, TableKind};
+use crate::tables::columns_tables::native::Value;
+use crate::tables::columns_tables::oracle::Rows;
+use crate::tables::columns_tables::{Tables, attribute, request};
+use millrace_columns::{BlockSet, BodyCompression};
+use millrace_schema::{AttributeStorage, TableKind};
 use millrace_wire::Signal;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, KeyValueList};
@@ -43,7 +43,7 @@ fn extend(all: &mut Rows, rows: Rows) {
 /// Scenario: hundreds of random requests of all signals, with odd values of every kind, some
 /// requests to an insert. Guarantee: the engine holds each record once, every column as stated, and
 /// no insert touched more than one partition.
-fn random_requests_are_read_back(attributes: Attributes) {
+fn random_requests_are_read_back(attributes: AttributeStorage) {
     let tables = Tables::new(attributes);
     let oracle = tables.oracle();
     let mut expected = Rows::new();
@@ -66,16 +66,18 @@ fn random_requests_are_read_back(attributes: Attributes) {
     tables.verify(expected);
 }
 
-/// See [`random_requests_are_read_back`]: JSON attributes.
+/// See [`random_requests_are_read_back`]: JSON attributes. Slow: an engine starts, and each column
+/// of 450 random requests is read back.
 #[test]
 fn random_requests_are_read_back_from_json_tables() {
-    random_requests_are_read_back(Attributes::Json);
+    random_requests_are_read_back(AttributeStorage::Json);
 }
 
-/// See [`random_requests_are_read_back`]: Map attributes.
+/// See [`random_requests_are_read_back`]: Map attributes. Slow: an engine starts, and each column
+/// of 450 random requests is read back.
 #[test]
 fn random_requests_are_read_back_from_map_tables() {
-    random_requests_are_read_back(Attributes::Map);
+    random_requests_are_read_back(AttributeStorage::Map);
 }
 
 /// Scenario: four requests become an insert of four blocks, and another one of two, each sent twice
@@ -85,7 +87,7 @@ fn random_requests_are_read_back_from_map_tables() {
 /// it.
 #[test]
 fn an_insert_of_several_blocks_is_one_part_and_dropped_when_repeated() {
-    let tables = Tables::new(Attributes::Map);
+    let tables = Tables::new(AttributeStorage::Map);
     let requests: Vec<Vec<u8>> = (0..4_u8)
         .map(|n| {
             let sets = (0..100).map(|_| vec![attribute("n", Any::IntValue(n.into()))]).collect();
@@ -95,7 +97,7 @@ fn an_insert_of_several_blocks_is_one_part_and_dropped_when_repeated() {
             request.encode_to_vec()
         })
         .collect();
-    // As gateways have it (collector/exporters/src/clickhouse/client.rs).
+    // As gateways have it (collector/sinks/clickhouse/src/client.rs).
     let settings = "&insert_deduplicate=1&deduplicate_blocks_in_dependent_materialized_views=1\
                     &min_insert_block_size_rows=1048449&min_insert_block_size_bytes=0";
     let mut set = BlockSet::new(Signal::Traces, &tables.options);
@@ -104,7 +106,7 @@ fn an_insert_of_several_blocks_is_one_part_and_dropped_when_repeated() {
             for request in block {
                 set.append(request).unwrap();
             }
-            set.seal(Compression::Lz4);
+            set.seal_blocks(BodyCompression::Lz4);
         }
         tables.send_with(&mut set, &format!("&insert_deduplication_token={token}{settings}"));
     };
@@ -120,10 +122,11 @@ fn an_insert_of_several_blocks_is_one_part_and_dropped_when_repeated() {
 }
 
 /// Scenario: ten thousand distinct keys in one batch, far over the 1,024 that a JSON column keeps
-/// as columns of their own. Guarantee: every value is there under its key.
+/// as columns of their own. Guarantee: every value is there under its key. Slow: an engine starts,
+/// and writes and reads 10,000 paths of one column.
 #[test]
 fn ten_thousand_keys_in_a_batch_are_read_back() {
-    let tables = Tables::new(Attributes::Json);
+    let tables = Tables::new(AttributeStorage::Json);
     let sets = (0..5000_i64)
         .map(|n| {
             vec![
@@ -154,7 +157,7 @@ fn ten_thousand_keys_in_a_batch_are_read_back() {
 /// UTF-8. Guarantee: what the crate's documentation states, as a query sees it.
 #[test]
 fn odd_keys_and_values_read_as_stated() {
-    let tables = Tables::new(Attributes::Json);
+    let tables = Tables::new(AttributeStorage::Json);
     let list = |members: Vec<KeyValue>| Any::KvlistValue(KeyValueList { values: members });
     let text = |text: &str| Any::StringValue(text.to_owned());
     let sets = vec![

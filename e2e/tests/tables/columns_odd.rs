@@ -1,11 +1,11 @@
 //! Odd input, read back from a real engine: each line of `docs/signals.md` that says what is stored
 //! is held here or in `columns_engine.rs`. What is refused is tested without an engine, in
-//! `collector/columns/tests/refusals.rs`.
+//! `collector/core/columns/tests/refusals.rs`.
 
-use crate::columns_tables::native::Value;
-use crate::columns_tables::{Tables, attribute, request};
+use crate::tables::columns_tables::native::Value;
+use crate::tables::columns_tables::{Tables, attribute, request};
 use millrace_columns::BlockSet;
-use millrace_schema::{Attributes, TableKind};
+use millrace_schema::{AttributeStorage, TableKind};
 use millrace_wire::Signal;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -70,7 +70,7 @@ fn string(text: impl AsRef<[u8]>) -> Value {
 /// are kept, keys mean what the page says, nothing is lost beside what the page says is.
 #[test]
 fn json_attributes_keep_types_and_odd_keys() {
-    let tables = Tables::new(Attributes::Json);
+    let tables = Tables::new(AttributeStorage::Json);
     let cases: Vec<(Vec<KeyValue>, Value)> = vec![
         (
             vec![
@@ -146,7 +146,7 @@ fn json_attributes_keep_types_and_odd_keys() {
 /// stated type and every element.
 #[test]
 fn json_attributes_keep_arrays() {
-    let tables = Tables::new(Attributes::Json);
+    let tables = Tables::new(AttributeStorage::Json);
     let of = |values: Vec<Option<Any>>| vec![attribute("k", array(values))];
     let cases = vec![
         (
@@ -184,7 +184,7 @@ fn json_attributes_keep_arrays() {
 /// only a writer past the edge can send them. Guarantee: paths, then JSON text, then `null`.
 #[test]
 fn nesting_ends_where_it_is_said_to() {
-    let mut tables = Tables::new(Attributes::Json);
+    let mut tables = Tables::new(AttributeStorage::Json);
     tables.options.nested_depth = 2;
     let deep = |depth| vec![attribute("k", nested(Any::IntValue(1), depth))];
     let stored = attributes_of(
@@ -209,7 +209,7 @@ fn nesting_ends_where_it_is_said_to() {
 /// kept, nothing is left out.
 #[test]
 fn map_attributes_are_text_and_keep_repeated_keys() {
-    let tables = Tables::new(Attributes::Map);
+    let tables = Tables::new(AttributeStorage::Map);
     let set = vec![
         attribute("k", text("first")),
         attribute("k", Any::BoolValue(false)),
@@ -242,7 +242,7 @@ fn map_attributes_are_text_and_keep_repeated_keys() {
 /// hold them, though an edge refuses them. Guarantee: the same bytes are stored, in both variants.
 #[test]
 fn bytes_that_are_not_utf8_are_kept() {
-    for attributes in [Attributes::Json, Attributes::Map] {
+    for attributes in [AttributeStorage::Json, AttributeStorage::Map] {
         let tables = Tables::new(attributes);
         let mut bytes = request(vec![vec![attribute("?key", text("?value"))]]).encode_to_vec();
         for byte in &mut bytes {
@@ -251,10 +251,10 @@ fn bytes_that_are_not_utf8_are_kept() {
             }
         }
         let expected = match attributes {
-            Attributes::Json => Value::Json(
+            AttributeStorage::Json => Value::Json(
                 [(b"\xffkey".to_vec(), ("String".to_owned(), string(b"\xffvalue")))].into(),
             ),
-            Attributes::Map => Value::Map(vec![(string(b"\xffkey"), string(b"\xffvalue"))]),
+            AttributeStorage::Map => Value::Map(vec![(string(b"\xffkey"), string(b"\xffvalue"))]),
         };
         assert_eq!(attributes_of(&tables, &bytes), [expected]);
     }
@@ -278,7 +278,7 @@ fn spans(times: &[(u64, u64)]) -> Vec<u8> {
 /// late is the last instant, a negative duration is 0; no insert touches two partitions.
 #[test]
 fn odd_times_are_stored_as_stated() {
-    let tables = Tables::new(Attributes::Json);
+    let tables = Tables::new(AttributeStorage::Json);
     let wrapped = NOW + 65_536 * NANOS_PER_DAY;
     let times = [(0, 1), (u64::MAX, u64::MAX), (NOW, NOW - 5), (wrapped, wrapped + 9)];
     send(&tables, Signal::Traces, &spans(&times));
@@ -296,7 +296,7 @@ fn odd_times_are_stored_as_stated() {
 /// without a time has the time it was observed at, one without either is of 1970.
 #[test]
 fn log_bodies_and_times_are_stored_as_stated() {
-    let tables = Tables::new(Attributes::Json);
+    let tables = Tables::new(AttributeStorage::Json);
     let bodies = [
         (None, ""),
         (Some(text("plain \"text\"")), "plain \"text\""),
@@ -340,7 +340,7 @@ fn log_bodies_and_times_are_stored_as_stated() {
 /// don't add up, with neither. Guarantee: stored as they came, neighbours whole.
 #[test]
 fn histograms_whose_bounds_and_counts_disagree_are_stored_as_they_came() {
-    let tables = Tables::new(Attributes::Json);
+    let tables = Tables::new(AttributeStorage::Json);
     let shapes: [(u64, &[u64], &[f64]); 4] =
         [(3, &[1, 2], &[0.5, 1.5, 2.5]), (9, &[4, 5], &[]), (100, &[1], &[1.0]), (7, &[], &[])];
     let points = shapes
@@ -376,7 +376,7 @@ fn histograms_whose_bounds_and_counts_disagree_are_stored_as_they_came() {
 /// zeros are no id; of others every digit is kept.
 #[test]
 fn odd_ids_are_kept_whole() {
-    let tables = Tables::new(Attributes::Json);
+    let tables = Tables::new(AttributeStorage::Json);
     let ids: [(Vec<u8>, &str); 4] = [
         (vec![0; 16], ""),
         (vec![0, 0x0a, 0xff], "000aff"),

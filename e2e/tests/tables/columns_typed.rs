@@ -1,16 +1,16 @@
 //! Blocks that bring a live JSON column's own type, against the engine: what it stores is what it
 //! makes of plain JSON by writing and reading it as text.
 
-use millrace_columns::{BlockSet, Compression, TypedColumn};
+use millrace_columns::{BlockSet, BodyCompression, TypedColumn};
 use millrace_ddl::Layout;
-use millrace_schema::{AttributeColumn, Attributes, TableKind, TypedPath};
+use millrace_schema::{AttributeColumn, AttributeStorage, TableKind, TypedPath};
 use millrace_wire::Signal;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 
-use crate::columns_tables::{Tables, attribute, request};
+use crate::tables::columns_tables::{Tables, attribute, request};
 
 fn typed(column: AttributeColumn, path: &str, is_repeating: bool) -> TypedPath {
     TypedPath { column, path: path.parse().unwrap(), is_repeating }
@@ -24,7 +24,7 @@ fn tables() -> Tables {
         typed(AttributeColumn::Record, "a.missing", true),
         typed(AttributeColumn::Record, "peer", true),
     ];
-    Tables::laid_out(Attributes::Json, Layout { typed_paths, ..Layout::default() })
+    Tables::laid_out(AttributeStorage::Json, Layout { typed_paths, ..Layout::default() })
 }
 
 /// What a gateway reads in `system.columns`.
@@ -34,7 +34,7 @@ fn live(tables: &Tables) -> Vec<TypedColumn> {
     let rows = tables.query(sql);
     let columns = rows.lines().filter_map(|row| {
         let (name, ty) = row.split_once('\t').unwrap();
-        TypedColumn::of_live(TableKind::Traces, name, ty)
+        TypedColumn::from_live(TableKind::Traces, name, ty)
     });
     columns.collect()
 }
@@ -98,7 +98,7 @@ fn rows(tables: &Tables) -> Vec<String> {
 /// Scenario: the same spans written as plain JSON and with the live types, in an insert of four
 /// blocks; in two of them a typed path has an array or a list, so they are written as plain JSON.
 /// Guarantee: the engine takes all, and holds the same in both tables, in typed paths and beside
-/// them.
+/// them. Slow: two engines start.
 #[test]
 fn live_types_store_what_plain_json_does() {
     let (plain, own) = (tables(), tables());
@@ -112,7 +112,7 @@ fn live_types_store_what_plain_json_does() {
         set.set_typed(typed);
         for sets in [&sets(), &arrays, &lists, &sets()] {
             set.append(&message(sets)).unwrap();
-            set.seal(Compression::Lz4);
+            set.seal_blocks(BodyCompression::Lz4);
         }
         tables.send(&mut set);
     }

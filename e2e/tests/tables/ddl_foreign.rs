@@ -1,13 +1,14 @@
-//! Tables that Rotel's tool, the OpenTelemetry Collector's exporter and ClickStack make, each signal
-//! and each kind of metric, with rows in every one: recognised, taken over, and nothing lost. Their
-//! columns, keys and indexes are test data, written down from research into each one's statements.
+//! Tables that Rotel's tool, the OpenTelemetry Collector's exporter and ClickStack make, each
+//! signal and each kind of metric, with rows in every one: recognised, taken over, and nothing
+//! lost. Their columns, keys and indexes are test data, written down from research into each one's
+//! statements.
 
 use std::collections::BTreeMap;
 
-use crate::ddl_client::{block_on, client};
+use crate::tables::ddl_client::{block_on, client};
 use millrace_ddl::{
-    Attributes, Declared, MigrateOptions, Origin, Severity, Signals, StepClass, TableOptions,
-    migrate, observe, plan,
+    AttributeStorage, Declared, MigrateOptions, Severity, Signals, StepClass, TableOptions,
+    TableOrigin, migrate_server, observe_declared, plan_migration,
 };
 use millrace_stack::clickhouse::{Engine, EngineOptions};
 
@@ -19,22 +20,28 @@ const ROWS: u64 = 7;
 /// One writer's way: which statements it makes.
 #[derive(Clone, Copy)]
 pub(crate) struct Writer {
-    pub(crate) whose: Origin,
-    pub(crate) attributes: Attributes,
+    pub(crate) whose: TableOrigin,
+    pub(crate) attributes: AttributeStorage,
+    /// Its statements since the exporter's 0.151, and ClickStack's of 2026.
+    is_newest: bool,
 }
 
 impl Writer {
-    fn is(self, whose: Origin) -> bool {
+    pub(crate) fn new(whose: TableOrigin, attributes: AttributeStorage) -> Self {
+        Self { whose, attributes, is_newest: false }
+    }
+
+    fn is(self, whose: TableOrigin) -> bool {
         self.whose == whose
     }
 
     fn is_json(self) -> bool {
-        self.attributes == Attributes::Json
+        self.attributes == AttributeStorage::Json
     }
 
     /// `column set`, where the Collector's JSON tables keep the names beside it.
     fn set(self, column: &str) -> String {
-        match (self.is_json(), self.is(Origin::Collector)) {
+        match (self.is_json(), self.is(TableOrigin::Collector)) {
             (false, _) => format!("{column} {MAP}"),
             (true, false) => format!("{column} JSON"),
             (true, true) => {
@@ -70,7 +77,11 @@ impl Writer {
 
     fn traces(self) -> [String; 3] {
         let sampled = match self.whose {
-            Origin::ClickStack => ", SampleRate UInt64 MATERIALIZED 1",
+            TableOrigin::ClickStack => ", SampleRate UInt64 MATERIALIZED 1",
+            TableOrigin::Collector if self.is_newest => {
+                ", SpanAttributeItems Array(String) ALIAS arrayMap(kv -> concat(kv.1, '=', kv.2), \
+                 CAST(SpanAttributes, 'Array(Tuple(String, String))'))"
+            }
             _ => "",
         };
         let set = self.nested_set();
@@ -109,19 +120,21 @@ impl Writer {
 
     fn logs(self) -> String {
         let seconds = match (self.is_json(), self.whose) {
-            (true, Origin::Rotel) => "",
+            (true, TableOrigin::Rotel) => "",
             _ => "TimestampTime DateTime DEFAULT toDateTime(Timestamp), ",
         };
         let tail = match (self.is_json(), self.whose) {
-            (false, Origin::Rotel) => "",
-            (_, Origin::ClickStack) => {
+            (false, TableOrigin::Rotel) => "",
+            (_, TableOrigin::ClickStack) => {
                 ", EventName String, `__hdx_materialized_k8s.pod.name` LowCardinality(String) \
                  MATERIALIZED ResourceAttributes['k8s.pod.name']"
             }
             _ => ", EventName String CODEC(ZSTD(1))",
         };
         let order = match (self.is_json(), self.whose) {
-            (_, Origin::Collector) => "(toStartOfFiveMinutes(Timestamp), ServiceName, Timestamp)",
+            (_, TableOrigin::Collector) => {
+                "(toStartOfFiveMinutes(Timestamp), ServiceName, Timestamp)"
+            }
             (true, _) => "(ServiceName, Timestamp)",
             (false, _) => "(ServiceName, TimestampTime, Timestamp)",
         };
@@ -142,16 +155,22 @@ impl Writer {
         )
     }
 
+    /// The type of points' times: whole seconds in newer tables with Map.
+    fn point_time(self) -> &'static str {
+        if self.is_newest && !self.is_json() { "DateTime" } else { "DateTime64(9)" }
+    }
+
     fn metrics(self) -> Vec<String> {
         let exemplars = format!(
-            "Exemplars Nested (FilteredAttributes {}, TimeUnix DateTime64(9), Value Float64, \
-             SpanId String, TraceId String) CODEC(ZSTD(1))",
-            self.nested_set()
+            "Exemplars Nested (FilteredAttributes {}, TimeUnix {}, Value Float64, SpanId String, \
+             TraceId String) CODEC(ZSTD(1))",
+            self.nested_set(),
+            self.point_time()
         );
         let bounds = "Count UInt64 CODEC(Delta, ZSTD(1)), Sum Float64 CODEC(ZSTD(1))";
         let range = "Min Float64 CODEC(ZSTD(1)), Max Float64 CODEC(ZSTD(1))";
         let exponential = match self.whose {
-            Origin::Collector => "exp_histogram",
+            TableOrigin::Collector => "exp_histogram",
             _ => "exponential_histogram",
         };
         [
@@ -192,30 +211,39 @@ impl Writer {
         .collect()
     }
 
+    /// Whether points are sorted by the hour and a hash of their attributes.
+    fn is_by_hour(self) -> bool {
+        self.is(TableOrigin::ClickStack) || (self.is_newest && !self.is_json())
+    }
+
     fn metric(self, kind: &str, own: &str) -> String {
         let [resource, scope, point] =
             ["ResourceAttributes", "ScopeAttributes", "Attributes"].map(|name| self.set(name));
-        let order = match (self.is_json(), self.whose) {
-            (_, Origin::ClickStack) => {
+        let order = match self.is_json() {
+            _ if self.is_by_hour() => {
                 "(ServiceName, MetricName, toStartOfHour(TimeUnix), cityHash64(Attributes), \
                  TimeUnix)"
             }
-            (true, _) => "(ServiceName, MetricName, toUnixTimestamp64Nano(TimeUnix))",
-            (false, _) => "(ServiceName, MetricName, Attributes, toUnixTimestamp64Nano(TimeUnix))",
+            true => "(ServiceName, MetricName, toUnixTimestamp64Nano(TimeUnix))",
+            false => "(ServiceName, MetricName, Attributes, toUnixTimestamp64Nano(TimeUnix))",
         };
-        let indexes = self.map_indexes(&[
+        let mut indexes = self.map_indexes(&[
             ("ResourceAttributes", "res_attr"),
             ("ScopeAttributes", "scope_attr"),
             ("Attributes", "attr"),
         ]);
+        if self.is_newest {
+            indexes.push_str(", INDEX idx_time_minmax TimeUnix TYPE minmax GRANULARITY 1");
+        }
+        let time = self.point_time();
         format!(
             "CREATE TABLE db.otel_metrics_{kind} ({resource}, ResourceSchemaUrl String \
              CODEC(ZSTD(1)), ScopeName String CODEC(ZSTD(1)), ScopeVersion String CODEC(ZSTD(1)), \
              {scope}, ScopeDroppedAttrCount UInt32 CODEC(ZSTD(1)), ScopeSchemaUrl String \
              CODEC(ZSTD(1)), ServiceName LowCardinality(String) CODEC(ZSTD(1)), MetricName String \
              CODEC(ZSTD(1)), MetricDescription String CODEC(ZSTD(1)), MetricUnit String \
-             CODEC(ZSTD(1)), {point}, StartTimeUnix DateTime64(9) CODEC(Delta, ZSTD(1)), TimeUnix \
-             DateTime64(9) CODEC(Delta, ZSTD(1)), {own}{indexes}) ENGINE = MergeTree PARTITION BY \
+             CODEC(ZSTD(1)), {point}, StartTimeUnix {time} CODEC(Delta, ZSTD(1)), TimeUnix {time} \
+             CODEC(Delta, ZSTD(1)), {own}{indexes}) ENGINE = MergeTree PARTITION BY \
              toDate(TimeUnix) ORDER BY {order} SETTINGS index_granularity = 8192, \
              ttl_only_drop_parts = 1"
         )
@@ -278,17 +306,19 @@ fn rows(engine: &Engine, table: &str, columns: &[(String, String)]) -> Vec<Strin
 
 /// Scenario: tables made by Rotel, by the OpenTelemetry Collector and by ClickStack, with Map and
 /// JSON attributes, all signals and all five kinds of metrics, with rows in every one. Guarantee:
-/// recognised and on record; the plan is additive and drops nothing; every row reads back as it was;
-/// their own insert works before and after, and ours after, into every table.
+/// recognised and on record; the plan is additive and drops nothing; every row reads back as it
+/// was; their own insert works before and after, and ours after, into every table. Slow: seven
+/// engines start, one for each writer, and eight tables are made, changed and read in each.
 #[test]
 fn other_writers_tables_are_taken_over_with_every_row() {
-    let writer = |whose, attributes| Writer { whose, attributes };
     for writer in [
-        writer(Origin::Rotel, Attributes::Map),
-        writer(Origin::Rotel, Attributes::Json),
-        writer(Origin::Collector, Attributes::Map),
-        writer(Origin::Collector, Attributes::Json),
-        writer(Origin::ClickStack, Attributes::Map),
+        Writer::new(TableOrigin::Rotel, AttributeStorage::Map),
+        Writer::new(TableOrigin::Rotel, AttributeStorage::Json),
+        Writer::new(TableOrigin::Collector, AttributeStorage::Map),
+        Writer::new(TableOrigin::Collector, AttributeStorage::Json),
+        Writer::new(TableOrigin::ClickStack, AttributeStorage::Map),
+        Writer { is_newest: true, ..Writer::new(TableOrigin::Collector, AttributeStorage::Map) },
+        Writer { is_newest: true, ..Writer::new(TableOrigin::ClickStack, AttributeStorage::Map) },
     ] {
         take_over(writer);
     }
@@ -321,9 +351,9 @@ fn take_over(writer: Writer) {
     let name = |text: &str| text.parse().unwrap();
     let wanted = Declared::uniform(name("db"), name("otel"), Signals::ALL, &options);
     block_on(async {
-        let seen = observe(&client, &wanted).await.unwrap();
-        assert_eq!(millrace_ddl::origin(&wanted, &seen), writer.whose, "{whose}");
-        let planned = plan(&wanted, &seen);
+        let seen = observe_declared(&client, &wanted).await.unwrap();
+        assert_eq!(millrace_ddl::detect_origin(&wanted, &seen), writer.whose, "{whose}");
+        let planned = plan_migration(&wanted, &seen);
         assert!(planned.blocked.is_empty(), "{whose}: {:?}", planned.blocked);
         for step in &planned.steps {
             assert_eq!(step.class, StepClass::MetadataOnly, "{whose}: {}", step.what);
@@ -331,7 +361,7 @@ fn take_over(writer: Writer) {
         }
         let mut options = MigrateOptions::new("test");
         options.retries = 0;
-        let done = migrate(&client, &wanted, &options).await.unwrap();
+        let done = migrate_server(&client, &wanted, &options).await.unwrap();
         assert_eq!(done.adopted, Some(writer.whose), "{whose}");
         let breaking: Vec<_> =
             done.drift.iter().filter(|drift| drift.severity == Severity::Breaking).collect();
@@ -339,9 +369,16 @@ fn take_over(writer: Writer) {
         // Points sorted by their attributes stay so, and nothing is said of it.
         let drift = done.drift.iter().map(ToString::to_string);
         let moved = drift.filter(|it| it.contains("metrics") && it.contains("sorting key is"));
-        let is_otherwise = writer.is(Origin::ClickStack);
-        assert_eq!(moved.count(), if is_otherwise { 5 } else { 0 }, "{whose}");
-        let again = migrate(&client, &wanted, &options).await.unwrap();
+        // Our table of exponential histograms is made beside the Collector's.
+        let tables = if writer.is(TableOrigin::Collector) { 4 } else { 5 };
+        assert_eq!(moved.count(), if writer.is_by_hour() { tables } else { 0 }, "{whose}");
+        // What coarser times lose is said: of both times of each point, and those of exemplars.
+        let drift = done.drift.iter().map(ToString::to_string);
+        let coarser = drift.filter(|it| it.ends_with("times lose precision"));
+        let is_coarser = writer.point_time() == "DateTime";
+        let columns = if is_coarser { 2 * tables + tables - 1 } else { 0 };
+        assert_eq!(coarser.count(), columns, "{whose}");
+        let again = migrate_server(&client, &wanted, &options).await.unwrap();
         assert!(again.applied.done.is_empty(), "{whose}: {:?}", again.applied.done);
     });
     for (table, (columns, found)) in &before {

@@ -3,30 +3,33 @@
 
 use std::time::Duration;
 
-use crate::ddl_client::{block_on, client};
-use millrace_columns::{BlockSet, Compression, Options};
+use crate::tables::ddl_client::{block_on, client};
+use millrace_columns::{BlockSet, BodyCompression, Options};
 use millrace_ddl::render::insert_statement;
 use millrace_ddl::{
-    Attributes, Client, Declared, MigrateOptions, Signals, TableName, TableOptions, converge,
+    AttributeStorage, DdlClient, Declared, MigrateOptions, Signals, TableName, TableOptions,
+    converge_servers,
 };
-use millrace_loadgen::{Acked, CheckOptions, Plan, Report, Shape, check, request};
-use millrace_schema::table;
+use millrace_loadgen::{
+    CheckOptions, CheckReport, LoadPlan, LoadShape, SendState, check_load, encode_request,
+};
+use millrace_schema::build_table;
 use millrace_stack::clickhouse::{Engine, EngineOptions};
 
 struct Bench {
     engine: Engine,
-    client: Client,
+    client: DdlClient,
     options: CheckOptions,
 }
 
 impl Bench {
-    fn start(attributes: Attributes) -> Self {
+    fn start(attributes: AttributeStorage) -> Self {
         let engine = Engine::start(EngineOptions::default()).unwrap();
         let client = client(&engine);
         let tables = TableOptions { attributes, ..TableOptions::default() };
         let name = || "otel".parse().unwrap();
         let declared = Declared::uniform(name(), name(), Signals::ALL, &tables);
-        block_on(converge(&client, &declared, &MigrateOptions::new("test"))).unwrap();
+        block_on(converge_servers(&client, &declared, &MigrateOptions::new("test"))).unwrap();
         let options = CheckOptions {
             attributes,
             deadline: Duration::from_secs(1),
@@ -36,16 +39,17 @@ impl Bench {
     }
 
     /// Stores requests as a gateway does.
-    fn store(&self, plan: &Plan, requests: std::ops::Range<u64>) {
+    fn store(&self, plan: &LoadPlan, requests: std::ops::Range<u64>) {
         let options = Options { attributes: self.options.attributes, ..Options::default() };
         let mut blocks = BlockSet::new(plan.shape.signal(), &options);
         for number in requests {
-            blocks.append(&request(plan, number)).unwrap();
+            blocks.append(&encode_request(plan, number)).unwrap();
         }
-        for insert in blocks.take(Compression::Lz4) {
+        for insert in blocks.take_inserts(BodyCompression::Lz4) {
             let (database, prefix) = (&self.options.database, &self.options.prefix);
             let name = TableName::new(database, prefix, insert.table);
-            let header = insert_statement(&name, &table(insert.table, self.options.attributes));
+            let header =
+                insert_statement(&name, &build_table(insert.table, self.options.attributes));
             let query = header.sql().replace('`', "%60").replace(' ', "%20");
             let path = format!("/?decompress=1&async_insert=0&query={query}");
             let answer = self.engine.request(&path, &[], &insert.body.concat()).unwrap();
@@ -53,35 +57,37 @@ impl Bench {
         }
     }
 
-    fn check(&self, acked: &Acked) -> Report {
-        block_on(check(acked, &self.client, &self.options, |_| {})).unwrap()
+    fn check(&self, acked: &SendState) -> CheckReport {
+        block_on(check_load(acked, &self.client, &self.options, |_| {})).unwrap()
     }
 }
 
-fn plan(count: u64, shape: Shape) -> Plan {
+fn plan(count: u64, shape: LoadShape) -> LoadPlan {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    Plan::new(shape, count, count, now.as_nanos() as u64)
+    LoadPlan::new(shape, count, count, now.as_nanos() as u64)
 }
 
-fn all_acked(plan: &Plan) -> Acked {
-    let mut acked = Acked::none(plan.clone());
-    for number in 0..plan.requests() {
+fn all_acked(plan: &LoadPlan) -> SendState {
+    let mut acked = SendState::new(plan.clone());
+    for number in 0..plan.request_count() {
         assert!(acked.acknowledged.insert(number) && acked.attempted.insert(number));
     }
     acked
 }
 
-const SHAPES: [Shape; 4] = [Shape::Lean, Shape::Rich, Shape::Logs, Shape::Metrics];
+const SHAPES: [LoadShape; 4] =
+    [LoadShape::Lean, LoadShape::Rich, LoadShape::Logs, LoadShape::Metrics];
 
 /// Scenario: every signal and shape through both variants, two runs of spans in one table.
-/// Guarantee: each run is verified, every column of every row, without seeing the other.
+/// Guarantee: each run is verified, every column of every row, without seeing the other. Slow: two
+/// engines start, and each column of 44,000 records is compared.
 #[test]
 fn stored_rows_are_verified_in_both_variants() {
-    for attributes in [Attributes::Json, Attributes::Map] {
+    for attributes in [AttributeStorage::Json, AttributeStorage::Map] {
         let bench = Bench::start(attributes);
         for shape in SHAPES {
             let plan = plan(5_500, shape);
-            bench.store(&plan, 0..plan.requests());
+            bench.store(&plan, 0..plan.request_count());
             let report = bench.check(&all_acked(&plan));
             assert_eq!(
                 report.to_string(),
@@ -97,8 +103,8 @@ fn stored_rows_are_verified_in_both_variants() {
 /// Guarantee: counted to the span.
 #[test]
 fn lost_doubled_and_changed_rows_are_found() {
-    let bench = Bench::start(Attributes::Json);
-    let plan = plan(10_000, Shape::Lean);
+    let bench = Bench::start(AttributeStorage::Json);
+    let plan = plan(10_000, LoadShape::Lean);
     bench.store(&plan, 0..6);
     bench.store(&plan, 7..10);
     bench.store(&plan, 3..4);
@@ -122,8 +128,8 @@ fn lost_doubled_and_changed_rows_are_found() {
 /// the point, over five tables, in the Map variant too.
 #[test]
 fn lost_doubled_and_changed_points_are_found() {
-    let bench = Bench::start(Attributes::Map);
-    let plan = plan(4_000, Shape::Metrics);
+    let bench = Bench::start(AttributeStorage::Map);
+    let plan = plan(4_000, LoadShape::Metrics);
     bench.store(&plan, 0..3);
     bench.store(&plan, 1..2);
     let table = "otel.otel_metrics_histogram";

@@ -3,9 +3,9 @@
 
 use std::process::Command;
 
-use crate::columns_tables::Tables;
-use crate::ddl_foreign::Writer;
-use millrace_ddl::{Attributes, Layout, Origin};
+use crate::tables::columns_tables::Tables;
+use crate::tables::ddl_foreign::Writer;
+use millrace_ddl::{AttributeStorage, Layout, TableOrigin};
 use millrace_e2e::binaries;
 use millrace_stack::clickhouse::{Engine, EngineOptions};
 
@@ -25,14 +25,14 @@ fn blocks(heading: &str, language: &str) -> Vec<&'static str> {
 }
 
 /// Runs the page's commands against `engine`; what each printed.
-fn run(engine: &Engine, attributes: Attributes) -> Vec<String> {
-    let commands = blocks("## Tables that are taken over", "console");
+fn run(engine: &Engine, attributes: AttributeStorage) -> Vec<String> {
+    let commands = blocks("## Adopt existing tables", "console");
     let ran = commands.iter().flat_map(|block| block.lines()).map(|line| {
         let line = line.replace("http://clickhouse:8123", &engine.url());
         let mut words = line.split_whitespace();
         let mut command = Command::new(binaries::path(words.next().unwrap()).unwrap());
         command.args(words).args(["--user", engine.user()]);
-        if attributes == Attributes::Json {
+        if attributes == AttributeStorage::Json {
             command.arg("--enable-json");
         }
         let output = command.env("CLICKHOUSE_PASSWORD", engine.password()).output().unwrap();
@@ -45,16 +45,16 @@ fn run(engine: &Engine, attributes: Attributes) -> Vec<String> {
 
 /// Scenario: tables of the Collector's exporter and of Rotel with a retention of thirty days; the
 /// page's commands. Guarantee: the plan has metadata alone, the rows are there afterwards, and the
-/// tables verify.
+/// tables verify. Slow: three engines start, one for each writer.
 #[test]
 fn the_pages_commands_take_tables_over() {
     for (whose, attributes) in [
-        (Origin::Collector, Attributes::Map),
-        (Origin::Collector, Attributes::Json),
-        (Origin::Rotel, Attributes::Map),
+        (TableOrigin::Collector, AttributeStorage::Map),
+        (TableOrigin::Collector, AttributeStorage::Json),
+        (TableOrigin::Rotel, AttributeStorage::Map),
     ] {
         let engine = Engine::start(EngineOptions::default()).unwrap();
-        for statement in (Writer { whose, attributes }).statements() {
+        for statement in Writer::new(whose, attributes).statements() {
             engine
                 .query(&statement.replace(" db.", " otel.").replace("DATABASE db", "DATABASE otel"))
                 .unwrap();
@@ -164,26 +164,25 @@ fn for_json(sql: &str) -> String {
 
 /// Scenario: tables of Vector and of klogs with two days' records; the page's statements, with Map
 /// and with JSON attributes. Guarantee: the day is copied, whole, with its names; its copies can be
-/// removed and nothing else.
+/// removed and nothing else. Slow: two engines start, one for each variant.
 #[test]
 fn the_pages_statements_copy_a_day() {
-    for attributes in [Attributes::Map, Attributes::Json] {
+    for attributes in [AttributeStorage::Map, AttributeStorage::Json] {
         let tables = Tables::laid_out(attributes, Layout::default());
         other_tables(&tables.engine);
         tables.query(
             "INSERT INTO otel.otel_logs (Timestamp, Body) VALUES ('2026-11-01 01:00:00', 'ours')",
         );
         let written = |sql: &str| match attributes {
-            Attributes::Map => sql.to_owned(),
-            Attributes::Json => for_json(sql),
+            AttributeStorage::Map => sql.to_owned(),
+            AttributeStorage::Json => for_json(sql),
         };
         let one = |heading| {
             let found = blocks(heading, "sql");
             written(found.first().unwrap())
         };
         let (vector, fluent_bit) = (one("### Vector"), one("### Fluent Bit"));
-        let (remove, count) =
-            (one("## Rows that are copied"), written(blocks("### Fluent Bit", "sql")[1]));
+        let (remove, count) = (one("## Copy rows"), written(blocks("### Fluent Bit", "sql")[1]));
         for (copy, services) in [(vector, "main\t50\nshop\t50"), (fluent_bit, "cart\t100")] {
             tables.query(&copy);
             assert_eq!(tables.query(&count), "100", "{attributes:?}");
@@ -193,8 +192,8 @@ fn the_pages_statements_copy_a_day() {
             );
             assert_eq!(by_service, services, "{attributes:?}");
             let pods = match attributes {
-                Attributes::Map => "ResourceAttributes['k8s.namespace.name']",
-                Attributes::Json => "ResourceAttributes.`k8s.namespace.name`::String",
+                AttributeStorage::Map => "ResourceAttributes['k8s.namespace.name']",
+                AttributeStorage::Json => "ResourceAttributes.`k8s.namespace.name`::String",
             };
             let prod = format!("SELECT count() FROM otel.otel_logs WHERE {pods} = 'prod'");
             assert_eq!(tables.query(&prod), "100", "{attributes:?}");

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::columns_tables::{Tables, attribute};
+use crate::tables::columns_tables::{Tables, attribute};
 use millrace_columns::BlockSet;
 use millrace_ddl::{Layout, Reader};
-use millrace_schema::Attributes;
+use millrace_schema::AttributeStorage;
 use millrace_wire::Signal;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -141,7 +141,7 @@ fn points(times: &[u64]) -> Vec<u8> {
 }
 
 /// One reader's tables with the records.
-fn filled(reader: Reader, attributes: Attributes, times: &[u64]) -> Tables {
+fn filled(reader: Reader, attributes: AttributeStorage, times: &[u64]) -> Tables {
     let tables = Tables::laid_out(attributes, Layout { reader, ..Layout::default() });
     for (signal, request) in [
         (Signal::Traces, spans(times)),
@@ -181,17 +181,18 @@ fn for_json(query: &str) -> String {
 }
 
 /// Scenario: the page's queries of the same records in each reader's tables, with Map and with JSON
-/// attributes. Guarantee: each has an answer, and it is the same everywhere.
+/// attributes. Guarantee: each has an answer, and it is the same everywhere. Slow: six engines
+/// start, one for each reader and variant.
 #[test]
 fn every_query_of_the_page_has_one_answer_in_all_tables() {
     let times = times();
     let mut first: Option<Vec<String>> = None;
-    for attributes in [Attributes::Map, Attributes::Json] {
+    for attributes in [AttributeStorage::Map, AttributeStorage::Json] {
         for reader in READERS {
             let tables = filled(reader, attributes, &times);
             let sql = |query: &&str| match attributes {
-                Attributes::Map => (*query).to_owned(),
-                Attributes::Json => for_json(query),
+                AttributeStorage::Map => (*query).to_owned(),
+                AttributeStorage::Json => for_json(query),
             };
             let answers: Vec<String> =
                 queries().iter().map(|query| tables.query(&sql(query))).collect();
@@ -212,7 +213,8 @@ fn every_query_of_the_page_has_one_answer_in_all_tables() {
 }
 
 /// Scenario: what Grafana's plugin writes in its OpenTelemetry mode for logs, for a list of traces
-/// and for one trace, and lists of attributes' keys. Guarantee: each table answers.
+/// and for one trace, and lists of attributes' keys. Guarantee: each table answers. Slow: three
+/// engines start, one for each reader.
 #[test]
 fn grafanas_queries_are_answered() {
     let times = times();
@@ -258,7 +260,7 @@ fn grafanas_queries_are_answered() {
         ),
     ];
     for reader in READERS {
-        let tables = filled(reader, Attributes::Map, &times);
+        let tables = filled(reader, AttributeStorage::Map, &times);
         for (query, rows) in &queries {
             assert_eq!(tables.query(query).lines().count(), *rows, "{reader:?}: {query}");
         }
@@ -267,11 +269,12 @@ fn grafanas_queries_are_answered() {
 
 /// Scenario: log records inserted as gateways do, indexes left to merges; searches before and after
 /// the first merge. Guarantee: the inserted part has no index, the merged one has; searches find the
-/// same.
+/// same. Slow: three engines start, one for each reader.
 #[test]
 fn searches_find_the_same_before_indexes_are_built() {
     for reader in READERS {
-        let tables = Tables::laid_out(Attributes::Map, Layout { reader, ..Layout::default() });
+        let tables =
+            Tables::laid_out(AttributeStorage::Map, Layout { reader, ..Layout::default() });
         tables.query("SYSTEM STOP MERGES");
         let mut set = BlockSet::new(Signal::Logs, &tables.options);
         set.append(&logs(&times())).unwrap();
@@ -310,11 +313,13 @@ const SPAN_COLUMNS: &str = "Timestamp SpanName Duration SpanKind TraceId SpanId 
 const POINT_COLUMNS: &str = "TimeUnix ServiceName MetricName Attributes ResourceAttributes";
 
 /// Scenario: the columns that HyperDX knows tables by, and the first time in the primary key, by
-/// which it cuts queries. Guarantee: all are there; the time is the one that the page names.
+/// which it cuts queries. Guarantee: all are there; the time is the one that the page names. Slow:
+/// three engines start, one for each reader.
 #[test]
 fn hyperdx_takes_the_tables_by_itself() {
     for reader in READERS {
-        let tables = Tables::laid_out(Attributes::Map, Layout { reader, ..Layout::default() });
+        let tables =
+            Tables::laid_out(AttributeStorage::Map, Layout { reader, ..Layout::default() });
         for (table, wanted) in [
             ("otel_logs", LOG_COLUMNS),
             ("otel_traces", SPAN_COLUMNS),

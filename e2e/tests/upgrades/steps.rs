@@ -16,7 +16,8 @@ pub(crate) const THIS_VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) const EARLIER_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-earlier");
 /// Of the operator's release. Helm would keep the values of the release before, its image's tag among
 /// them.
-const OPERATOR: [&str; 3] = ["--namespace", OPERATOR_NAMESPACE, "--reset-values"];
+const OPERATOR: [&str; 5] =
+    ["--namespace", OPERATOR_NAMESPACE, "--reset-values", "--set", millrace_e2e::chart::LOADED];
 /// From Ready to the end of pods that were replaced.
 const PODS_LIMIT: Duration = Duration::from_secs(60);
 

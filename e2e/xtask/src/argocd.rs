@@ -1,8 +1,8 @@
 //! `xtask argocd`: Argo CD, then Flux, sync our charts and pipelines from a local repository, in a
-//! cluster of their own, and tests look at what they do. Apart from `xtask test`, since both are
+//! cluster of their own, and tests look at what they do. Apart from `xtask test-all`, since both are
 //! built from their Go modules. The stack must be down before, and is down after: the tests delete
-//! what they install. With `--keep` it stays up, for looking: `cargo test -p millrace-e2e --test
-//! gitops` runs again then.
+//! what they install. With `--keep` it stays up, for looking: `make test ONLY=gitops::` runs again
+//! then.
 
 use anyhow::Result;
 use millrace_stack::Stack;
@@ -10,7 +10,7 @@ use millrace_stack::argocd::ArgoCd;
 use millrace_stack::flux::Flux;
 
 use crate::stack::Alone;
-use crate::{say, shell};
+use crate::{say, test};
 
 /// Which tests run, and on what.
 #[derive(Debug, clap::Args)]
@@ -31,8 +31,5 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 fn sync(stack: &Stack, only: Option<&str>) -> Result<()> {
     ArgoCd::of(stack).start(&say::progress())?;
     Flux::of(stack).start(&say::progress())?;
-    let mut test = vec!["test", "--locked", "--workspace", "--test", "gitops", "--"];
-    test.extend(["--test-threads=1", "--nocapture"]);
-    test.extend(only);
-    shell::run("cargo", &test)
+    test::run_module("gitops", only, &[])
 }

@@ -28,12 +28,18 @@ pub(crate) fn run(peers: bool, from: Binaries) -> Result<()> {
         command.env("PROMETHEUS", program);
         command.env("OTELCOL_SCRAPE", otelcol::build_scraper(&paths, &progress)?);
     }
+    // The Collector with its processors, beside ours with rules.
+    if names("rules") {
+        let program = otelcol::build_with_processors(&Paths::from_env()?, &say::progress())?;
+        command.env("PEER", format!("{} --config {{config}}", program.display()));
+        command.env("PEER_NAME", "otelcol");
+    }
     if peers || names_files {
         let paths = Paths::from_env()?;
         let program = otelcol::build(&paths, &say::progress())?;
         command.env("FILELOG", &program);
         command.env("VLAGENT", vlagent::build(&paths, &say::progress())?);
-        if peers {
+        if peers && !names("rules") {
             command.env("PEER", format!("{} --config {{config}}", program.display()));
             command.env("PEER_NAME", "otelcol");
         }

@@ -9,7 +9,8 @@ use millrace_stack::Stack;
 use millrace_stack::image::{ImageName, ImageSpec};
 
 use crate::flags::Folders;
-use crate::{say, shell};
+use crate::say;
+use crate::shell::{self, run_command};
 
 /// The collectors' default. It is built last, so that it stays in the release folder, where every
 /// test takes its collector from.
@@ -74,7 +75,9 @@ pub(crate) fn release(name: &str) -> PathBuf {
 /// How programs are compiled: cargo's profile, and what it is called in the target folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Profile {
-    /// What is shipped, and tested.
+    /// With the tests that run them.
+    Tests,
+    /// What is shipped.
     Release,
     /// What shows that records arrive, sooner.
     Demo,
@@ -83,6 +86,7 @@ enum Profile {
 impl Profile {
     const fn name(self) -> &'static str {
         match self {
+            Self::Tests => "debug",
             Self::Release => "release",
             Self::Demo => "demo",
         }
@@ -96,7 +100,7 @@ impl Profile {
     fn folder(self) -> PathBuf {
         match self {
             Self::Release => target(),
-            Self::Demo => target().join(self.name()),
+            Self::Tests | Self::Demo => target().join(self.name()),
         }
     }
 
@@ -147,6 +151,31 @@ pub(crate) fn binaries(which: Collectors) -> Result<()> {
     collectors(which)
 }
 
+/// The images of the programs that are compiled with the tests, which must have been compiled. The
+/// second collector is an allocator more: another link of the same crates.
+pub(crate) fn tested_images() -> Result<()> {
+    for allocator in Collectors::Tested.allocators() {
+        let feature = format!("millrace-collector/{allocator}");
+        // Everything is selected, though only the collector differs: what is shared has the same
+        // features then and is not compiled again.
+        let select = ["--workspace", "--tests", "--bins", "--no-default-features"];
+        let args = [&["build", "--locked"], &select[..], &["--features", &feature]].concat();
+        run_command(&mut shell::command("cargo", &args))?;
+        Profile::Tests.keep(allocator)?;
+    }
+    archives_of_tests().map(drop)
+}
+
+/// The images that [`tested_images`] made.
+pub(crate) fn archives_of_tests() -> Result<Vec<Archive>> {
+    Profile::Tests.images(Collectors::Tested)
+}
+
+/// A program that is compiled with the tests.
+pub(crate) fn tested(name: &str) -> PathBuf {
+    Profile::Tests.program(name)
+}
+
 /// What a benchmark runs: the harness, its tools, and the collector once for each allocator.
 pub(crate) fn benchmarks() -> Result<()> {
     cargo_build(&["-p", "millrace-bench", "-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
@@ -162,12 +191,6 @@ pub(crate) fn plugin() -> Result<()> {
 /// What the operator's benchmark runs: the harness and the operator.
 pub(crate) fn operator_bench() -> Result<()> {
     cargo_build(&["-p", "millrace-operator", "-p", "millrace-operator-bench"])
-}
-
-/// What faults are done to: the tools, and the collector with the allocator of the plain tag.
-pub(crate) fn struck() -> Result<()> {
-    cargo_build(&["-p", "millrace-ddl", "-p", "millrace-loadgen"])?;
-    collector(DEFAULT_ALLOCATOR)
 }
 
 fn collectors(which: Collectors) -> Result<()> {

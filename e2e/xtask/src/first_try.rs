@@ -41,7 +41,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How to run it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Take the release binaries of an earlier build.
+    /// Take the programs that were compiled with the tests.
     #[arg(long)]
     no_build: bool,
     /// End when the rows are checked, instead of running until Ctrl-C.
@@ -50,7 +50,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// As `make test` runs it: the binaries there are, to the checked rows and no further.
+    /// As `make test-all` runs it: the binaries there are, to the checked rows and no further.
     pub(crate) fn of_a_test() -> Self {
         Self { no_build: true, once: true }
     }
@@ -108,7 +108,7 @@ fn prepare(from: Binaries) -> Result<PathBuf> {
             shell::run("cargo", &args)?;
             build::target().join(PROFILE)
         }
-        Binaries::AsTheyAre => build::release(""),
+        Binaries::AsTheyAre => build::tested(""),
     };
     let Ok(installed) = engine.join() else { bail!("the engine's installation panicked") };
     installed.context("the ClickHouse engine can't be fetched")?;

@@ -30,7 +30,6 @@ mod say;
 mod shell;
 mod sim;
 mod stack;
-mod tally;
 mod test;
 mod tool;
 mod upgrades;
@@ -119,12 +118,18 @@ enum Task {
         #[arg(long)]
         no_build: bool,
     },
-    /// Every test there is.
-    Test {
+    /// What every change waits for: unit, property and model tests, and the main path end to end.
+    Test(test::Options),
+    /// That and everything else that CI runs: checks, integration, faults, a real Kubernetes.
+    TestAll {
         /// Begin with this phase; what comes before it is taken for done.
         #[arg(long, value_enum, default_value = "check")]
         from: test::Phase,
     },
+    /// Tables, inserts and replicated tables on ClickHouse servers by address.
+    TestServer(test::Servers),
+    /// Chosen tests again and again while the processors are kept busy; names those that fail.
+    Flaky(test::Flaky),
     /// Cluster tests that take minutes each: sizes of pools under load.
     ClusterNightly,
     /// What takes longer than a change should wait for: every simulation seed, fuzz target, fault.
@@ -143,6 +148,8 @@ enum Task {
     Relabel(relabel::Options),
     /// Bodies changed at random, read by ours and by Prometheus' own parsers, case by case.
     Parse(relabel::Options),
+    /// Random OTTL, run by ours and by the OpenTelemetry Collector's own processors, case by case.
+    Ottl(relabel::Options),
     /// The chart's alerts, tried with Prometheus' own evaluator.
     Alerts,
     /// Fuzz targets: build, run, and keep the corpus small.
@@ -172,9 +179,12 @@ fn main() -> ExitCode {
         Task::Try(options) => first_try::run(&options),
         Task::Sim => sim::run(),
         Task::KeeperFaults => keeper_faults::run(),
-        Task::Chaos { no_build: true } => chaos::strike(),
+        Task::Chaos { no_build: true } => chaos::run(Binaries::AsTheyAre),
         Task::Chaos { no_build: false } => chaos::run(Binaries::Built),
-        Task::Test { from } => test::run(from),
+        Task::Test(options) => test::run(&options),
+        Task::TestAll { from } => test::run_all(from),
+        Task::TestServer(options) => test::run_on_servers(&options),
+        Task::Flaky(options) => test::flaky(&options),
         Task::ClusterNightly => test::nightly_cluster(),
         Task::Nightly(options) => nightly::run(&options),
         Task::Pages => pages::run(),
@@ -183,6 +193,7 @@ fn main() -> ExitCode {
         Task::Upgrades(options) => upgrades::run(&options),
         Task::Relabel(options) => relabel::run(&relabel::RULES, &options),
         Task::Parse(options) => relabel::run(&relabel::BODIES, &options),
+        Task::Ottl(options) => relabel::run(&relabel::STATEMENTS, &options),
         Task::Alerts => alerts::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
         Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),

@@ -15,17 +15,18 @@ use crate::shell;
 
 /// Where the collector's metrics are registered, by their whole names.
 pub(crate) const COLLECTOR: &[&str] = &[
-    "collector/pipeline/src/telemetry.rs",
-    "collector/pipeline/src/file_metrics.rs",
-    "collector/pipeline/src/kernel_metrics.rs",
-    "collector/pipeline/src/scrape_metrics.rs",
-    "collector/pods/src/watch.rs",
-    "collector/pods/src/namespaces.rs",
-    "collector/pods/src/share.rs",
+    "collector/core/pipeline/src/telemetry.rs",
+    "collector/core/pipeline/src/file_metrics.rs",
+    "collector/core/pipeline/src/kernel_metrics.rs",
+    "collector/core/pipeline/src/scrape_metrics.rs",
+    "collector/rules/src/metrics.rs",
+    "collector/sources/pods/src/watch.rs",
+    "collector/sources/pods/src/namespaces.rs",
+    "collector/sources/pods/src/share.rs",
 ];
 /// Where those of both programs are, by their whole names.
 pub(crate) const BOTH: &[&str] =
-    &["collector/observe/src/process.rs", "collector/observe/src/otlp/mod.rs"];
+    &["collector/core/observe/src/process.rs", "collector/core/observe/src/otlp/mod.rs"];
 /// Where the operator's are, without `OPERATOR_PREFIX`.
 pub(crate) const OPERATOR: &str = "operator/src/telemetry/metrics.rs";
 pub(crate) const OPERATOR_PREFIX: &str = "millrace_operator_";
@@ -40,8 +41,8 @@ const ELSEWHERE: [(&str, &[&str]); 8] = [
     ("millrace_files_namespace_behind_bytes", &["writer_namespace"]),
     ("millrace_files_namespace_behind_seconds", &["writer_namespace"]),
     ("millrace_own_telemetry_total", &["what", "result"]),
-    ("millrace_operator_queue_seconds", &["kind"]),
-    ("millrace_operator_reconcile_seconds", &["kind"]),
+    ("millrace_operator_queue_duration_seconds", &["kind"]),
+    ("millrace_operator_reconcile_duration_seconds", &["kind"]),
 ];
 
 /// Writes the page.
@@ -54,7 +55,7 @@ fn page() -> Result<String> {
     let mut page = String::from(
         "<!-- Generated from the sources by xtask; do not edit. -->\n# Metrics\n\n\
          Every metric with its help text. What they mean together, and alerts on them: \
-         [operations](../operations.md#metrics).\n",
+         [observing](../observing.md#metrics).\n",
     );
     for (title, sources) in [("Of collectors", COLLECTOR), ("Of both programs", BOTH)] {
         let mut found = BTreeMap::new();
@@ -237,7 +238,7 @@ mod tests {
                 &["reason", "signal"],
             )?,
             b: gauge("b", HELP)?, c: GaugeVec::new(Opts::new("c", "Named."), labels)?,
-            d: seconds("queue_seconds", "How long.")?, label("kind", "a"), "e",
+            d: seconds("queue_duration_seconds", "How long.")?, label("kind", "a"), "e",
             f: new(Opts::new("f", "Over lines.",), &["g"],)?,
         "#;
         let found = metrics(source, "millrace_operator_");
@@ -245,7 +246,7 @@ mod tests {
             ("a_total", &["reason", "signal"], "All, counted.", false),
             ("b", &[], "By \"constant\".", false),
             ("c", &["pool", "table"], "Named.", false),
-            ("queue_seconds", &["kind"], "How long.", true),
+            ("queue_duration_seconds", &["kind"], "How long.", true),
             ("f", &["g"], "Over lines.", false),
         ];
         let wanted = wanted.map(|(name, labels, help, histogram)| {

@@ -1,8 +1,8 @@
 //! `xtask nightly`: what takes longer than a change should wait for, one step after the other. A
 //! step that fails does not end the run; the last lines are a table of all of them, in the form in
-//! which docs/reliability.md keeps results.
+//! which docs/internals/faults.md keeps results.
 //!
-//! Rule: a test of more than 30 s that no change needs at once belongs here, not in `xtask test`.
+//! Rule: a test of more than 30 s that no change needs at once belongs here, not in `xtask test-all`.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ struct Step {
 }
 
 /// The steps, those that need no stack first.
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 16] = [
     Step { name: "gateway simulation", program: "make", arguments: &["seeds", "SEEDS=20000"] },
     Step {
         name: "operator simulation",
@@ -35,13 +35,33 @@ const STEPS: [Step; 14] = [
     },
     // A million actions.
     Step { name: "files simulation", program: "make", arguments: &["sim-files", "SEEDS=4000"] },
+    Step {
+        name: "declarations of tables",
+        program: "env",
+        arguments: &[
+            "MILLRACE_SEEDS=5000",
+            "make",
+            "test",
+            "ONLY=every_statement_of_every_option_parses",
+        ],
+    },
     Step { name: "fuzz targets", program: "make", arguments: &["fuzz"] },
     Step { name: "release", program: "make", arguments: &["release"] },
     Step { name: "conformance", program: "make", arguments: &["conformance"] },
     Step {
         name: "10,000 topics",
         program: "cargo",
-        arguments: &["test", "--locked", "--workspace", "--test", "operator", "--", "--ignored"],
+        arguments: &[
+            "test",
+            "--locked",
+            "-p",
+            "millrace-e2e",
+            "--test",
+            "integration",
+            "ten_thousand",
+            "--",
+            "--ignored",
+        ],
     },
     Step { name: "sizes in a cluster", program: "cargo", arguments: &["xtask", "cluster-nightly"] },
     Step {
@@ -54,6 +74,12 @@ const STEPS: [Step; 14] = [
     Step { name: "upgrades", program: "make", arguments: &["upgrades"] },
     Step { name: "faults", program: "make", arguments: &["chaos", "BUDGET=nightly"] },
     Step { name: "benchmarks", program: "make", arguments: &["bench"] },
+    // With the programs that the benchmarks have built.
+    Step {
+        name: "memory of a gateway and an edge",
+        program: "make",
+        arguments: &["test", "ONLY=benchmarks_run_and_memory_stays_within_its_aims"],
+    },
 ];
 
 struct Done {

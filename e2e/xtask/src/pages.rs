@@ -5,7 +5,7 @@
 use anyhow::{Result, ensure};
 use millrace_stack::Stack;
 
-use crate::{build, say, shell};
+use crate::{build, say, test};
 
 /// Builds what `make demo` doesn't, types the pages, and removes the stack.
 pub(crate) fn run() -> Result<()> {
@@ -16,8 +16,7 @@ pub(crate) fn run() -> Result<()> {
     );
     build::plugin()?;
     stack.install(&say::progress())?;
-    let test = ["test", "--locked", "--workspace", "--test", "pages_cluster", "--", "--nocapture"];
-    let outcome = shell::run("cargo", &test);
+    let outcome = test::run_module("pages_cluster", None, &[]);
     stack.down(&say::progress())?;
     outcome
 }

@@ -1,6 +1,7 @@
 //! `xtask relabel` and `xtask parse`: random rules on random labels, and bodies of the text formats
-//! changed at random, read by Prometheus' own packages (small Go programs in `e2e/relabel`, built
-//! from Go modules) and by ours, compared case by case.
+//! changed at random, read by Prometheus' own packages and by ours. `xtask ottl`: random statements
+//! on random records, run by the OpenTelemetry Collector's own processors and by ours. Small Go
+//! programs, built from Go modules, make the cases; a test of ours compares them one by one.
 
 use std::fs::{self, File};
 
@@ -28,23 +29,46 @@ impl Default for Options {
 /// What is compared.
 #[derive(Debug)]
 pub(crate) struct Subject {
-    /// Its Go program, in `e2e/relabel`.
+    /// The folder of its Go module.
+    module: &'static str,
+    /// Its Go program, in that folder.
     program: &'static str,
-    /// Its test, in `collector/scrape/tests`.
+    /// The package with its test.
+    package: &'static str,
+    /// Its test, a module of the package's `tests/main.rs`.
     test: &'static str,
     /// Names the cases' file for the test.
     variable: &'static str,
 }
 
 /// Rules for labels.
-pub(crate) const RULES: Subject =
-    Subject { program: ".", test: "relabel", variable: "MILLRACE_RELABEL_CASES" };
+pub(crate) const RULES: Subject = Subject {
+    module: "e2e/relabel",
+    program: ".",
+    package: "millrace-scrape",
+    test: "relabel",
+    variable: "MILLRACE_RELABEL_CASES",
+};
 
 /// Bodies of the text formats.
-pub(crate) const BODIES: Subject =
-    Subject { program: "./parse", test: "parse", variable: "MILLRACE_PARSE_CASES" };
+pub(crate) const BODIES: Subject = Subject {
+    module: "e2e/relabel",
+    program: "./parse",
+    package: "millrace-scrape",
+    test: "parse",
+    variable: "MILLRACE_PARSE_CASES",
+};
 
-/// Makes cases with Prometheus' answers, and compares.
+/// Statements and conditions of processing.
+pub(crate) const STATEMENTS: Subject = Subject {
+    module: "e2e/ottl",
+    program: ".",
+    package: "millrace-processing",
+    test: "collector",
+    variable: "MILLRACE_OTTL_CASES",
+};
+
+/// Makes cases with the answers of the other program, and compares.
 pub(crate) fn run(subject: &Subject, options: &Options) -> Result<()> {
     let folder = shell::root().join("target").join(subject.test);
     fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
@@ -53,9 +77,11 @@ pub(crate) fn run(subject: &Subject, options: &Options) -> Result<()> {
     let (count, seed) = (options.count.to_string(), options.seed.to_string());
     say::line(&format!("{count} cases of seed {seed}"));
     let mut program = shell::command("go", &["run", subject.program, &count, &seed]);
-    program.current_dir(shell::root().join("e2e/relabel")).stdout(file);
+    program.current_dir(shell::root().join(subject.module)).stdout(file);
     shell::run_command(&mut program)?;
-    let args = ["test", "--locked", "--package", "millrace-scrape", "--test", subject.test, "--"];
-    let mut test = shell::command("cargo", &[&args[..], &["--nocapture"]].concat());
+    let filter = format!("{}::", subject.test);
+    let package = subject.package;
+    let args = ["test", "--locked", "--package", package, "--test", "integration", "--"];
+    let mut test = shell::command("cargo", &[&args[..], &["--nocapture", &filter]].concat());
     shell::run_command(test.env(subject.variable, &path))
 }

@@ -15,6 +15,11 @@ pub(crate) fn step(text: &str) {
     eprintln!("==> {text}");
 }
 
+/// A line of a program's own progress.
+pub(crate) fn progress_line(text: &str) {
+    eprintln!("{text}");
+}
+
 /// A result line.
 pub(crate) fn line(text: &str) {
     println!("{text}");

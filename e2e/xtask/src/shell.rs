@@ -11,10 +11,21 @@ pub(crate) fn root() -> PathBuf {
     here.ancestors().nth(2).map(PathBuf::from).unwrap_or(here)
 }
 
+/// What `cargo run` tells this program of its own package. A cargo below it must not pass that on:
+/// build scripts (ring's) take another value for a change, and all that depends on them would be
+/// compiled again each time somebody calls cargo directly in between.
+const OWN_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+
 /// A command that runs in the root.
 pub(crate) fn command(program: &str, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args).current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if OWN_PACKAGE.iter().any(|prefix| text.starts_with(prefix)) {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 

@@ -1,6 +1,6 @@
 //! `xtask sim`: the sizing rule, and the sharing of targets, against models of others, in
-//! simulators. Prints the tables, and writes them and the plots into docs/. Judges nothing: tests
-//! do (operator/autoscale/sim/tests, operator/shares/sim/tests).
+//! simulators. Prints the tables, and writes them and the plots into docs/internals. Judges nothing: tests
+//! do (e2e/lab/autoscale-sim/tests, e2e/lab/shares-sim/tests).
 
 use anyhow::Result;
 
@@ -10,7 +10,8 @@ use crate::shell;
 /// rules on all changes of a pool, about a minute too.
 pub(crate) fn run() -> Result<()> {
     for simulator in ["millrace-sim", "millrace-shares-sim"] {
-        let play = ["run", "--quiet", "--release", "--locked", "-p", simulator, "--", "docs"];
+        let play =
+            ["run", "--quiet", "--release", "--locked", "-p", simulator, "--", "docs/internals"];
         shell::run("cargo", &play)?;
     }
     Ok(())

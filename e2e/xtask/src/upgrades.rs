@@ -1,5 +1,5 @@
 //! `xtask upgrades`: each earlier release's charts and images on the local stack, or a commit's, then
-//! these, then back, under load. Apart from `xtask test`, since the others are built first. The stack
+//! these, then back, under load. Apart from `xtask test-all`, since the others are built first. The stack
 //! must be down before, and is down after. With `--keep` it stays up, for looking.
 
 use anyhow::Result;
@@ -7,7 +7,7 @@ use millrace_stack::Stack;
 
 use crate::commit::{self, Built, Wanted};
 use crate::stack::Alone;
-use crate::{build, say, shell};
+use crate::{build, say, test};
 
 /// What is installed of a commit.
 const WANTED: Wanted = Wanted {
@@ -62,10 +62,8 @@ fn upgrade(stack: &Stack, earlier: &Built) -> Result<()> {
     let version = format!("{}-earlier", build::VERSION);
     build::load(stack, build::earlier(&earlier.programs, &version)?)?;
     say::step(&format!("from {} to this tree and back", earlier.commit));
-    let test = ["test", "--locked", "--workspace", "--test", "upgrades", "--", "--nocapture"];
-    let mut command = shell::command("cargo", &test);
-    command.env(CHARTS, earlier.programs.join("charts"));
-    shell::run_command(&mut command)
+    let charts = earlier.programs.join("charts");
+    test::run_module("upgrades", None, &[(CHARTS, &charts.to_string_lossy())])
 }
 
 #[cfg(test)]

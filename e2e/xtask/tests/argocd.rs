@@ -1,6 +1,5 @@
 //! Argo CD's health checks: the ConfigMap against the script, which is in one place only. Argo CD
 //! itself runs both in `make argocd`.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::fs;
 use std::path::Path;

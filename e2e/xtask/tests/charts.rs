@@ -1,6 +1,5 @@
 //! What the charts render by default, as text: manifests/install.yaml and manifests/monitoring.yaml,
 //! which `manifests/render --check` holds to the charts.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::path::Path;
 

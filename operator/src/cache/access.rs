@@ -1,44 +1,46 @@
-//! Which accounts are known to be in the ClusterRoleBindings of those that may watch pods, or
-//! namespaces, so that none is read at each reconcile. Losing it costs one read of each.
+//! Caches the accounts in the ClusterRoleBindings that allow watching pods or namespaces, so that a
+//! reconcile need not read the bindings. Losing the cache costs one read of each.
 
 use std::collections::BTreeSet;
 
 use tokio::sync::{Mutex, MutexGuard};
 
-/// An account: its namespace and name.
+/// A service account: its namespace and name.
 pub type Account = (String, String);
 
-/// What is known of a binding.
+/// The cached accounts of one binding.
 #[derive(Debug, Default)]
-pub struct Access {
+pub struct AccountBinding {
     binding: Option<String>,
     known: Mutex<Known>,
 }
 
-/// What was read or written last.
+/// The last state of the binding that was read or written.
 #[derive(Debug, Default)]
 pub struct Known {
-    /// Its accounts; none before the first read, and after a failure.
+    /// The binding's accounts; `None` before the first read and after a failure.
     pub accounts: Option<BTreeSet<Account>>,
-    /// Whether a binding that isn't there was named in the log.
+    /// When the binding was last read, in seconds.
+    pub read_at: i64,
+    /// Whether the log already reported that the binding doesn't exist.
     pub is_named: bool,
 }
 
-impl Access {
-    /// Of the binding with this name; none if rights are given by others.
+impl AccountBinding {
+    /// Creates the cache of the named binding; `None` if rights are granted by other means.
     #[must_use]
     pub fn new(binding: Option<String>) -> Self {
         Self { binding, known: Mutex::default() }
     }
 
-    /// The binding's name.
+    /// Returns the binding's name.
     #[must_use]
     pub fn binding(&self) -> Option<&str> {
         self.binding.as_deref()
     }
 
-    /// What is known, for one who reads and writes the binding meanwhile, alone.
-    pub async fn known(&self) -> MutexGuard<'_, Known> {
+    /// Locks the cached state for a caller that reads and writes the binding. Other callers wait.
+    pub async fn lock_known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().await
     }
 }

@@ -1,13 +1,13 @@
-//! Versions of children that watches reported, and which of them were verified: so a converged
-//! reconcile need not read its children.
+//! Tracks the versions of children that watches reported, and which of them were verified, so that
+//! a converged reconcile need not read its children.
 //!
 //! A child is skipped only while three things agree: the newest version from its watch, the version
 //! last compared in full, and the hash of the desired state. An edit changes the first before its
-//! owner is reconciled, so it is always seen. A version whose metadata shows that the desired state
-//! was applied and not changed since counts as compared ([`AppliedState`]). No entry is trusted for
-//! longer than [`VERIFIED_FOR`], which bounds the damage of a watch that missed an event. Without a
-//! watch nothing is skipped. A version written or read before its watch reports it is kept apart
-//! until then. No object, Secret content or client is held here.
+//! owner is reconciled, so it is always detected. A version whose metadata shows that the desired
+//! state was applied and not changed since counts as compared ([`AppliedState`]). No entry is
+//! trusted for longer than [`VERIFIED_FOR`], which bounds the damage of a watch that missed an
+//! event. Without a watch nothing is skipped. A version written or read before its watch reports it
+//! is stored separately until then. No object, Secret content or client is stored here.
 //!
 //! Limits: about 100 bytes per child and 300 per owner: 9 MB for 50,000 children of 10,000 owners;
 //! [`AHEAD_MAX`] children not yet reported by a watch.
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::{Resource, ResourceExt};
-use millrace_rollout::Observation;
+use millrace_rollout::WorkloadObservation;
 
 use crate::ownership::applied_state::AppliedState;
 
@@ -34,25 +34,25 @@ pub const VERIFIED_FOR: SignedDuration = SignedDuration::from_secs(1_800);
 const JITTER_PERCENT: u64 = 50;
 /// A watch reports a write within this time, unless it is far behind.
 const AHEAD_FOR: SignedDuration = SignedDuration::from_secs(30);
-/// Children verified before their watch reported them: those of some hundred owners, far more than
-/// reconcile at once. Others are read once more.
+/// Maximum number of children verified before their watch reported them: those of some hundred
+/// owners, more than reconcile at once. Others are read again.
 const AHEAD_MAX: usize = 1_000;
 
-/// A child's key: a 128-bit fingerprint of its kind, namespace and name. The names would take more
-/// than everything else.
+/// A child's key: a 128-bit fingerprint of its kind, namespace and name, which would use more
+/// memory than all other fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key(u64, u64);
+pub struct ChildKey(u64, u64);
 
-impl Key {
-    /// The key of the child of kind `K` called `name` in `namespace`.
+impl ChildKey {
+    /// Returns the key of the child of kind `K` called `name` in `namespace`.
     #[must_use]
     pub fn new<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
         let child = (K::kind(&()), namespace, name);
-        Self(fingerprint(&child), fingerprint(&("another", child)))
+        Self(fingerprint_of(&child), fingerprint_of(&("another", child)))
     }
 
-    /// How long this child stays verified.
-    fn patience(self) -> SignedDuration {
+    /// Returns how long this child stays verified.
+    fn verified_duration(self) -> SignedDuration {
         let most = u64::try_from(VERIFIED_FOR.as_secs()).unwrap_or(0);
         let less = self.0 % (most * JITTER_PERCENT / 100).max(1);
         VERIFIED_FOR - SignedDuration::from_secs(i64::try_from(less).unwrap_or(0))
@@ -61,67 +61,71 @@ impl Key {
 
 /// One state of one object: its uid and resource version, as a fingerprint of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark(u64);
+pub struct ObjectVersion(u64);
 
-impl Mark {
-    /// The mark of an object that was read, written or reported by a watch.
+impl ObjectVersion {
+    /// Returns the mark of an object that was read, written or reported by a watch.
     #[must_use]
-    pub fn of<K: Resource>(object: &K) -> Self {
-        Self(fingerprint(&(object.uid(), object.resource_version())))
+    pub fn of_object<K: Resource>(object: &K) -> Self {
+        Self(fingerprint_of(&(object.uid(), object.resource_version())))
     }
 }
 
 /// A child's state from its watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
-    /// Which it is.
-    pub mark: Mark,
-    /// What was applied, by its metadata, if known.
+pub struct ChildState {
+    /// The fingerprint of the state.
+    pub mark: ObjectVersion,
+    /// The applied state that the child's metadata records, if any.
     pub claim: Option<AppliedState>,
-    /// A workload's figures, if the watch carries whole objects.
-    pub figures: Option<Observation>,
+    /// A workload's figures, if the watch carries complete objects.
+    pub figures: Option<WorkloadObservation>,
 }
 
-impl State {
-    /// The state of a watched object, with its figures if the watch carries them.
+impl ChildState {
+    /// Returns the state of a watched object, with its figures if the watch carries them.
     #[must_use]
-    pub fn of<K: Resource>(object: &K, figures: Option<Observation>) -> Self {
-        Self { mark: Mark::of(object), claim: AppliedState::of(object), figures }
+    pub fn of_object<K: Resource>(object: &K, figures: Option<WorkloadObservation>) -> Self {
+        Self {
+            mark: ObjectVersion::of_object(object),
+            claim: AppliedState::of_child(object),
+            figures,
+        }
     }
 }
 
-/// The same for equal values within one process, and evenly spread.
-pub(crate) fn fingerprint(value: &impl Hash) -> u64 {
+/// Hashes a value: equal values have equal hashes within one process, evenly spread.
+pub(crate) fn fingerprint_of(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
 }
 
-/// What is cached of one child.
+/// The cached state of one child.
 #[derive(Debug, Default)]
-struct Entry {
-    /// Its newest state from the watch; none before the first event.
-    seen: Option<Mark>,
-    /// What was applied, by its metadata in that state.
+struct ChildEntry {
+    /// The newest state from the watch; `None` before the first event.
+    observed: Option<ObjectVersion>,
+    /// The applied state that the metadata of the newest state records.
     claim: Option<AppliedState>,
-    /// A workload's figures in that state, if its watch carries them. Boxed, since most children
-    /// have none.
-    figures: Option<Box<Observation>>,
-    /// The watch that reported it, and the list it was in.
-    round: Round,
-    /// Its owner: to reconcile it when the child is deleted, and to count.
-    owner: Option<Belongs>,
+    /// A workload's figures in the newest state, if its watch carries them. Boxed, since most
+    /// children have none.
+    figures: Option<Box<WorkloadObservation>>,
+    /// The watch that reported the child, and the list it was in.
+    round: ListRound,
+    /// The child's owner, to reconcile after a deletion and to count its children.
+    owner: Option<ChildOwner>,
     verified: Option<Verified>,
 }
 
-/// A child's owner, and the kind it counts under.
+/// A child's owner, and the kind under which the child is counted.
 #[derive(Clone, Debug)]
-struct Belongs {
+struct ChildOwner {
     owner: Arc<Owner>,
     kind: u64,
 }
 
-/// An owner: its kind, namespace and name. All children of one share it.
+/// An owner: its kind, namespace and name. All its children share one value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Owner {
     kind: Cow<'static, str>,
@@ -135,68 +139,68 @@ impl Owner {
     }
 }
 
-/// A full comparison that found or made the child as desired.
+/// The result of a full comparison that found or made the child as desired.
 #[derive(Debug)]
 struct Verified {
-    state: Mark,
-    wanted: u64,
+    state: ObjectVersion,
+    desired: u64,
     at: Timestamp,
     /// A workload's figures in that state, if it was read or written.
-    figures: Option<Box<Observation>>,
+    figures: Option<Box<WorkloadObservation>>,
 }
 
-impl Entry {
-    /// The last comparison, if it is recent and the child has not changed since.
-    fn unmoved(&self, key: Key, now: Timestamp) -> Option<&Verified> {
+impl ChildEntry {
+    /// Returns the last comparison, if it is recent and the child has not changed since.
+    fn current_verified(&self, key: ChildKey, now: Timestamp) -> Option<&Verified> {
         let verified = self.verified.as_ref()?;
-        (is_young(verified, key, now) && self.seen == Some(verified.state)).then_some(verified)
+        (is_fresh(verified, key, now) && self.observed == Some(verified.state)).then_some(verified)
     }
 }
 
-/// Whether it is recent enough to count.
-fn is_young(verified: &Verified, key: Key, now: Timestamp) -> bool {
+/// Returns whether a comparison is recent enough to count.
+fn is_fresh(verified: &Verified, key: ChildKey, now: Timestamp) -> bool {
     let age = now.duration_since(verified.at);
-    age >= SignedDuration::ZERO && age < key.patience()
+    age >= SignedDuration::ZERO && age < key.verified_duration()
 }
 
-/// A watch, and which of its lists.
+/// Identifies a watch and one of its lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Round {
+pub struct ListRound {
     watch: u32,
     list: u32,
 }
 
-impl Round {
-    /// The same watch, when it begins a new list.
+impl ListRound {
+    /// Returns the same watch with its next list.
     #[must_use]
     pub fn next(self) -> Self {
         Self { list: self.list.wrapping_add(1), ..self }
     }
 }
 
-/// A child that a new list no longer holds.
+/// A child that is missing from a new list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gone {
-    /// Its namespace.
+pub struct DeletedChild {
+    /// The child's namespace.
     pub namespace: String,
-    /// Its owner's name.
+    /// The owner's name.
     pub owner: String,
 }
 
 #[derive(Debug, Default)]
 struct Children {
-    entries: HashMap<Key, Entry>,
+    entries: HashMap<ChildKey, ChildEntry>,
     /// How many children of each kind an owner has.
     owners: HashMap<Arc<Owner>, Vec<(u64, u32)>>,
     /// Children verified before a watch reported them.
-    ahead: HashMap<Key, Verified>,
+    ahead: HashMap<ChildKey, Verified>,
 }
 
 impl Children {
-    fn adopt(&mut self, key: Key, owner: Option<(Owner, u64)>) {
+    fn set_owner(&mut self, key: ChildKey, owner: Option<(Owner, u64)>) {
         let before = self.entries.get_mut(&key).and_then(|entry| entry.owner.take());
         if let Some(before) = before {
-            self.orphan(&before);
+            self.release_owner(&before);
         }
         let Some((owner, kind)) = owner else { return };
         let owner = match self.owners.get_key_value(&owner) {
@@ -209,11 +213,11 @@ impl Children {
             None => counts.push((kind, 1)),
         }
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.owner = Some(Belongs { owner, kind });
+            entry.owner = Some(ChildOwner { owner, kind });
         }
     }
 
-    fn orphan(&mut self, belongs: &Belongs) {
+    fn release_owner(&mut self, belongs: &ChildOwner) {
         let Some(counts) = self.owners.get_mut(&belongs.owner) else { return };
         for (kind, count) in counts.iter_mut() {
             if *kind == belongs.kind {
@@ -226,141 +230,138 @@ impl Children {
         }
     }
 
-    fn remove(&mut self, key: Key) -> Option<Entry> {
+    fn remove(&mut self, key: ChildKey) -> Option<ChildEntry> {
         let entry = self.entries.remove(&key)?;
         if let Some(belongs) = &entry.owner {
-            self.orphan(belongs);
+            self.release_owner(belongs);
         }
         Some(entry)
     }
 }
 
-/// The children of all owners: reported and verified states.
+/// The reported and verified states of the children of all owners.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ChildCache {
     children: Mutex<Children>,
     watches: AtomicU32,
 }
 
-impl Seen {
-    /// A new watch begins.
+impl ChildCache {
+    /// Registers a new watch.
     #[must_use]
-    pub fn begin(&self) -> Round {
-        Round { watch: self.watches.fetch_add(1, Ordering::Relaxed) + 1, list: 0 }
+    pub fn begin_watch(&self) -> ListRound {
+        ListRound { watch: self.watches.fetch_add(1, Ordering::Relaxed) + 1, list: 0 }
     }
 
-    /// A watch reported a child of kind `C`, owned by `K`.
-    pub fn note<K, C>(
+    /// Records that a watch reported a child of kind `C`, owned by `K`.
+    pub fn record_child<K, C>(
         &self,
         (namespace, name): (&str, &str),
-        state: State,
+        state: ChildState,
         owner: Option<&str>,
-        round: Round,
+        round: ListRound,
     ) where
         K: Resource<DynamicType = ()>,
         C: Resource<DynamicType = ()>,
     {
-        let key = Key::new::<C>(namespace, name);
+        let key = ChildKey::new::<C>(namespace, name);
         let owner = owner.map(|owner| Owner::new::<K>(namespace, owner));
         let mut children = self.lock();
         let ahead = children.ahead.remove(&key);
         let entry = children.entries.entry(key).or_default();
         entry.verified = ahead.or(entry.verified.take());
-        entry.seen = Some(state.mark);
+        entry.observed = Some(state.mark);
         entry.claim = state.claim;
         entry.figures = state.figures.map(Box::new);
         entry.round = round;
         if entry.owner.as_ref().map(|it| it.owner.as_ref()) != owner.as_ref() {
-            children.adopt(key, owner.map(|owner| (owner, fingerprint(&C::kind(&())))));
+            children.set_owner(key, owner.map(|owner| (owner, fingerprint_of(&C::kind(&())))));
         }
     }
 
-    /// How many children of kind `C` the `K` called `owner` has, by the watches.
+    /// Returns how many children of kind `C` the `K` called `owner` has, according to the watches.
     #[must_use]
-    pub fn count<K, C>(&self, namespace: &str, owner: &str) -> usize
+    pub fn count_children<K, C>(&self, namespace: &str, owner: &str) -> usize
     where
         K: Resource<DynamicType = ()>,
         C: Resource<DynamicType = ()>,
     {
-        let kind = fingerprint(&C::kind(&()));
+        let kind = fingerprint_of(&C::kind(&()));
         let children = self.lock();
         let counts = children.owners.get(&Owner::new::<K>(namespace, owner));
         let count = counts.into_iter().flatten().find(|(counted, _)| *counted == kind);
         count.map_or(0, |(_, count)| usize::try_from(*count).unwrap_or(usize::MAX))
     }
 
-    /// A watch reported a deletion.
-    pub fn forget(&self, key: &Key) {
+    /// Removes a child whose deletion a watch reported.
+    pub fn remove_child(&self, key: &ChildKey) {
         let mut children = self.lock();
         children.ahead.remove(key);
         children.remove(*key);
     }
 
-    /// Whether a watch has reported the child. Then the API server's cache has a copy that is at
-    /// least as new.
+    /// Returns whether a watch reported the child. Then the API server's cache is at least as new.
     #[must_use]
-    pub fn is_known(&self, key: &Key) -> bool {
+    pub fn is_known(&self, key: &ChildKey) -> bool {
         self.lock().entries.contains_key(key)
     }
 
-    /// Whether `state` is the newest that a watch reported.
+    /// Returns whether `state` is the newest that a watch reported.
     #[must_use]
-    pub fn is_newest(&self, key: &Key, state: Mark) -> bool {
-        self.lock().entries.get(key).is_some_and(|entry| entry.seen == Some(state))
+    pub fn is_newest(&self, key: &ChildKey, state: ObjectVersion) -> bool {
+        self.lock().entries.get(key).is_some_and(|entry| entry.observed == Some(state))
     }
 
-    /// Whether the child was verified for another desired state and has not changed since: it is
-    /// ours, holds no edit, and must be written.
+    /// Returns whether the child was verified for another desired state and is unchanged since: it
+    /// is ours, unedited, and must be written.
     #[must_use]
-    pub fn is_outdated(&self, key: &Key, wanted: &str, now: Timestamp) -> bool {
+    pub fn is_outdated(&self, key: &ChildKey, wanted: &str, now: Timestamp) -> bool {
         let children = self.lock();
         let entry = children.entries.get(key);
-        let verified = entry.and_then(|entry| entry.unmoved(*key, now));
-        verified.is_some_and(|verified| verified.wanted != fingerprint(&wanted))
+        let verified = entry.and_then(|entry| entry.current_verified(*key, now));
+        verified.is_some_and(|verified| verified.desired != fingerprint_of(&wanted))
     }
 
-    /// A watch has finished a new list: drops children missing from it, and returns owners to
+    /// Drops the children missing from a watch's finished new list, and returns the owners to
     /// reconcile.
-    pub fn settle(&self, round: Round) -> Vec<Gone> {
+    pub fn finish_list(&self, round: ListRound) -> Vec<DeletedChild> {
         let mut gone = Vec::new();
         let mut children = self.lock();
         let is_stale =
-            |entry: &Entry| entry.round.watch == round.watch && entry.round.list != round.list;
+            |entry: &ChildEntry| entry.round.watch == round.watch && entry.round.list != round.list;
         let stale = children.entries.iter().filter(|(_, entry)| is_stale(entry));
         for key in stale.map(|(key, _)| *key).collect::<Vec<_>>() {
-            if let Some(Belongs { owner, .. }) = children.remove(key).and_then(|it| it.owner) {
+            if let Some(ChildOwner { owner, .. }) = children.remove(key).and_then(|it| it.owner) {
                 let (namespace, owner) = (owner.namespace.to_string(), owner.name.to_string());
-                gone.push(Gone { namespace, owner });
+                gone.push(DeletedChild { namespace, owner });
             }
         }
         gone
     }
 
-    /// Whether the child was verified for this desired state and has not changed since, by its
-    /// watch.
+    /// Returns whether the child was verified for this desired state, and watched unchanged since.
     #[must_use]
-    pub fn is_as_wanted(&self, key: &Key, wanted: &str, now: Timestamp) -> bool {
-        self.verified(key, wanted, now, |_, _| ()).is_some()
+    pub fn is_verified(&self, key: &ChildKey, wanted: &str, now: Timestamp) -> bool {
+        self.with_verified(key, wanted, now, |_, _| ()).is_some()
     }
 
-    /// Whether the child's metadata, as watched, shows that it holds exactly the desired state;
-    /// then it counts as verified. A child that was ever compared in full is compared in full again
-    /// when that expires.
+    /// Returns whether the child's watched metadata shows exactly the desired state; then it counts
+    /// as verified. A child that was ever compared in full is compared again when that expires.
     #[must_use]
     pub fn is_claimed(
         &self,
-        key: &Key,
+        key: &ChildKey,
         wanted: &str,
         claim: impl FnOnce() -> AppliedState,
         now: Timestamp,
     ) -> bool {
-        let wanted = fingerprint(&wanted);
+        let wanted = fingerprint_of(&wanted);
         let mut children = self.lock();
         let Some(entry) = children.entries.get_mut(key) else { return false };
-        let (Some(state), Some(found)) = (entry.seen, entry.claim) else { return false };
+        let (Some(state), Some(found)) = (entry.observed, entry.claim) else { return false };
         let at = match &entry.verified {
             None => now,
-            Some(verified) if verified.wanted == wanted && is_young(verified, *key, now) => {
+            Some(verified) if verified.desired == wanted && is_fresh(verified, *key, now) => {
                 verified.at
             }
             Some(_) => return false,
@@ -368,55 +369,66 @@ impl Seen {
         if found != claim() {
             return false;
         }
-        entry.verified = Some(Verified { state, wanted, at, figures: None });
+        entry.verified = Some(Verified { state, desired: wanted, at, figures: None });
         true
     }
 
-    /// As [`Self::is_as_wanted`], for a copy of the child in `state`, which must be the newest.
+    /// Like [`Self::is_verified`], for a copy of the child in `state`, which must be the newest.
     #[must_use]
-    pub fn is_as_wanted_in(&self, key: &Key, wanted: &str, state: Mark, now: Timestamp) -> bool {
-        self.verified(key, wanted, now, |_, it| it.state == state).unwrap_or(false)
+    pub fn is_verified_in(
+        &self,
+        key: &ChildKey,
+        wanted: &str,
+        state: ObjectVersion,
+        now: Timestamp,
+    ) -> bool {
+        self.with_verified(key, wanted, now, |_, it| it.state == state).unwrap_or(false)
     }
 
-    /// A workload's figures as verified or watched, while it has not changed since.
+    /// Returns a workload's verified or watched figures, if it has not changed since.
     #[must_use]
-    pub fn figures(&self, key: &Key, wanted: &str, now: Timestamp) -> Option<Observation> {
-        self.verified(key, wanted, now, |entry, verified| {
+    pub fn workload_figures(
+        &self,
+        key: &ChildKey,
+        wanted: &str,
+        now: Timestamp,
+    ) -> Option<WorkloadObservation> {
+        self.with_verified(key, wanted, now, |entry, verified| {
             verified.figures.as_deref().or(entry.figures.as_deref()).cloned()
         })
         .flatten()
     }
 
-    fn verified<T>(
+    fn with_verified<T>(
         &self,
-        key: &Key,
+        key: &ChildKey,
         wanted: &str,
         now: Timestamp,
-        then: impl FnOnce(&Entry, &Verified) -> T,
+        then: impl FnOnce(&ChildEntry, &Verified) -> T,
     ) -> Option<T> {
         let children = self.lock();
         let entry = children.entries.get(key)?;
-        let verified = entry.unmoved(*key, now)?;
-        (verified.wanted == fingerprint(&wanted)).then(|| then(entry, verified))
+        let verified = entry.current_verified(*key, now)?;
+        (verified.desired == fingerprint_of(&wanted)).then(|| then(entry, verified))
     }
 
-    /// A full comparison found or made the child as desired in this state.
-    pub fn verify(
+    /// Records a full comparison that found or made the child as desired.
+    pub fn record_verified(
         &self,
-        key: Key,
+        key: ChildKey,
         wanted: &str,
-        state: Mark,
-        figures: Option<Observation>,
+        state: ObjectVersion,
+        figures: Option<WorkloadObservation>,
         now: Timestamp,
     ) {
-        let wanted = fingerprint(&wanted);
-        let verified = Verified { state, wanted, at: now, figures: figures.map(Box::new) };
+        let wanted = fingerprint_of(&wanted);
+        let verified = Verified { state, desired: wanted, at: now, figures: figures.map(Box::new) };
         let mut children = self.lock();
         if let Some(entry) = children.entries.get_mut(&key) {
             entry.verified = Some(verified);
             return;
         }
-        // Some may never be reported: evict the oldest.
+        // A watch may never report some of them: evict the oldest.
         if children.ahead.len() >= AHEAD_MAX {
             children.ahead.retain(|_, it| now.duration_since(it.at) < AHEAD_FOR);
         }
@@ -425,13 +437,13 @@ impl Seen {
         }
     }
 
-    /// How many children are remembered.
+    /// Returns the number of cached children.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().entries.len()
     }
 
-    /// Whether it is empty.
+    /// Returns whether no child is cached.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -443,5 +455,4 @@ impl Seen {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/cache/children.rs"]
 mod tests;

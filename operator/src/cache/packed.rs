@@ -1,6 +1,6 @@
 //! One of our own objects in its controller's store: its identity, and the rest as JSON, without
-//! managed fields except who owns the number of pods. A typed object would take several times as
-//! much.
+//! managed fields except the owners of the number of pods. A typed object would use several times
+//! as much memory.
 //!
 //! It is unpacked at each use. An object that does not parse fails then, not in the watch, where it
 //! would stop the others. Limits: the size of the JSON, about 1.5 KiB for a pool.
@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 
 /// An object of kind `K`, packed.
 pub struct Packed<K> {
-    /// Name, namespace, uid and resource version alone.
+    /// Name, namespace, uid and resource version only.
     identity: ObjectMeta,
     json: Box<[u8]>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: DeserializeOwned> Packed<K> {
-    /// The object, or why it does not parse.
+    /// Returns the object, or why it does not parse.
     #[must_use]
     pub fn unpack(&self) -> DeserializeGuard<K> {
         DeserializeGuard(serde_json::from_slice(&self.json).map_err(|error| {
@@ -44,7 +44,7 @@ struct Metadata {
     metadata: ObjectMeta,
 }
 
-/// Of managed fields, only what says who owns `spec.replicas`.
+/// Reduces managed fields to the owners of `spec.replicas`.
 fn owners_of_replicas(managed: Value) -> Option<Value> {
     let Value::Array(managed) = managed else { return None };
     let owns = |entry: &&Value| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some();
@@ -58,7 +58,7 @@ impl<'de, K> Deserialize<'de> for Packed<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut object = Value::deserialize(deserializer)?;
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            // Field ownership would take half of the memory. Only the owner of the number of pods
+            // Field ownership would use half of the memory. Only the owner of the number of pods
             // matters (`pool::scale`).
             let owners = metadata.remove("managedFields").and_then(owners_of_replicas);
             metadata.extend(owners.map(|owners| ("managedFields".to_owned(), owners)));
@@ -114,5 +114,4 @@ impl<K: Resource> Resource for Packed<K> {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/cache/packed.rs"]
 mod tests;

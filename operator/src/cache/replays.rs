@@ -7,32 +7,32 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::cache::inserts::{HELD_SECONDS, Rates};
-use crate::pods::{Look, Sample};
+use crate::pods::{PodSample, ScrapeResults};
 
-/// What is kept of a pool's tables between samples.
+/// The insert rates and deduplication windows of a pool's tables.
 #[derive(Clone, Debug, Default)]
 pub struct Replays {
-    /// The last answer of each pod: when, and inserts by table.
+    /// The last answer of each pod: its time, and inserts by table.
     pods: BTreeMap<String, (i64, BTreeMap<String, u64>)>,
-    pub(crate) tables: BTreeMap<String, Table>,
+    pub(crate) tables: BTreeMap<String, TableRates>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
-    /// Inserts a second of all pods, by when.
+pub(crate) struct TableRates {
+    /// Inserts per second of all pods, with the time of each sample.
     pub(crate) rates: VecDeque<(i64, f64)>,
-    /// How many inserts it remembers, and for how many seconds at most, if stated.
+    /// How many inserts the table remembers, and for how many seconds at most, if reported.
     pub(crate) inserts: u64,
     pub(crate) seconds: Option<u64>,
 }
 
 impl Replays {
     /// Adds a sample of the pods.
-    pub fn note(&mut self, look: &Look, now: i64) {
+    pub fn record_samples(&mut self, scrapes: &ScrapeResults, now: i64) {
         let before = std::mem::take(&mut self.pods);
         let mut rates: BTreeMap<&str, f64> = BTreeMap::new();
         let mut remembered: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
-        for (pod, answer) in look {
+        for (pod, answer) in scrapes {
             let Ok(sample) = answer else { continue };
             for (table, inserts) in &sample.table_remembers_inserts {
                 let seconds = sample.table_remembers_seconds.get(table).copied();
@@ -55,23 +55,24 @@ impl Replays {
         }
     }
 
-    /// Inserts a second of the pool into each table, the highest that counts.
-    pub fn rates(&self) -> Rates {
-        let highest = |(name, table): (&String, &Table)| (name.clone(), table.rate());
+    /// Returns the pool's highest recent inserts per second, for each table.
+    pub fn peak_rates(&self) -> Rates {
+        let highest = |(name, table): (&String, &TableRates)| (name.clone(), table.peak_rate());
         self.tables.iter().map(highest).collect()
     }
 }
 
-impl Table {
-    pub(crate) fn rate(&self) -> f64 {
+impl TableRates {
+    pub(crate) fn peak_rate(&self) -> f64 {
         self.rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max)
     }
 }
 
-/// Inserts a second into each table since the last sample. A restarted process has no rate.
+/// Returns inserts per second into each table since the last sample. A restarted process has no
+/// rate.
 fn rates_of<'a>(
     before: Option<&(i64, BTreeMap<String, u64>)>,
-    sample: &'a Sample,
+    sample: &'a PodSample,
 ) -> Vec<(&'a str, f64)> {
     let Some((at, inserts)) = before.filter(|(at, _)| *at < sample.at) else { return Vec::new() };
     let elapsed = (sample.at - at) as f64;

@@ -1,42 +1,44 @@
-//! What the last round of sharing out found of a pool's targets: for its status. Losing it costs
+//! The results of the last round of sharing out a pool's targets, for its status. Losing them costs
 //! one round.
 
 use jiff::Timestamp;
 use millrace_crds::Reason;
 
-/// A pool's targets.
+/// The result of a pool's last round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scraping {
-    /// When; none before the first round.
+    /// When the round ended; `None` before the first round.
     pub at: Option<Timestamp>,
-    /// Targets that are to be scraped.
+    /// Targets to scrape.
     pub targets: u64,
-    /// Of them those that are in a pod's document.
-    pub shared: u64,
-    /// Of them those that no pod is to have.
-    pub left_out: u64,
-    /// Targets whose last scrape succeeded, as pods say.
+    /// Targets that are in a pod's document.
+    pub assigned: u64,
+    /// Targets that are assigned to no pod.
+    pub excluded: u64,
+    /// Targets whose last scrape succeeded, as reported by pods.
     pub up: u64,
     /// Targets whose last scrape failed.
     pub down: u64,
-    /// Monitors that are taken whole.
+    /// Monitors that are applied completely.
     pub monitors: u64,
-    /// Monitors of which something is left out.
-    pub broken_monitors: u64,
-    /// What can't be shared out.
+    /// Monitors that are applied in part.
+    pub invalid_monitors: u64,
+    /// The number of refused jobs and targets, and of faults in monitors.
     pub refused: u64,
-    /// The first of these, and why.
+    /// The number of those in the pool's own spec.
+    pub refused_in_spec: u64,
+    /// The first refusals, with their reasons.
     pub refusals: Vec<String>,
-    /// Pods that are to scrape and don't answer.
-    pub silent_pods: u64,
+    /// Pods that should scrape and don't answer.
+    pub unreachable_pods: u64,
     /// Ready pods.
     pub ready_pods: u64,
     /// Pods over the cap.
-    pub pods_over_cap: u64,
+    pub pods_over_capacity: u64,
     /// Pods that the load needs to stay below the cap.
     pub needed_pods: Option<u64>,
     /// Samples per second of all targets.
     pub samples_per_second: u64,
-    /// Why the last round did not come to its end.
+    /// Why the last round did not finish.
     pub failure: Option<(Reason, String)>,
 }

@@ -1,29 +1,34 @@
 //! Which pools refer to which Secrets, so that a changed Secret triggers their reconcile where the
-//! operator may watch Secrets (`--watch-secrets`). Holds names only.
+//! operator may watch Secrets (`--watch-secrets`). Stores names only.
 //!
 //! Limits: one entry per reference of an existing pool.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-/// References by Secret, and the other way round.
+/// References by Secret and by pool.
 #[derive(Debug, Default)]
 pub struct References {
-    names: Mutex<Names>,
+    names: Mutex<SecretIndex>,
 }
 
 /// A Secret or a pool, as `namespace/name`.
-type Path = String;
+type ObjectPath = String;
 
 #[derive(Debug, Default)]
-struct Names {
-    by_secret: HashMap<Path, BTreeSet<String>>,
-    by_pool: HashMap<Path, BTreeSet<String>>,
+struct SecretIndex {
+    by_secret: HashMap<ObjectPath, BTreeSet<String>>,
+    by_pool: HashMap<ObjectPath, BTreeSet<String>>,
 }
 
 impl References {
     /// Replaces the Secrets that `pool` refers to.
-    pub fn set<'a>(&self, namespace: &str, pool: &str, secrets: impl Iterator<Item = &'a str>) {
+    pub fn set_secrets<'a>(
+        &self,
+        namespace: &str,
+        pool: &str,
+        secrets: impl Iterator<Item = &'a str>,
+    ) {
         let path = format!("{namespace}/{pool}");
         let now: BTreeSet<String> = secrets.map(str::to_owned).collect();
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,9 +51,9 @@ impl References {
         }
     }
 
-    /// The pools that refer to `secret`.
+    /// Returns the pools that refer to `secret`.
     #[must_use]
-    pub fn pools(&self, namespace: &str, secret: &str) -> Vec<String> {
+    pub fn pools_of_secret(&self, namespace: &str, secret: &str) -> Vec<String> {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let pools = names.by_secret.get(&format!("{namespace}/{secret}"));
         pools.into_iter().flatten().cloned().collect()
@@ -59,20 +64,20 @@ impl References {
 mod tests {
     use super::*;
 
-    /// Scenario: pools come to refer to other Secrets, then to none. Guarantee: exactly those that
-    /// refer to a Secret are named, and nothing is kept of a pool that refers to none.
+    /// Scenario: pools change to other Secrets, then to none. Guarantee: exactly the pools that
+    /// refer to a Secret are returned, and no entry remains of a pool that refers to none.
     #[test]
     fn the_pools_of_a_secret_are_those_that_refer_to_it_now() {
         let references = References::default();
-        references.set("ns", "a", ["user", "ca"].into_iter());
-        references.set("ns", "b", ["user"].into_iter());
-        references.set("other", "c", ["user"].into_iter());
-        assert_eq!(references.pools("ns", "user"), ["a", "b"]);
-        references.set("ns", "a", ["ca"].into_iter());
-        assert_eq!(references.pools("ns", "user"), ["b"]);
-        assert_eq!(references.pools("ns", "ca"), ["a"]);
+        references.set_secrets("ns", "a", ["user", "ca"].into_iter());
+        references.set_secrets("ns", "b", ["user"].into_iter());
+        references.set_secrets("other", "c", ["user"].into_iter());
+        assert_eq!(references.pools_of_secret("ns", "user"), ["a", "b"]);
+        references.set_secrets("ns", "a", ["ca"].into_iter());
+        assert_eq!(references.pools_of_secret("ns", "user"), ["b"]);
+        assert_eq!(references.pools_of_secret("ns", "ca"), ["a"]);
         for (namespace, pool) in [("ns", "a"), ("ns", "b"), ("other", "c")] {
-            references.set(namespace, pool, std::iter::empty());
+            references.set_secrets(namespace, pool, std::iter::empty());
         }
         let names = references.names.into_inner().unwrap();
         assert!(names.by_secret.is_empty() && names.by_pool.is_empty());

@@ -1,44 +1,50 @@
-//! What the console shows and no status holds: the last sizing decisions of each pool, and the
-//! statements that tables wait for. Nothing is kept where no console is served.
+//! What the console shows and no status contains: the last sizing decisions of each pool, its last
+//! day, and the pending statements of tables. Nothing is stored where no console is served.
 //!
-//! In memory, of this process: a new leader begins with nothing. Limits: [`DECISIONS_MAX`]
-//! decisions of 250 B in all (1 MB), [`POOL_DECISIONS_MAX`] of one pool; the plans of
-//! [`PLANS_MAX`] schemas, [`STEPS_MAX`] steps of [`STATEMENT_BYTES_MAX`] each (2 MB).
+//! In memory, of this process: a new leader starts without any. Limits: [`DECISIONS_MAX`] decisions
+//! of 250 B in all (1 MB), [`POOL_DECISIONS_MAX`] of one pool; the plans of [`PLANS_MAX`] schemas,
+//! [`STEPS_MAX`] steps of [`STATEMENT_BYTES_MAX`] each (2 MB).
+
+mod day;
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use millrace_reports::{Decided, PlannedStep};
+use millrace_reports::day::DaySlot;
+use millrace_reports::{PlannedStep, SizingDecision};
 
-/// Decisions of one pool: an hour of a pool whose figures change all the time.
+use day::DayHistory;
+
+/// Maximum decisions of one pool: an hour of a pool whose figures change all the time.
 const POOL_DECISIONS_MAX: usize = 64;
-/// Decisions of all pools, the newest.
+/// Maximum decisions of all pools; the newest are retained.
 const DECISIONS_MAX: usize = 4_096;
-/// Schemas whose plans are kept, those that were compared last.
+/// Maximum plans; those of the schemas compared last are retained.
 const PLANS_MAX: usize = 16;
-/// Steps of one plan.
+/// Maximum steps of one plan.
 const STEPS_MAX: usize = 32;
-/// The longest statement; a longer one is cut: it is made for reading.
+/// Maximum size of a statement; a longer one is truncated, since it is only for reading.
 const STATEMENT_BYTES_MAX: usize = 4 * 1024;
 
 /// Decisions and statements, by the uid of their object.
 #[derive(Debug, Default)]
-pub struct Shown {
-    keeps: bool,
-    decisions: Mutex<VecDeque<(String, Decided)>>,
+pub struct ConsoleHistory {
+    is_enabled: bool,
+    decisions: Mutex<VecDeque<(String, SizingDecision)>>,
     plans: Mutex<VecDeque<(String, Vec<PlannedStep>)>>,
+    days: Mutex<DayHistory>,
 }
 
-impl Shown {
-    /// Keeps what it is told, or nothing.
+impl ConsoleHistory {
+    /// Creates a store that retains decisions and plans only if `keeps`.
     #[must_use]
-    pub fn kept_if(keeps: bool) -> Self {
-        Self { keeps, ..Self::default() }
+    pub fn enabled_if(keeps: bool) -> Self {
+        Self { is_enabled: keeps, ..Self::default() }
     }
 
-    /// A pool's decision; one that is known already changes nothing.
-    pub fn decided(&self, uid: &str, decided: impl FnOnce() -> Decided) {
-        if !self.keeps {
+    /// Adds a pool's decision. A decision that is already known changes nothing.
+    pub fn record_decision(&self, uid: &str, decided: impl FnOnce() -> SizingDecision) {
+        if !self.is_enabled {
             return;
         }
         let decided = decided();
@@ -59,15 +65,28 @@ impl Shown {
         all.push_back((uid.to_owned(), decided));
     }
 
-    /// The steps that a schema waits for now.
-    pub fn planned(&self, uid: &str, steps: impl FnOnce() -> Vec<PlannedStep>) {
-        if !self.keeps {
+    /// Adds a pool's figures to its last day.
+    pub fn record_slot(&self, uid: &str, slot: DaySlot) {
+        if self.is_enabled {
+            self.days.lock().unwrap_or_else(PoisonError::into_inner).record(uid, slot);
+        }
+    }
+
+    /// Returns a pool's last day, the oldest slot first.
+    #[must_use]
+    pub fn day_of(&self, uid: &str) -> Vec<DaySlot> {
+        self.days.lock().unwrap_or_else(PoisonError::into_inner).slots_of(uid)
+    }
+
+    /// Replaces the pending steps of a schema.
+    pub fn record_plan(&self, uid: &str, steps: impl FnOnce() -> Vec<PlannedStep>) {
+        if !self.is_enabled {
             return;
         }
         let mut steps = steps();
         steps.truncate(STEPS_MAX);
         for step in &mut steps {
-            shorten(&mut step.statement);
+            shorten_statement(&mut step.statement);
         }
         let mut all = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(of, _)| of != uid);
@@ -80,28 +99,27 @@ impl Shown {
         all.push_back((uid.to_owned(), steps));
     }
 
-    /// A pool's decisions, the oldest first.
+    /// Returns a pool's decisions, the oldest first.
     #[must_use]
-    pub fn decisions(&self, uid: &str) -> Vec<Decided> {
+    pub fn decisions_of(&self, uid: &str) -> Vec<SizingDecision> {
         let all = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter(|(of, _)| of == uid).map(|(_, decided)| decided.clone()).collect()
     }
 
-    /// The steps that a schema waits for.
+    /// Returns the pending steps of a schema.
     #[must_use]
-    pub fn steps(&self, uid: &str) -> Vec<PlannedStep> {
+    pub fn planned_steps(&self, uid: &str) -> Vec<PlannedStep> {
         let all = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().find(|(of, _)| of == uid).map(|(_, steps)| steps.clone()).unwrap_or_default()
     }
 }
 
-fn shorten(statement: &mut String) {
+fn shorten_statement(statement: &mut String) {
     if statement.len() > STATEMENT_BYTES_MAX {
-        millrace_crds::cut(statement, STATEMENT_BYTES_MAX);
+        millrace_crds::truncate_text(statement, STATEMENT_BYTES_MAX);
         statement.push_str(" …");
     }
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/cache/shown.rs"]
 mod tests;

@@ -1,12 +1,12 @@
-//! ClickHouse errors as failures of a reconcile: category and reason. Pure.
+//! Maps ClickHouse errors to failures of a reconcile: category and reason. Pure.
 
 use millrace_crds::Reason;
 use millrace_ddl as ddl;
 
-use crate::error::{Category, Step, StepError};
+use crate::error::{Category, ReconcileStep, StepError};
 
-/// An error of the ddl client as the failure of a reconcile.
-pub(crate) fn failed(error: ddl::ClientError) -> StepError {
+/// Converts an error of the ddl client into the failure of a reconcile.
+pub(crate) fn clickhouse_failure(error: ddl::ClientError) -> StepError {
     let reason = match error.category() {
         ddl::Category::Unreachable
         | ddl::Category::Timeout
@@ -22,14 +22,19 @@ pub(crate) fn failed(error: ddl::ClientError) -> StepError {
         ddl::Category::Quota => Reason::ClickHouseQuotaExceeded,
         ddl::Category::UnknownDatabase | ddl::Category::UnknownTable => Reason::TableMissing,
         ddl::Category::Setup => Reason::SpecInvalid,
-        ddl::Category::LinkLocal => Reason::HostNotAllowed,
-        _ => Reason::ClickHouseRefused,
+        ddl::Category::LocalAddress => Reason::HostNotAllowed,
+        _ => Reason::ClickHouseStatementRejected,
     };
-    StepError::new(Step::Observe, Category::External, reason, stable(&error.to_string()))
+    StepError::new(
+        ReconcileStep::Observe,
+        Category::External,
+        reason,
+        strip_variable_parts(&error.to_string()),
+    )
 }
 
-/// A run that stopped, as the failure of a reconcile.
-pub(crate) fn stopped(error: ddl::MigrateError) -> StepError {
+/// Converts a stopped migration into the failure of a reconcile.
+pub(crate) fn migration_failure(error: ddl::MigrateError) -> StepError {
     use ddl::{MigrateError, PreflightError};
     let reason = match &error {
         MigrateError::Preflight(PreflightError::Client(_))
@@ -43,34 +48,36 @@ pub(crate) fn stopped(error: ddl::MigrateError) -> StepError {
         MigrateError::Preflight(PreflightError::NoKeeper) => Reason::ClickHouseKeeperMissing,
         MigrateError::Preflight(PreflightError::KeeperLost(_)) => Reason::ClickHouseKeeperLost,
         MigrateError::Preflight(PreflightError::ReadOnlyReplica { .. }) => Reason::ReplicaReadOnly,
-        MigrateError::Journal(_) => Reason::MigrationJournalBroken,
-        MigrateError::Busy { .. } | MigrateError::LeaseLost { .. } => Reason::MigrationBusy,
+        MigrateError::Journal(_) => Reason::MigrationJournalNewer,
+        MigrateError::Busy { .. } | MigrateError::LeaseLost { .. } => Reason::MigrationLocked,
     };
-    // Seconds of silence vary between attempts; each would cause a status write.
+    // The seconds of silence vary between attempts; each would cause a status write.
     let message = match error {
-        MigrateError::Busy { author, .. } => format!("another run, by {author}, is at work"),
-        other => stable(&other.to_string()),
+        MigrateError::Busy { author, .. } => {
+            format!("another migration, by {author}, is in progress")
+        }
+        other => strip_variable_parts(&other.to_string()),
     };
-    StepError::new(Step::Apply, Category::External, reason, message)
+    StepError::new(ReconcileStep::Apply, Category::External, reason, message)
 }
 
 fn stopped_by_server(error: ddl::MigrateError) -> StepError {
     use ddl::{MigrateError, PreflightError};
-    tracing::warn!(error = stable(&error.to_string()), "a migration stopped");
+    tracing::warn!(error = strip_variable_parts(&error.to_string()), "a migration stopped");
     match error {
         MigrateError::Preflight(PreflightError::Client(cause))
         | MigrateError::Read(cause)
-        | MigrateError::Record(cause) => failed(cause),
-        MigrateError::Apply(cause) => failed(cause.into()),
+        | MigrateError::Record(cause) => clickhouse_failure(cause),
+        MigrateError::Apply(cause) => clickhouse_failure(cause.into()),
         other => {
-            let reason = Reason::ClickHouseRefused;
-            StepError::new(Step::Apply, Category::External, reason, other.to_string())
+            let reason = Reason::ClickHouseStatementRejected;
+            StepError::new(ReconcileStep::Apply, Category::External, reason, other.to_string())
         }
     }
 }
 
 /// Removes the parts of a server's message that vary between attempts: version and query ids.
-fn stable(text: &str) -> String {
+fn strip_variable_parts(text: &str) -> String {
     let text = text.split(" (version ").next().unwrap_or(text);
     text.split(", query_id").next().unwrap_or(text).trim_end().to_owned()
 }

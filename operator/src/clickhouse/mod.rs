@@ -1,63 +1,63 @@
-//! The trait through which reconcilers reach tables, so that tests can replace ClickHouse; its real
-//! implementation; and which tables are being migrated ([`migrations`]). Decides nothing.
+//! The trait through which reconcilers access tables, so that tests can replace ClickHouse; its
+//! real implementation; and which tables are being migrated ([`migrations`]). Decides nothing.
 
 mod failure;
 pub mod migrations;
 
 use futures::future::{BoxFuture, FutureExt};
-use millrace_coordination::observation::{Blindness, Sight};
+use millrace_coordination::observation::{CoordinationView, ViewError};
 use millrace_ddl as ddl;
-use millrace_observe::otlp::asking;
+use millrace_observe::otlp::request_span;
 use tracing::Instrument;
 
-pub(crate) use failure::{failed, stopped};
+pub(crate) use failure::{clickhouse_failure, migration_failure};
 
 /// Tables of ClickHouse servers.
-pub trait Tables: Send + Sync {
-    /// Reads what exists of `declared` on the server the client asks.
-    fn observe<'a>(
+pub trait TableAccess: Send + Sync {
+    /// Reads the existing part of `declared` on the client's server.
+    fn observe_tables<'a>(
         &'a self,
-        server: &'a ddl::Client,
+        server: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>>;
 
     /// Migrates the server to its declaration, as far as the permit allows.
-    fn migrate<'a>(
+    fn migrate_tables<'a>(
         &'a self,
-        server: &'a ddl::Client,
+        server: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
         options: &'a ddl::MigrateOptions,
-    ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>>;
+    ) -> BoxFuture<'a, Result<ddl::MigrationReport, ddl::MigrateError>>;
 
-    /// Drops the tables with all their rows; the database is kept.
+    /// Drops the tables with all their rows, but not the database.
     fn drop_all<'a>(
         &'a self,
-        server: &'a ddl::Client,
+        server: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>>;
 
-    /// How the server sees its Keeper. A test stand-in can't say.
-    fn coordination<'a>(
+    /// Returns the server's view of its Keeper. A test double doesn't know it.
+    fn observe_coordination<'a>(
         &'a self,
-        _server: &'a ddl::Client,
+        _server: &'a ddl::DdlClient,
         _declared: &'a ddl::Declared,
-    ) -> BoxFuture<'a, Result<Sight, Blindness>> {
-        async { Err(Blindness::Unreachable("it wasn't asked".to_owned())) }.boxed()
+    ) -> BoxFuture<'a, Result<CoordinationView, ViewError>> {
+        async { Err(ViewError::Unreachable("it wasn't queried".to_owned())) }.boxed()
     }
 
-    /// Records of who holds the tables. A test stand-in has none.
-    fn holders<'a>(
+    /// Returns the records of the tables' holders. A test double has none.
+    fn read_holders<'a>(
         &'a self,
-        _server: &'a ddl::Client,
+        _server: &'a ddl::DdlClient,
         _declared: &'a ddl::Declared,
-    ) -> BoxFuture<'a, Result<Vec<ddl::Held>, ddl::ClientError>> {
+    ) -> BoxFuture<'a, Result<Vec<ddl::RecordedHolder>, ddl::ClientError>> {
         async { Ok(Vec::new()) }.boxed()
     }
 
-    /// Puts on record who holds the tables of the declared signals.
-    fn hold<'a>(
+    /// Records the holder of the tables of the declared signals.
+    fn record_holder<'a>(
         &'a self,
-        _server: &'a ddl::Client,
+        _server: &'a ddl::DdlClient,
         _declared: &'a ddl::Declared,
         _holder: &'a str,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
@@ -67,68 +67,66 @@ pub trait Tables: Send + Sync {
 
 /// The real ClickHouse servers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Outside;
+pub struct ClickHouseServers;
 
-impl Tables for Outside {
-    fn observe<'a>(
+impl TableAccess for ClickHouseServers {
+    fn observe_tables<'a>(
         &'a self,
-        server: &'a ddl::Client,
+        server: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>> {
-        ddl::observe(server, declared).instrument(asking("clickhouse observe")).boxed()
+        ddl::observe_declared(server, declared)
+            .instrument(request_span("clickhouse observe"))
+            .boxed()
     }
 
-    fn migrate<'a>(
+    fn migrate_tables<'a>(
         &'a self,
-        server: &'a ddl::Client,
+        server: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
         options: &'a ddl::MigrateOptions,
-    ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>> {
-        ddl::migrate(server, declared, options).instrument(asking("clickhouse migrate")).boxed()
+    ) -> BoxFuture<'a, Result<ddl::MigrationReport, ddl::MigrateError>> {
+        ddl::migrate_server(server, declared, options)
+            .instrument(request_span("clickhouse migrate"))
+            .boxed()
     }
 
     fn drop_all<'a>(
         &'a self,
-        server: &'a ddl::Client,
+        server: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
-        async move {
-            for statement in ddl::render::drop_all(declared) {
-                match server.execute(&statement).await {
-                    Ok(()) => {}
-                    // Without the database there are no tables either.
-                    Err(error) if error.category() == ddl::Category::UnknownDatabase => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(())
-        }
-        .instrument(asking("clickhouse drop tables"))
-        .boxed()
+        ddl::drop_tables(server, declared)
+            .instrument(request_span("clickhouse drop tables"))
+            .boxed()
     }
 
-    fn coordination<'a>(
+    fn observe_coordination<'a>(
         &'a self,
-        server: &'a ddl::Client,
+        server: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
-    ) -> BoxFuture<'a, Result<Sight, Blindness>> {
-        ddl::coordination(server, declared).instrument(asking("clickhouse coordination")).boxed()
+    ) -> BoxFuture<'a, Result<CoordinationView, ViewError>> {
+        ddl::observe_coordination(server, declared)
+            .instrument(request_span("clickhouse coordination"))
+            .boxed()
     }
 
-    fn holders<'a>(
+    fn read_holders<'a>(
         &'a self,
-        server: &'a ddl::Client,
+        server: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
-    ) -> BoxFuture<'a, Result<Vec<ddl::Held>, ddl::ClientError>> {
-        ddl::holders(server, declared).instrument(asking("clickhouse holders")).boxed()
+    ) -> BoxFuture<'a, Result<Vec<ddl::RecordedHolder>, ddl::ClientError>> {
+        ddl::fetch_holders(server, declared).instrument(request_span("clickhouse holders")).boxed()
     }
 
-    fn hold<'a>(
+    fn record_holder<'a>(
         &'a self,
-        server: &'a ddl::Client,
+        server: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
         holder: &'a str,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
-        ddl::hold(server, declared, holder).instrument(asking("clickhouse hold")).boxed()
+        ddl::record_holder(server, declared, holder)
+            .instrument(request_span("clickhouse hold"))
+            .boxed()
     }
 }

@@ -1,9 +1,10 @@
 //! Writes children by server-side apply, only when something differs.
 //!
-//! A child is read and compared, and written only if it is missing, was built from another desired
-//! state (its hash annotation), or was changed by someone else. So a converged reconcile writes
-//! nothing, and an edit by hand is repaired at once. One field manager per concern. A child that
-//! belongs to someone else is refused, never taken over.
+//! A child is read and compared. It is written only if it is missing, was built from another
+//! desired state (its hash annotation) or was changed by someone else. So a converged reconcile
+//! writes nothing, and a manual edit is repaired at once. Each concern has one field manager. A
+//! child that belongs to someone else is refused, never taken over. A child of an earlier owner of
+//! this name (orphaned, or restored from a backup) is adopted if its labels match.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
@@ -16,22 +17,23 @@ use kube::api::{
 };
 use kube::core::PartialObjectMeta;
 use kube::{Client, Resource, ResourceExt};
+use millrace_crds::v1alpha1::Controlled;
 use millrace_crds::{EventReason, Reason};
-use millrace_rollout::Observation;
+use millrace_rollout::WorkloadObservation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::cache::children::{Key, Mark};
+use crate::cache::children::{ChildKey, ObjectVersion};
 use crate::context::Context;
-use crate::error::{ApiError, Category, Step, StepError};
+use crate::error::{ApiError, Category, ReconcileStep, StepError};
 use crate::report::events::Notice;
 
 use crate::ownership::applied_state::AppliedState;
 use crate::ownership::{APPLIED_HASH_ANNOTATION, CHILDREN_MANAGER, applied_state, compare};
 
-/// The API server's status for an object that its schema refuses.
+/// The HTTP status for an object that violates its schema.
 const UNPROCESSABLE: u16 = 422;
 
 /// A namespaced Kubernetes type that can be applied.
@@ -59,25 +61,25 @@ impl<K> Applicable for K where
 {
 }
 
-/// Why a child or a status could not be written.
+/// The reason why a child or a status could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// The API server refused or was away.
+    /// The API server refused the request or was unavailable.
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// An object of that name exists and is not ours.
+    /// An object of that name exists and belongs to someone else.
     #[error(
         "{kind} {name} exists and does not belong to this resource; \
          delete or rename it, or give this resource another name"
     )]
-    NotOurs {
+    OwnedByAnother {
         /// The child's kind.
         kind: String,
         /// The child's name.
         name: String,
     },
-    /// The object is being deleted; a new one can be made after that.
-    #[error("{kind} {name} is being deleted; it is made again once it is gone")]
+    /// The object is being deleted; a new one can be created afterwards.
+    #[error("{kind} {name} is being deleted; the operator creates it again afterwards")]
     Terminating {
         /// The child's kind.
         kind: String,
@@ -90,7 +92,7 @@ pub enum ApplyError {
         /// The owner's kind.
         kind: &'static str,
     },
-    /// The wanted state cannot be written as JSON.
+    /// The desired state cannot be encoded as JSON.
     #[error("failed to encode {kind} {name}: {source}")]
     Encode {
         /// The child's kind.
@@ -103,28 +105,30 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
-    /// The owner was never stored.
+    /// Returns the error for an unstored owner.
     #[must_use]
     pub fn not_stored(kind: &'static str) -> Self {
         Self::NotStored { kind }
     }
 
-    /// The category that drives the retry.
+    /// Returns the category that decides the retry.
     #[must_use]
     pub fn category(&self) -> Category {
         match self {
-            Self::Api(error) => Category::of(&error.source),
-            Self::NotOurs { .. } | Self::NotStored { .. } | Self::Encode { .. } => Category::Denied,
+            Self::Api(error) => Category::from_kube(&error.source),
+            Self::OwnedByAnother { .. } | Self::NotStored { .. } | Self::Encode { .. } => {
+                Category::Denied
+            }
             Self::Terminating { .. } => Category::Temporary,
         }
     }
 
-    /// The stable reason for conditions and events.
+    /// Returns the stable reason for conditions and events.
     #[must_use]
     pub fn reason(&self) -> Reason {
         match self {
             Self::Api(_) | Self::NotStored { .. } | Self::Encode { .. } => Reason::ApiServerFailed,
-            Self::NotOurs { .. } => Reason::NotOurs,
+            Self::OwnedByAnother { .. } => Reason::OwnedByAnother,
             Self::Terminating { .. } => Reason::Waiting,
         }
     }
@@ -132,22 +136,22 @@ impl ApplyError {
 
 impl From<ApplyError> for StepError {
     fn from(error: ApplyError) -> Self {
-        Self::new(Step::Apply, error.category(), error.reason(), error)
+        Self::new(ReconcileStep::Apply, error.category(), error.reason(), error)
     }
 }
 
-/// What writing a child came to.
+/// The result of writing a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ChildChange {
     /// Nothing differed; nothing was written.
     None,
-    /// It was not there.
+    /// The child did not exist.
     Created,
-    /// It was made from an older wanted state.
+    /// The child was made from an older desired state.
     Updated,
     /// Someone else had changed these fields.
     Repaired(Vec<String>),
-    /// It differs but was left alone: the owner is paused, or it must wait.
+    /// The child differs but was left unchanged: the owner is paused, or the write must wait.
     Withheld,
 }
 
@@ -156,28 +160,28 @@ pub enum Change {
 pub struct Ensured<K> {
     /// The live object.
     pub object: K,
-    /// What was done.
-    pub change: Change,
+    /// The change.
+    pub change: ChildChange,
 }
 
-/// The desired state of a child, complete.
-struct Wanted<K> {
+/// The complete desired state of a child.
+struct DesiredChild<K> {
     object: K,
     json: Value,
     hash: String,
-    key: Key,
+    key: ChildKey,
     kind: String,
     name: String,
 }
 
-/// A workload as it was found.
+/// The result of comparing a workload.
 #[derive(Debug)]
-pub enum Looked<K> {
-    /// Nothing differs; its figures.
-    AsWanted(Observation),
-    /// It must be written.
+pub enum WorkloadComparison<K> {
+    /// Nothing differs; contains the workload's figures.
+    AsDesired(WorkloadObservation),
+    /// The workload must be written.
     Differs {
-        /// The live object, if it was made from another desired state: a mere edit is repaired,
+        /// The live object, if it was made from another desired state. A manual edit is repaired,
         /// which replaces nothing.
         replaced: Option<K>,
     },
@@ -189,153 +193,158 @@ pub struct Children<'a> {
     namespace: String,
     owner: OwnerReference,
     regarding: ObjectReference,
-    /// Children are compared, not written.
-    look_only: bool,
-    /// What was read and found as wanted.
-    compared: Mutex<Vec<Key>>,
-    /// What was written, for one event at the end.
+    /// Whether children are only compared, not written.
+    is_compare_only: bool,
+    /// The children that were read and match the desired state.
+    compared: Mutex<Vec<ChildKey>>,
+    /// The changes written so far, for one event at the end.
     written: Mutex<Vec<String>>,
 }
 
 impl<'a> Children<'a> {
-    /// Children of `owner`; `None` when it has no name, namespace or uid, so was never stored.
-    pub fn of<K: Applicable>(context: &'a Context, owner: &K) -> Option<Self> {
+    /// Returns the children of `owner`; `None` if it has no name, namespace or uid, so was never
+    /// stored.
+    pub fn of_owner<K: Applicable + Controlled>(context: &'a Context, owner: &K) -> Option<Self> {
         Some(Self {
             context,
             namespace: owner.namespace()?,
-            // An owner that is deleted in the foreground stays until they are gone.
+            // With this flag, foreground deletion removes the owner only after its children.
             owner: OwnerReference {
                 block_owner_deletion: Some(true),
                 ..owner.controller_owner_ref(&())?
             },
             regarding: owner.object_ref(&()),
-            // Deletion isn't paused.
-            look_only: is_paused(owner) && owner.meta().deletion_timestamp.is_none(),
+            // A pause does not stop deletion.
+            is_compare_only: is_paused(owner) && owner.meta().deletion_timestamp.is_none(),
             compared: Mutex::default(),
             written: Mutex::default(),
         })
     }
 
-    /// The same children, compared but not written: for what must wait.
+    /// Returns the same children, compared but not written, for changes that must wait.
     #[must_use]
-    pub fn withheld(&self) -> Self {
+    pub fn compare_only(&self) -> Self {
         Self {
             context: self.context,
             namespace: self.namespace.clone(),
             owner: self.owner.clone(),
             regarding: self.regarding.clone(),
-            look_only: true,
+            is_compare_only: true,
             compared: Mutex::default(),
             written: Mutex::default(),
         }
     }
 
-    /// Makes the live child hold everything in `wanted`, writing only when it does not. A child
-    /// that is unchanged since it was verified or applied, by its watch, is not even read.
+    /// Applies `wanted` to the live child if any field differs. A child that its watch shows
+    /// unchanged since it was verified or applied is not read.
     ///
     /// # Errors
     /// When the API server refuses or can't be reached, or the name belongs to someone else's
     /// object.
-    pub async fn keep<K: Applicable>(&self, wanted: K) -> Result<Change, ApplyError> {
-        let wanted = self.prepare(wanted)?;
+    pub async fn apply_child<K: Applicable>(&self, wanted: K) -> Result<ChildChange, ApplyError> {
+        let wanted = self.prepare_child(wanted)?;
         let now = self.context.clock.now();
-        let seen = &self.context.seen;
-        let claim = || AppliedState::expected(&wanted.json, &wanted.hash);
-        if seen.is_as_wanted(&wanted.key, &wanted.hash, now)
-            || seen.is_claimed(&wanted.key, &wanted.hash, claim, now)
+        let child_cache = &self.context.child_cache;
+        let claim = || AppliedState::of_desired(&wanted.json, &wanted.hash);
+        if child_cache.is_verified(&wanted.key, &wanted.hash, now)
+            || child_cache.is_claimed(&wanted.key, &wanted.hash, claim, now)
         {
-            return Ok(Change::None);
+            return Ok(ChildChange::None);
         }
         Ok(self.ensure_prepared(wanted, |_| None).await?.change)
     }
 
-    /// As [`Self::keep`], for a workload; also returns its figures, which are read unless a watch
-    /// of whole workloads reported them.
+    /// Does what [`Self::apply_child`] does, for a workload, and returns its figures. They are read
+    /// unless a watch of complete workloads reported them.
     ///
     /// # Errors
-    /// As [`Self::keep`].
-    pub async fn keep_workload<K: Applicable>(
+    /// As [`Self::apply_child`].
+    pub async fn apply_workload<K: Applicable>(
         &self,
         wanted: K,
-        figures: fn(&K) -> Observation,
-    ) -> Result<(Observation, Change), ApplyError> {
-        let wanted = self.prepare(wanted)?;
+        figures: fn(&K) -> WorkloadObservation,
+    ) -> Result<(WorkloadObservation, ChildChange), ApplyError> {
+        let wanted = self.prepare_child(wanted)?;
         match self.known_figures(&wanted) {
-            Some(figures) => Ok((figures, Change::None)),
+            Some(figures) => Ok((figures, ChildChange::None)),
             None => self.write_workload(wanted, figures).await,
         }
     }
 
-    /// As [`Self::keep_workload`], but compares only.
+    /// Compares as [`Self::apply_workload`] does, without writing.
     ///
     /// # Errors
-    /// As [`Self::keep`].
-    pub async fn look_at_workload<K: Applicable>(
+    /// As [`Self::apply_child`].
+    pub async fn compare_workload<K: Applicable>(
         &self,
         wanted: K,
-    ) -> Result<Looked<K>, ApplyError> {
-        let wanted = self.prepare(wanted)?;
+    ) -> Result<WorkloadComparison<K>, ApplyError> {
+        let wanted = self.prepare_child(wanted)?;
         if let Some(figures) = self.known_figures(&wanted) {
-            return Ok(Looked::AsWanted(figures));
+            return Ok(WorkloadComparison::AsDesired(figures));
         }
-        let live = self.live::<K>(&wanted.name).await?;
+        let live = self.read_live(&wanted.object).await?;
         let hash_of = |live: &K| live.annotations().get(APPLIED_HASH_ANNOTATION).cloned();
-        Ok(Looked::Differs { replaced: live.filter(|it| hash_of(it) != Some(wanted.hash)) })
+        Ok(WorkloadComparison::Differs {
+            replaced: live.filter(|it| hash_of(it) != Some(wanted.hash)),
+        })
     }
 
-    /// The live child, if it exists.
+    /// Returns the live child of `wanted`'s name, if it exists.
     ///
     /// # Errors
-    /// As [`Self::keep`].
-    pub async fn live<K: Applicable>(&self, name: &str) -> Result<Option<K>, ApplyError> {
-        let (kind, key) = (K::kind(&()), Key::new::<K>(&self.namespace, name));
+    /// As [`Self::apply_child`].
+    pub async fn read_live<K: Applicable>(&self, wanted: &K) -> Result<Option<K>, ApplyError> {
+        let name = wanted.name_any();
+        let (kind, key) = (K::kind(&()), ChildKey::new::<K>(&self.namespace, &name));
         let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
-        let live = self.read(&api, &key, &kind, name).await?;
-        live.iter().try_for_each(|live| self.check_ours(live, &kind, name))?;
+        let live = self.read(&api, &key, &kind, &name).await?;
+        live.iter().try_for_each(|live| self.check_ours(live, wanted))?;
         Ok(live)
     }
 
     async fn write_workload<K: Applicable>(
         &self,
-        wanted: Wanted<K>,
-        figures: fn(&K) -> Observation,
-    ) -> Result<(Observation, Change), ApplyError> {
+        wanted: DesiredChild<K>,
+        figures: fn(&K) -> WorkloadObservation,
+    ) -> Result<(WorkloadObservation, ChildChange), ApplyError> {
         let ensured = self.ensure_prepared(wanted, |live| Some(figures(live))).await?;
         Ok((figures(&ensured.object), ensured.change))
     }
 
-    /// The figures of a workload that its watch shows to be as desired.
-    fn known_figures<K>(&self, wanted: &Wanted<K>) -> Option<Observation> {
-        let (seen, now) = (&self.context.seen, self.context.clock.now());
-        let claim = || AppliedState::expected(&wanted.json, &wanted.hash);
-        let known = || seen.figures(&wanted.key, &wanted.hash, now);
-        let is_claimed = || seen.is_claimed(&wanted.key, &wanted.hash, claim, now);
+    /// Returns the figures of a workload that its watch shows in the desired state.
+    fn known_figures<K>(&self, wanted: &DesiredChild<K>) -> Option<WorkloadObservation> {
+        let (child_cache, now) = (&self.context.child_cache, self.context.clock.now());
+        let claim = || AppliedState::of_desired(&wanted.json, &wanted.hash);
+        let known = || child_cache.workload_figures(&wanted.key, &wanted.hash, now);
+        let is_claimed = || child_cache.is_claimed(&wanted.key, &wanted.hash, claim, now);
         known().or_else(|| is_claimed().then(known).flatten())
     }
 
-    /// As [`Self::keep`]; also returns the live child, read again unless its own controller's store
-    /// has the verified state.
+    /// Does what [`Self::apply_child`] does and returns the live child, read again unless its own
+    /// controller's store has the verified state.
     ///
     /// # Errors
-    /// As [`Self::keep`].
-    pub async fn ensure<K: Applicable>(&self, wanted: K) -> Result<Ensured<K>, ApplyError> {
-        let wanted = self.prepare(wanted)?;
-        match self.held(&wanted) {
-            Some(object) => Ok(Ensured { object, change: Change::None }),
+    /// As [`Self::apply_child`].
+    pub async fn ensure_child<K: Applicable>(&self, wanted: K) -> Result<Ensured<K>, ApplyError> {
+        let wanted = self.prepare_child(wanted)?;
+        match self.cached_child(&wanted) {
+            Some(object) => Ok(Ensured { object, change: ChildChange::None }),
             None => self.ensure_prepared(wanted, |_| None).await,
         }
     }
 
-    /// The child in its own controller's store, if that is the verified state.
-    fn held<K: Applicable>(&self, wanted: &Wanted<K>) -> Option<K> {
+    /// Returns the child from its own controller's store, if that has the verified state.
+    fn cached_child<K: Applicable>(&self, wanted: &DesiredChild<K>) -> Option<K> {
         let packed = self.context.stores.get::<K>(&self.namespace, &wanted.name)?;
-        let (state, now) = (Mark::of(packed.as_ref()), self.context.clock.now());
-        let verified = self.context.seen.is_as_wanted_in(&wanted.key, &wanted.hash, state, now);
+        let (state, now) = (ObjectVersion::of_object(packed.as_ref()), self.context.clock.now());
+        let verified =
+            self.context.child_cache.is_verified_in(&wanted.key, &wanted.hash, state, now);
         verified.then(|| packed.unpack().0.ok()).flatten()
     }
 
-    /// Adds to a child what all children of this owner carry.
-    fn prepare<K: Applicable>(&self, mut wanted: K) -> Result<Wanted<K>, ApplyError> {
+    /// Adds to a child the fields that all children of this owner carry.
+    fn prepare_child<K: Applicable>(&self, mut wanted: K) -> Result<DesiredChild<K>, ApplyError> {
         let kind = K::kind(&()).into_owned();
         let name = wanted.name_any();
         wanted.meta_mut().namespace = Some(self.namespace.clone());
@@ -344,72 +353,81 @@ impl<'a> Children<'a> {
         let hash = hash_of(&serde_json::to_value(&wanted).map_err(encode)?);
         wanted.annotations_mut().insert(APPLIED_HASH_ANNOTATION.into(), hash.clone());
         let json = serde_json::to_value(&wanted).map_err(encode)?;
-        let key = Key::new::<K>(&self.namespace, &name);
-        Ok(Wanted { object: wanted, json, hash, key, kind, name })
+        let key = ChildKey::new::<K>(&self.namespace, &name);
+        Ok(DesiredChild { object: wanted, json, hash, key, kind, name })
     }
 
     async fn ensure_prepared<K: Applicable>(
         &self,
-        wanted: Wanted<K>,
-        figures: impl Fn(&K) -> Option<Observation>,
+        wanted: DesiredChild<K>,
+        figures: impl Fn(&K) -> Option<WorkloadObservation>,
     ) -> Result<Ensured<K>, ApplyError> {
-        let Wanted { object: wanted, json: wanted_json, hash, key, kind, name } = wanted;
+        let DesiredChild { object: wanted, json: wanted_json, hash, key, kind, name } = wanted;
         let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
         let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
         let now = self.context.clock.now();
-        // Unchanged since it was verified: no edit to find, and it is ours.
-        let live = if !self.look_only && self.context.seen.is_outdated(&key, &hash, now) {
-            None
-        } else {
-            Some(self.read(&api, &key, &kind, &name).await?)
-        };
+        // The child is unchanged since it was verified, so it has no edit and belongs to us.
+        let live =
+            if !self.is_compare_only && self.context.child_cache.is_outdated(&key, &hash, now) {
+                None
+            } else {
+                Some(self.read(&api, &key, &kind, &name).await?)
+            };
         let change = match &live {
-            None => Change::Updated,
-            Some(None) => Change::Created,
+            None => ChildChange::Updated,
+            Some(None) => ChildChange::Created,
             Some(Some(live)) => {
-                self.check_ours(live, &kind, &name)?;
+                self.check_ours(live, &wanted)?;
                 let live_json = serde_json::to_value(live).map_err(encode)?;
-                let fields = compare::differences(&wanted_json, &live_json);
+                let fields = compare::find_differences(&wanted_json, &live_json);
                 if live.annotations().get(APPLIED_HASH_ANNOTATION) != Some(&hash) {
-                    Change::Updated
+                    ChildChange::Updated
                 } else if fields.is_empty() {
-                    Change::None
+                    ChildChange::None
                 } else {
-                    Change::Repaired(fields)
+                    ChildChange::Repaired(fields)
                 }
             }
         };
         let live = live.flatten();
-        if self.look_only && change != Change::None {
+        if self.is_compare_only && change != ChildChange::None {
             let object = live.unwrap_or(wanted);
-            return Ok(Ensured { object, change: Change::Withheld });
+            return Ok(Ensured { object, change: ChildChange::Withheld });
         }
         let object = match (live, &change) {
-            (Some(object), Change::None) => object,
+            (Some(object), ChildChange::None) => object,
             _ => self.write(&api, &kind, &name, &wanted_json).await?,
         };
-        self.context.seen.verify(key, &hash, Mark::of(&object), figures(&object), now);
-        if change == Change::None {
+        self.context.child_cache.record_verified(
+            key,
+            &hash,
+            ObjectVersion::of_object(&object),
+            figures(&object),
+            now,
+        );
+        if change == ChildChange::None {
             self.compared.lock().unwrap_or_else(PoisonError::into_inner).push(key);
         }
-        self.tell(&kind, &name, &change).await;
+        self.report_change(&kind, &name, &change).await;
         Ok(Ensured { object, change })
     }
 
-    /// The live child. If its watch reported it, a read from the API server's cache is enough,
-    /// provided it returns the reported version; otherwise it is read from etcd.
+    /// Reads the live child. If its watch reported it, the API server's cache is enough, provided
+    /// it returns the reported version; otherwise the child is read from etcd.
     async fn read<K: Applicable>(
         &self,
         api: &Api<K>,
-        key: &Key,
+        key: &ChildKey,
         kind: &str,
         name: &str,
     ) -> Result<Option<K>, ApplyError> {
-        let failed = |source| self.failed("get", kind, name, source);
-        if self.context.seen.is_known(key) {
+        let failed = |source| self.api_failure("get", kind, name, source);
+        if self.context.child_cache.is_known(key) {
             let held = api.get_with(name, &GetParams::any()).await;
             match held {
-                Ok(held) if self.context.seen.is_newest(key, Mark::of(&held)) => {
+                Ok(held)
+                    if self.context.child_cache.is_newest(key, ObjectVersion::of_object(&held)) =>
+                {
                     return Ok(Some(held));
                 }
                 Ok(_) => {}
@@ -420,23 +438,23 @@ impl<'a> Children<'a> {
         api.get_opt(name).await.map_err(failed)
     }
 
-    /// Deletes our children of type `K` that carry `labels` and are not named in `keep`.
+    /// Deletes this owner's children of type `K` that carry `labels` and are not named in `keep`.
     ///
     /// # Errors
     /// When the API server refuses or can't be reached.
-    pub async fn prune<K: Applicable>(
+    pub async fn prune_children<K: Applicable>(
         &self,
         labels: &str,
         keep: &[&str],
     ) -> Result<Vec<String>, ApplyError> {
-        if self.look_only {
+        if self.is_compare_only {
             return Ok(Vec::new());
         }
         let mut pruned = Vec::new();
-        for child in self.ours::<K>(labels).await? {
+        for child in self.list_owned::<K>(labels).await? {
             let name = child.name_any();
             if !keep.contains(&name.as_str())
-                && self.delete(&child, PropagationPolicy::Background).await?
+                && self.delete_child(&child, PropagationPolicy::Background).await?
             {
                 pruned.push(name);
             }
@@ -444,11 +462,11 @@ impl<'a> Children<'a> {
         Ok(pruned)
     }
 
-    /// Our children of type `K` that carry `labels`, as the API server has them.
+    /// Lists this owner's children of type `K` that carry `labels`, from the API server.
     ///
     /// # Errors
     /// When the API server refuses or can't be reached.
-    pub async fn ours<K: Applicable>(
+    pub async fn list_owned<K: Applicable>(
         &self,
         labels: &str,
     ) -> Result<Vec<PartialObjectMeta<K>>, ApplyError> {
@@ -456,23 +474,24 @@ impl<'a> Children<'a> {
         let listed = api
             .list_metadata(&ListParams::default().labels(labels))
             .await
-            .map_err(|source| self.failed("list", &K::kind(&()), "", source))?;
+            .map_err(|source| self.api_failure("list", &K::kind(&()), "", source))?;
         let is_ours = |child: &PartialObjectMeta<K>| {
             child.owner_references().iter().any(|owner| owner.uid == self.owner.uid)
         };
         Ok(listed.items.into_iter().filter(is_ours).collect())
     }
 
-    /// Deletes a child, unless that was asked for before; tells whether it was there.
+    /// Deletes a child unless its deletion was already requested; returns whether this call deleted
+    /// it.
     ///
     /// # Errors
     /// When the API server refuses or can't be reached.
-    pub async fn delete<K: Applicable>(
+    pub async fn delete_child<K: Applicable>(
         &self,
         child: &PartialObjectMeta<K>,
         propagation: PropagationPolicy,
     ) -> Result<bool, ApplyError> {
-        if self.look_only || child.metadata.deletion_timestamp.is_some() {
+        if self.is_compare_only || child.metadata.deletion_timestamp.is_some() {
             return Ok(false);
         }
         let (kind, name) = (K::kind(&()).into_owned(), child.name_any());
@@ -485,57 +504,71 @@ impl<'a> Children<'a> {
         match api.delete(&name, &params).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(false),
-            Err(source) => return Err(self.failed("delete", &kind, &name, source)),
+            Err(source) => return Err(self.api_failure("delete", &kind, &name, source)),
         }
-        self.context.metrics.wrote(&kind, "prune");
+        self.context.metrics.record_write(&kind, "prune");
         tracing::info!(kind, name, namespace = %self.namespace, "unwanted child deleted");
-        self.note(format!("deleted {kind} {name}"));
+        self.record_change(format!("deleted {kind} {name}"));
         Ok(true)
     }
 
-    /// Whether watches show more children of kind `C` than `wanted`: leftovers of an earlier spec
-    /// or leader.
+    /// Returns whether watches show more than `wanted` children of kind `C`: leftovers of an
+    /// earlier spec or leader.
     pub fn has_more_than<K: Applicable, C: Applicable>(&self, wanted: usize) -> bool {
-        self.context.seen.count::<K, C>(&self.namespace, &self.owner.name) > wanted
+        self.context.child_cache.count_children::<K, C>(&self.namespace, &self.owner.name) > wanted
     }
 
-    /// Whether our child of kind `C` called `name` was read and found as wanted: no watch has
-    /// reported it yet, or it is time to look beyond the watches. Leftovers are then to be listed
-    /// too: one whose event was lost goes as soon as an edit would.
+    /// Returns whether this owner's child of kind `C` called `name` was read and matched: no watch
+    /// has reported it yet, or a direct read was due. The caller then lists leftovers too: one
+    /// whose event was lost is removed as soon as an edit would be repaired.
     pub fn has_compared<C: Applicable>(&self, name: &str) -> bool {
-        let key = Key::new::<C>(&self.namespace, name);
+        let key = ChildKey::new::<C>(&self.namespace, name);
         self.compared.lock().unwrap_or_else(PoisonError::into_inner).contains(&key)
     }
 
-    /// Publishes one event about everything that was created, updated and deleted.
-    pub async fn finish(&self) {
+    /// Publishes one event about all children that were created, updated and deleted.
+    pub async fn publish_changes(&self) {
         let written =
             std::mem::take(&mut *self.written.lock().unwrap_or_else(PoisonError::into_inner));
         if !written.is_empty() {
-            self.publish(Notice::normal(EventReason::ChildrenApplied, "Apply", written.join(", ")))
-                .await;
+            self.publish_event(Notice::normal(
+                EventReason::ChildrenApplied,
+                "Apply",
+                written.join(", "),
+            ))
+            .await;
         }
     }
 
-    fn note(&self, what: String) {
+    fn record_change(&self, what: String) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }
 
-    /// Publishes an event about the owner.
-    async fn publish(&self, notice: Notice) {
+    async fn publish_event(&self, notice: Notice) {
         self.context.events.publish(&self.regarding, notice).await;
     }
 
-    fn check_ours<K: Resource>(&self, live: &K, kind: &str, name: &str) -> Result<(), ApplyError> {
-        let (kind, name) = (kind.to_owned(), name.to_owned());
+    fn check_ours<K: Applicable>(&self, live: &K, wanted: &K) -> Result<(), ApplyError> {
+        let (kind, name) = (K::kind(&()).into_owned(), live.name_any());
         let ours = live.owner_references().iter().any(|owner| owner.uid == self.owner.uid);
-        if !ours {
-            return Err(ApplyError::NotOurs { kind, name });
+        if !ours && !self.may_adopt(live, wanted) {
+            return Err(ApplyError::OwnedByAnother { kind, name });
         }
         if live.meta().deletion_timestamp.is_some() {
             return Err(ApplyError::Terminating { kind, name });
         }
         Ok(())
+    }
+
+    /// Returns whether a child belonged to an earlier owner of this name: it has all labels of
+    /// ours, and its owner was removed or has another uid.
+    fn may_adopt<K: Applicable>(&self, live: &K, wanted: &K) -> bool {
+        let OwnerReference { api_version, kind, name, .. } = &self.owner;
+        let is_free = live.owner_references().iter().all(|owner| {
+            (&owner.api_version, &owner.kind, &owner.name) == (api_version, kind, name)
+        });
+        let has = |(key, value): (&String, &String)| live.labels().get(key) == Some(value);
+        is_free && !wanted.labels().is_empty() && wanted.labels().iter().all(has)
     }
 
     async fn write<K: Applicable>(
@@ -549,100 +582,100 @@ impl<'a> Children<'a> {
         let mut body = wanted.clone();
         body["apiVersion"] = K::api_version(&()).into();
         body["kind"] = kind.into();
-        // A status is never applied here, but some types write an empty one.
+        // This apply never sets a status, but some types encode an empty one.
         if let Some(fields) = body.as_object_mut() {
             fields.remove("status");
         }
         let applied = api.patch(name, &params, &Patch::Apply(&body)).await;
         let applied = match applied {
             Err(kube::Error::Api(status)) if status.code == UNPROCESSABLE => {
-                match self.empty_out(api, kind, name, wanted).await? {
+                match self.remove_emptied_fields(api, kind, name, wanted).await? {
                     true => api.patch(name, &params, &Patch::Apply(&body)).await,
                     false => Err(kube::Error::Api(status)),
                 }
             }
             applied => applied,
         };
-        let object = applied.map_err(|source| self.failed("apply", kind, name, source))?;
-        self.context.metrics.wrote(kind, "children");
+        let object = applied.map_err(|source| self.api_failure("apply", kind, name, source))?;
+        self.context.metrics.record_write(kind, "children");
         Ok(object)
     }
 
-    /// Removes fields of a child that an apply of `wanted` would set to null; returns whether there
-    /// were any.
-    async fn empty_out<K: Applicable>(
+    /// Removes the fields of a child that an apply of `wanted` would set to null; returns whether
+    /// there were any.
+    async fn remove_emptied_fields<K: Applicable>(
         &self,
         api: &Api<K>,
         kind: &str,
         name: &str,
         wanted: &Value,
     ) -> Result<bool, ApplyError> {
-        let failed = |source| self.failed("empty fields of", kind, name, source);
+        let failed = |source| self.api_failure("empty fields of", kind, name, source);
         let Some(live) = api.get_opt(name).await.map_err(failed)? else { return Ok(false) };
         let encode = |source| {
             let (kind, name) = (kind.to_owned(), name.to_owned());
             ApplyError::Encode { kind, name, source }
         };
         let json = serde_json::to_value(&live).map_err(encode)?;
-        let patch =
-            applied_state::ours(&live).and_then(|ours| compare::emptied(wanted, &json, ours));
+        let patch = applied_state::our_fields(&live)
+            .and_then(|ours| compare::emptying_patch(wanted, &json, ours));
         let Some(mut patch) = patch else { return Ok(false) };
         patch["metadata"]["resourceVersion"] = live.resource_version().into();
         let params =
             PatchParams { field_manager: Some(CHILDREN_MANAGER.into()), ..PatchParams::default() };
         api.patch(name, &params, &Patch::Merge(&patch)).await.map_err(failed)?;
-        self.context.metrics.wrote(kind, "children");
+        self.context.metrics.record_write(kind, "children");
         Ok(true)
     }
 
-    async fn tell(&self, kind: &str, name: &str, change: &Change) {
+    async fn report_change(&self, kind: &str, name: &str, change: &ChildChange) {
         match change {
-            Change::None | Change::Withheld => {}
-            Change::Created => {
+            ChildChange::None | ChildChange::Withheld => {}
+            ChildChange::Created => {
                 tracing::info!(kind, name, namespace = %self.namespace, "child created");
-                self.note(format!("created {kind} {name}"));
+                self.record_change(format!("created {kind} {name}"));
             }
-            Change::Updated => {
+            ChildChange::Updated => {
                 tracing::info!(kind, name, namespace = %self.namespace, "child updated");
-                self.note(format!("updated {kind} {name}"));
+                self.record_change(format!("updated {kind} {name}"));
             }
-            Change::Repaired(fields) => {
+            ChildChange::Repaired(fields) => {
                 let fields = fields.join(", ");
                 tracing::warn!(kind, name, namespace = %self.namespace, fields, "drift repaired");
-                self.context.metrics.repaired(kind);
+                self.context.metrics.record_repair(kind);
                 let note = format!(
-                    "{kind} {name} was changed by someone else in {fields} and was put back; \
+                    "{kind} {name} was changed by another client in {fields} and was restored; \
                      change the millrace.dev resource instead"
                 );
-                self.publish(Notice::warning(EventReason::DriftRepaired, "Apply", note)).await;
+                self.publish_event(Notice::warning(EventReason::DriftRepaired, "Apply", note))
+                    .await;
             }
         }
     }
 
-    fn failed(&self, verb: &str, kind: &str, name: &str, source: kube::Error) -> ApplyError {
+    fn api_failure(&self, verb: &str, kind: &str, name: &str, source: kube::Error) -> ApplyError {
         ApiError { what: format!("{verb} {kind} {}/{name}", self.namespace), source }.into()
     }
 }
 
-/// Whether an object is paused by annotation.
-pub fn is_paused<K: Resource>(object: &K) -> bool {
-    let value = object.annotations().get(millrace_crds::PAUSED_ANNOTATION);
-    value.is_some_and(|value| value == "true")
+/// Returns whether an object is paused.
+pub fn is_paused<K: Controlled>(object: &K) -> bool {
+    object.is_paused()
 }
 
-/// The first 16 bytes of the SHA-256 of a JSON value with sorted keys, in hexadecimal.
+/// Returns the first 16 bytes of the SHA-256 of a JSON value with sorted keys, in hexadecimal.
 #[must_use]
 pub fn hash_of(value: &Value) -> String {
-    hex(&Sha256::digest(value.to_string().as_bytes())[..16])
+    encode_hex(&Sha256::digest(value.to_string().as_bytes())[..16])
 }
 
-/// Bytes in hexadecimal.
+/// Encodes bytes in hexadecimal.
 #[must_use]
-pub fn hex(bytes: &[u8]) -> String {
+pub fn encode_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A client bound API for reading, so that observe steps need not spell it out.
-pub fn api<K: Applicable>(client: &Client, namespace: &str) -> Api<K> {
+/// Returns an API for `K` in a namespace, which spares observe steps the type parameters.
+pub fn namespaced_api<K: Applicable>(client: &Client, namespace: &str) -> Api<K> {
     Api::namespaced(client.clone(), namespace)
 }

@@ -1,10 +1,10 @@
-//! Reads and writes Kubernetes objects: children by server-side apply, statuses by a patch with
-//! tests, each only when something differs.
+//! Reads and writes Kubernetes objects, only when something differs: children by server-side apply,
+//! statuses by a patch with tests.
 //!
-//! It must not decide what is desired: kinds do. `cache` holds what was seen and verified.
+//! It must not decide what is desired: kinds do. `cache` stores what was observed and verified.
 
 mod apply;
 mod status;
 
 pub use apply::*;
-pub use status::{STATUS_MANAGER, patch_status, state_unknown};
+pub use status::{STATUS_MANAGER, patch_status, patch_unknown_status};

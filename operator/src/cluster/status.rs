@@ -1,5 +1,5 @@
-//! The only writer of statuses: only when one differs, and only onto the same object in the state
-//! that it was computed from.
+//! Writes statuses, as the only module: only when one differs, and only to the same object in the
+//! state that it was computed from.
 
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{Applicable, ApplyError};
 use crate::context::Context;
-use crate::error::{Category, Step, StepError};
+use crate::error::{Category, ReconcileStep, StepError};
 use crate::report::conditions::Conditions;
 use crate::report::unreachable::needs_a_person;
 
-/// Owns the status of our own kinds.
+/// The field manager of the statuses of this operator's kinds.
 pub const STATUS_MANAGER: &str = "millrace-operator/status";
-/// The API server's status for a failed test of a patch, and for an invalid object.
+/// The HTTP status for a failed test of a patch, and for an invalid object.
 const UNPROCESSABLE: u16 = 422;
 
 /// Writes `wanted` as the status of `object` unless it equals `current`; returns whether it wrote.
 ///
-/// The patch tests uid and resource version. An object recreated under the same name must not get
-/// the old one's status. And a status holds decisions: one made from an older state would undo
-/// newer ones, so it is a conflict and is decided again. Server-side apply of a status checks
-/// neither.
+/// The patch tests uid and resource version, which server-side apply of a status does not. An
+/// object recreated under the same name must not get the old one's status. A status also holds
+/// decisions: one made from an older state would undo newer ones, so it is a conflict and is
+/// decided again.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
@@ -39,7 +39,7 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     let wanted = serde_json::to_value(wanted).map_err(|e| at_status(encode(e)))?;
     let current = serde_json::to_value(current).map_err(|e| at_status(encode(e)))?;
     let conditions: Vec<Condition> = Vec::deserialize(&wanted["conditions"]).unwrap_or_default();
-    context.metrics.conditions_are(&kind, &namespace, &name, &conditions);
+    context.metrics.set_conditions(&kind, &namespace, &name, &conditions);
     if wanted == current {
         return Ok(false);
     }
@@ -54,40 +54,42 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
         PatchParams { field_manager: Some(STATUS_MANAGER.into()), ..PatchParams::default() };
     let refused = match api.patch_status(&name, &params, &Patch::Json::<()>(patch)).await {
         Ok(_) => {
-            context.metrics.wrote(&kind, "status");
+            context.metrics.record_write(&kind, "status");
             return Ok(true);
         }
         Err(error) => error,
     };
     let what = format!("patch status of {kind} {namespace}/{name}");
     match &refused {
-        // Deleted in between: nobody is left to inform.
+        // The object was deleted in between.
         kube::Error::Api(status) if status.is_not_found() => return Ok(false),
-        // Either the content was refused or a test failed: the message doesn't say which.
+        // The content was refused or a test failed; the message doesn't distinguish the two.
         kube::Error::Api(status) if status.code == UNPROCESSABLE => {
             let now = api.get_metadata_opt(&name).await;
-            let now = now.map_err(|error| StepError::api(Step::Status, what.clone(), error))?;
+            let now = now.map_err(|error| {
+                StepError::from_kube(ReconcileStep::Status, what.clone(), error)
+            })?;
             let Some(now) = now.filter(|now| now.uid() == object.uid()) else {
                 return Ok(false);
             };
             if now.resource_version() != object.resource_version() {
-                let cause = format!("{kind} {namespace}/{name} changed while it was looked at");
+                let cause = format!("{kind} {namespace}/{name} changed during its reconcile");
                 let (category, reason) = (Category::Conflict, Reason::ApiServerFailed);
-                return Err(StepError::new(Step::Status, category, reason, cause));
+                return Err(StepError::new(ReconcileStep::Status, category, reason, cause));
             }
         }
         _ => {}
     }
-    Err(StepError::api(Step::Status, what, refused))
+    Err(StepError::from_kube(ReconcileStep::Status, what, refused))
 }
 
-/// States that readiness is unknown, and why: for a reconcile that ended with `failure` before it
-/// could report. Other conditions stay, except that the object is stalled if only a person can end
-/// the failure.
+/// Reports that readiness is unknown, and why, for a reconcile that ended with `failure` before it
+/// could report. Other conditions are unchanged, except that the object is stalled if only a person
+/// can end the failure.
 ///
 /// # Errors
 /// As [`patch_status`].
-pub async fn state_unknown<K: Applicable>(
+pub async fn patch_unknown_status<K: Applicable>(
     context: &Context,
     object: &K,
     failure: &StepError,
@@ -103,12 +105,12 @@ pub async fn state_unknown<K: Applicable>(
     let known: Vec<Condition> = known;
     let mut conditions = Conditions::new(&known, object.meta().generation, context.clock.now());
     let (reason, message) = (failure.reason, failure.cause());
-    conditions.unknown(ConditionType::Ready, reason, message.as_str());
+    conditions.set_unknown(ConditionType::Ready, reason, message.as_str());
     if needs_a_person(failure) {
-        conditions.fails(ConditionType::Progressing, reason, message.as_str());
-        conditions.holds(ConditionType::Stalled, reason, message.as_str());
+        conditions.set_false(ConditionType::Progressing, reason, message.as_str());
+        conditions.set_true(ConditionType::Stalled, reason, message.as_str());
     }
-    // Conditions of an older spec carry its generation.
+    // Conditions of an older spec carry that spec's generation.
     if let Some(generation) = object.meta().generation {
         wanted["observedGeneration"] = generation.into();
     }
@@ -116,7 +118,7 @@ pub async fn state_unknown<K: Applicable>(
         serde_json::to_value(conditions.clone().into_conditions()).map_err(encode)?;
     let wrote = patch_status(context, object, before.as_ref(), &wanted).await?;
     if wrote {
-        for notice in conditions.notices() {
+        for notice in conditions.new_notices() {
             context.events.publish(&object.object_ref(&()), notice).await;
         }
     }
@@ -124,5 +126,5 @@ pub async fn state_unknown<K: Applicable>(
 }
 
 fn at_status(error: ApplyError) -> StepError {
-    StepError::new(Step::Status, error.category(), error.reason(), error)
+    StepError::new(ReconcileStep::Status, error.category(), error.reason(), error)
 }

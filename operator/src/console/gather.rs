@@ -1,10 +1,10 @@
-//! A pipeline's facts: objects from this process's stores, pods from the API server, their figures
-//! from their admin ports. Asked for when somebody looks, and never else.
+//! Gathers a pipeline's facts: objects from this process's stores, pods from the API server, their
+//! figures from their admin ports. It reads only when somebody requests a page.
 //!
-//! Limits: a reading serves all who look within [`FRESH`]; [`READINGS_AT_ONCE`] at once;
-//! [`KEPT_MAX`] pipelines' readings are kept for rates; [`PODS_LISTED_MAX`] pods are listed,
-//! [`PODS_MAX`] asked; all within [`READING_MAX`]. A sample is some 3 kB: 5 MB if all pipelines
-//! that are kept have 100 pods with two.
+//! Limits: a reading serves all requests within [`FRESH`]; [`READINGS_AT_ONCE`] at once; the
+//! readings of [`CACHED_MAX`] pipelines are cached for rates; [`PODS_LISTED_MAX`] pods are listed,
+//! [`PODS_MAX`] queried; all within [`READING_MAX`]. A sample is some 3 kB: 5 MB if all cached
+//! pipelines have 100 pods with two.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,114 +18,125 @@ use millrace_crds::pods::PRODUCT;
 use millrace_crds::v1alpha1::{
     EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
-use millrace_reports::facts::{Facts, Gap, PodFacts};
+use millrace_reports::facts::{EventFacts, Facts, Gap, PodFacts};
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
+use super::events::{events_of, list_events};
 use crate::context::Context;
-use crate::error::chain;
-use crate::pods::{FigureSource, PODS_MAX, Target};
+use crate::error::error_chain;
+use crate::pods::{FigureSource, PODS_MAX, PodTarget};
 
 /// A reading younger than this is shown again.
 const FRESH: SignedDuration = SignedDuration::from_secs(4);
-/// An older one is no base for rates.
+/// A reading older than this is no base for rates.
 const BASE_AGE_MAX: SignedDuration = SignedDuration::from_secs(120);
-/// Pipelines that are read at once.
+/// Maximum number of pipelines that are read at once.
 const READINGS_AT_ONCE: usize = 2;
-/// Pipelines whose readings are kept.
-const KEPT_MAX: usize = 8;
-/// Pods that are listed: 2 MB as they are sent.
+/// Maximum number of pipelines whose readings are cached.
+const CACHED_MAX: usize = 8;
+/// Maximum number of pods that are listed: 2 MB on the wire.
 const PODS_LISTED_MAX: u32 = 200;
-/// The longest that a reading may take.
+/// Longest time that a reading may take.
 const READING_MAX: Duration = Duration::from_secs(10);
-/// Objects of a kind in one namespace that are looked through for a pipeline's.
+/// Maximum number of objects of a kind in one namespace that are searched for a pipeline's.
 const OBJECTS_MAX: usize = 5_000;
 
-/// Readings of the pipelines that were looked at last.
+/// The readings of the most recently shown pipelines.
 pub(super) struct Readings {
     source: Arc<dyn FigureSource>,
-    kept: Mutex<VecDeque<Reading>>,
-    turns: Semaphore,
+    cached: Mutex<VecDeque<Reading>>,
+    permits: Semaphore,
 }
 
+/// A pipeline as it was read.
 #[derive(Clone)]
-struct Reading {
+pub(super) struct Reading {
     at: Timestamp,
-    facts: Arc<Facts>,
+    pub(super) facts: Arc<Facts>,
+    pub(super) events: Arc<Vec<EventFacts>>,
 }
 
-/// Why there are no facts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoFacts {
-    /// There is no such pipeline, as far as this process sees.
+    /// No such pipeline exists in this process's stores.
     Missing,
     /// The object can't be read.
     Unreadable(String),
-    /// Others are being read, and take long.
+    /// Other pipelines are being read, and take long.
     Busy,
 }
 
 impl Readings {
     pub(super) fn new(source: Arc<dyn FigureSource>) -> Self {
-        Self { source, kept: Mutex::default(), turns: Semaphore::new(READINGS_AT_ONCE) }
+        Self { source, cached: Mutex::default(), permits: Semaphore::new(READINGS_AT_ONCE) }
     }
 
-    /// A pipeline's facts, at most [`FRESH`] old.
-    pub(super) async fn facts(
+    /// Returns a pipeline's facts and events, at most [`FRESH`] old.
+    pub(super) async fn read_pipeline(
         &self,
         context: &Arc<Context>,
         namespace: &str,
         name: &str,
-    ) -> Result<Arc<Facts>, NoFacts> {
+    ) -> Result<Reading, NoFacts> {
         let now = || context.clock.now();
-        if let Some(reading) = self.newest(namespace, name, now(), FRESH) {
-            return Ok(reading.facts);
+        if let Some(reading) = self.find_newest(namespace, name, now(), FRESH) {
+            return Ok(reading);
         }
-        let turn = tokio::time::timeout(READING_MAX, self.turns.acquire()).await;
-        let Ok(Ok(_turn)) = turn else { return Err(NoFacts::Busy) };
-        // Somebody else may have read it meanwhile.
-        if let Some(reading) = self.newest(namespace, name, now(), FRESH) {
-            return Ok(reading.facts);
+        let permit = tokio::time::timeout(READING_MAX, self.permits.acquire()).await;
+        let Ok(Ok(_turn)) = permit else { return Err(NoFacts::Busy) };
+        // Another request may have read it in the meantime.
+        if let Some(reading) = self.find_newest(namespace, name, now(), FRESH) {
+            return Ok(reading);
         }
-        let mut facts = objects(context, namespace, name).await?;
+        let mut facts = read_objects(context, namespace, name).await?;
         let at = now();
-        let read = tokio::time::timeout(READING_MAX, self.pods(context, &mut facts)).await;
-        if read.is_err() {
-            let why = format!("no answer within {} s", READING_MAX.as_secs());
-            facts.gaps.push(Gap { what: "pods and their figures".to_owned(), why });
+        let why = || format!("no answer within {} s", READING_MAX.as_secs());
+        let (pods, events) = tokio::join!(
+            tokio::time::timeout(READING_MAX, self.read_pods(context, &mut facts)),
+            tokio::time::timeout(READING_MAX, list_events(context, namespace)),
+        );
+        if pods.is_err() {
+            facts.gaps.push(Gap { what: "pods and their figures".to_owned(), why: why() });
         }
-        self.rate(&mut facts, at);
-        Ok(self.keep(Reading { at, facts: Arc::new(facts) }))
+        let (events, gap) = events.unwrap_or_else(|_elapsed| {
+            (Vec::new(), Some(Gap { what: "events".to_owned(), why: why() }))
+        });
+        facts.gaps.extend(gap);
+        self.add_earlier_samples(&mut facts, at);
+        let events = Arc::new(events_of(&facts, events));
+        let reading = Reading { at, facts: Arc::new(facts), events };
+        self.cache_reading(reading.clone());
+        Ok(reading)
     }
 
-    /// The newest reading, unless it is older than this or of a time to come.
-    fn newest(
+    /// Returns the newest reading, unless it is older than `age_max` or from the future.
+    fn find_newest(
         &self,
         namespace: &str,
         name: &str,
         now: Timestamp,
         age_max: SignedDuration,
     ) -> Option<Reading> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.iter().find(|it| is_of(&it.facts, namespace, name))?;
+        let readings = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = readings.iter().find(|it| is_of(&it.facts, namespace, name))?;
         let age = now.duration_since(found.at);
         (age >= SignedDuration::ZERO && age < age_max).then(|| found.clone())
     }
 
-    fn keep(&self, reading: Reading) -> Arc<Facts> {
+    fn cache_reading(&self, reading: Reading) {
         let facts = reading.facts.clone();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|it| !is_of(&it.facts, facts.namespace(), facts.name()));
-        if kept.len() >= KEPT_MAX {
-            kept.pop_front();
+        let mut readings = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        readings.retain(|it| !is_of(&it.facts, facts.namespace(), facts.name()));
+        if readings.len() >= CACHED_MAX {
+            readings.pop_front();
         }
-        kept.push_back(reading);
-        facts
+        readings.push_back(reading);
     }
 
-    /// Adds what the same pods counted at the reading before.
-    fn rate(&self, facts: &mut Facts, at: Timestamp) {
-        let before = self.newest(facts.namespace(), facts.name(), at, BASE_AGE_MAX);
+    /// Adds the counters of the same pods at the previous reading.
+    fn add_earlier_samples(&self, facts: &mut Facts, at: Timestamp) {
+        let before = self.find_newest(facts.namespace(), facts.name(), at, BASE_AGE_MAX);
         let Some(before) = before else { return };
         for pod in &mut facts.pods {
             let earlier = before.facts.pods.iter().find(|it| it.name == pod.name);
@@ -136,8 +147,8 @@ impl Readings {
         }
     }
 
-    /// Lists the pools' pods, and asks those that run.
-    async fn pods(&self, context: &Context, facts: &mut Facts) {
+    /// Lists the pools' pods, and queries the running ones.
+    async fn read_pods(&self, context: &Context, facts: &mut Facts) {
         let mut pools: Vec<String> = facts.edges.iter().map(ResourceExt::name_any).collect();
         pools.extend(facts.gateways.iter().map(ResourceExt::name_any));
         if pools.is_empty() {
@@ -152,7 +163,7 @@ impl Readings {
         let listed = match api.list(&params).await {
             Ok(listed) => listed,
             Err(error) => {
-                facts.gaps.push(Gap { what: "pods".to_owned(), why: chain(&error) });
+                facts.gaps.push(Gap { what: "pods".to_owned(), why: error_chain(&error) });
                 return;
             }
         };
@@ -162,24 +173,24 @@ impl Readings {
         }
         let mut targets = Vec::new();
         for pod in &listed.items {
-            let Some(found) = PodFacts::of(pod) else { continue };
+            let Some(found) = PodFacts::from_pod(pod) else { continue };
             let address = pod.status.as_ref().and_then(|it| it.pod_ip.as_deref()?.parse().ok());
             if let (Some(address), "Running") = (address, &*found.state) {
-                targets.push(Target { pod: found.name.clone(), address });
+                targets.push(PodTarget { pod: found.name.clone(), address });
             }
             facts.pods.push(found);
         }
         if targets.len() > PODS_MAX {
             let why =
-                format!("{} beyond the first {PODS_MAX} are not asked", targets.len() - PODS_MAX);
+                format!("{} beyond the first {PODS_MAX} are not queried", targets.len() - PODS_MAX);
             facts.gaps.push(Gap { what: "all pods' figures".to_owned(), why });
             targets.truncate(PODS_MAX);
         }
-        self.ask(facts, &targets).await;
+        self.query_figures(facts, &targets).await;
     }
 
-    async fn ask(&self, facts: &mut Facts, targets: &[Target]) {
-        let mut figures = self.source.figures(targets).await;
+    async fn query_figures(&self, facts: &mut Facts, targets: &[PodTarget]) {
+        let mut figures = self.source.read_figures(targets).await;
         for pod in &mut facts.pods {
             match figures.remove(&pod.name) {
                 Some(Ok(sample)) => pod.now = Some(sample),
@@ -197,15 +208,19 @@ fn is_of(facts: &Facts, namespace: &str, name: &str) -> bool {
     facts.namespace() == namespace && facts.name() == name
 }
 
-/// The pipeline and its children, from the stores of their controllers. Unpacking many takes time,
-/// so it is done beside the threads that reconcile.
-async fn objects(context: &Arc<Context>, namespace: &str, name: &str) -> Result<Facts, NoFacts> {
+/// Reads the pipeline and its children from the stores of their controllers. Unpacking many takes
+/// time, so it runs on a separate thread from those that reconcile.
+async fn read_objects(
+    context: &Arc<Context>,
+    namespace: &str,
+    name: &str,
+) -> Result<Facts, NoFacts> {
     let (context, namespace, name) = (context.clone(), namespace.to_owned(), name.to_owned());
-    let read = tokio::task::spawn_blocking(move || stored(&context, &namespace, &name));
+    let read = tokio::task::spawn_blocking(move || facts_from_stores(&context, &namespace, &name));
     read.await.map_err(|error| NoFacts::Unreadable(error.to_string()))?
 }
 
-fn stored(context: &Context, namespace: &str, name: &str) -> Result<Facts, NoFacts> {
+fn facts_from_stores(context: &Context, namespace: &str, name: &str) -> Result<Facts, NoFacts> {
     let found = context.stores.get::<TelemetryPipeline>(namespace, name);
     let found = found.ok_or(NoFacts::Missing)?.unpack().0;
     let pipeline = found.map_err(|error| NoFacts::Unreadable(error.error))?;
@@ -214,22 +229,22 @@ fn stored(context: &Context, namespace: &str, name: &str) -> Result<Facts, NoFac
     Ok(Facts {
         at_second: context.clock.now().as_second(),
         interval_seconds: None,
-        topics: owned::<TelemetryTopic>(context, namespace, &owner, &mut gaps),
-        schemas: owned::<TelemetrySchema>(context, namespace, &owner, &mut gaps),
-        edges: owned::<EdgePool>(context, namespace, &owner, &mut gaps),
-        gateways: owned::<GatewayPool>(context, namespace, &owner, &mut gaps),
+        topics: owned_objects::<TelemetryTopic>(context, namespace, &owner, &mut gaps),
+        schemas: owned_objects::<TelemetrySchema>(context, namespace, &owner, &mut gaps),
+        edges: owned_objects::<EdgePool>(context, namespace, &owner, &mut gaps),
+        gateways: owned_objects::<GatewayPool>(context, namespace, &owner, &mut gaps),
         pods: Vec::new(),
         gaps,
         pipeline,
     })
 }
 
-/// Objects of a kind that an owner has, by name.
-fn owned<K>(context: &Context, namespace: &str, owner: &str, gaps: &mut Vec<Gap>) -> Vec<K>
+/// Returns an owner's objects of a kind, sorted by name.
+fn owned_objects<K>(context: &Context, namespace: &str, owner: &str, gaps: &mut Vec<Gap>) -> Vec<K>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + 'static,
 {
-    let all = context.stores.all::<K>();
+    let all = context.stores.all_objects::<K>();
     let here = all.iter().filter(|one| one.meta().namespace.as_deref() == Some(namespace));
     let mut found = Vec::new();
     for one in here.take(OBJECTS_MAX) {

@@ -1,10 +1,10 @@
-//! Asks the Keeper or ZooKeeper servers that a spec names how they are: `mntr` as a four-letter
-//! word, or through Keeper's HTTP API. It reads and decides nothing: `millrace_coordination` reads
-//! the answers and judges them.
+//! Queries the state of the Keeper or ZooKeeper servers that a spec names: `mntr` as a four-letter
+//! word, or through Keeper's HTTP API. It decides nothing: `millrace_coordination` parses the
+//! answers and judges them.
 //!
-//! Anybody who may write a spec names hosts, so they go through [`crate::outbound`] like all
-//! others. Limits: 9 servers a spec (the API's), each within [`LOOK_MAX`] and
-//! [`ANSWER_BYTES_MAX`]; a connection for each question.
+//! Anybody who may write a spec can name hosts, so connections go through [`crate::outbound`] like
+//! all others. Limits: 9 servers a spec (the API's), each within [`PROBE_MAX`] and
+//! [`ANSWER_BYTES_MAX`]; one connection per query.
 
 mod probe;
 
@@ -12,40 +12,39 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use millrace_coordination::observation::Server;
+use millrace_coordination::observation::KeeperServer;
 
 pub use probe::Prober;
 
 use crate::outbound::credentials::Login;
 
-/// Longest look at one server: it answers from its memory, within milliseconds, and a hanging one
-/// must not delay the reconcile of its tables.
-pub const LOOK_MAX: Duration = Duration::from_secs(5);
+/// Maximum time to query one server: it answers from its memory, within milliseconds, and a hanging
+/// one must not delay the reconcile of its tables.
+pub const PROBE_MAX: Duration = Duration::from_secs(5);
 
-/// The longest answer: ZooKeeper 3.9 with all its metrics writes about 30 KiB.
+/// Maximum size of an answer: ZooKeeper 3.9 with all its metrics writes about 30 KiB.
 pub const ANSWER_BYTES_MAX: u32 = 128 * 1024;
 
-/// Where a server is asked, and how.
+/// A server's address and protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     text: String,
     host: String,
     port: u16,
-    speaks: Speaks,
+    speaks: ProbeProtocol,
 }
 
-/// What a server is spoken to in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Speaks {
+enum ProbeProtocol {
     /// Four-letter words, encrypted if the spec has TLS.
-    Words,
+    FourLetter,
     /// Keeper's HTTP API.
     Http,
-    /// The same, encrypted.
+    /// Keeper's HTTP API, encrypted.
     Https,
 }
 
-/// Text that is no address of a server.
+/// A text that is not a server's address.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is neither host:port nor http://host:port nor https://host:port")]
 pub struct AddressError(String);
@@ -55,13 +54,13 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let refused = || AddressError(text.to_owned());
-        let (speaks, place) = match text.split_once("://") {
-            None => (Speaks::Words, text),
-            Some(("http", place)) => (Speaks::Http, place),
-            Some(("https", place)) => (Speaks::Https, place),
+        let (speaks, authority) = match text.split_once("://") {
+            None => (ProbeProtocol::FourLetter, text),
+            Some(("http", authority)) => (ProbeProtocol::Http, authority),
+            Some(("https", authority)) => (ProbeProtocol::Https, authority),
             Some(_) => return Err(refused()),
         };
-        let (host, port) = place.rsplit_once(':').ok_or_else(refused)?;
+        let (host, port) = authority.rsplit_once(':').ok_or_else(refused)?;
         let port = port.parse().map_err(|_| refused())?;
         let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
         if bare.is_empty() {
@@ -71,23 +70,24 @@ impl FromStr for Address {
     }
 }
 
-/// Whom to ask, with what. Has no `Debug`: it may hold a password.
+/// The servers to query, and the credentials. It has no `Debug`: it may hold a password.
 #[derive(Default)]
-pub struct Ask {
+pub struct ProbeRequest {
     /// The servers.
     pub servers: Vec<Address>,
-    /// Four-letter words go over an encrypted connection.
+    /// Whether four-letter words go over an encrypted connection.
     pub encrypted: bool,
-    /// The authority, in PEM form; none: the system's.
+    /// The certificate authority, in PEM form; `None`: the system's.
     pub authority: Option<Vec<u8>>,
-    /// For HTTP basic authentication.
+    /// The credentials for HTTP basic authentication.
     pub login: Option<Login>,
-    /// Also ask for the bytes on disk.
+    /// Whether to query the bytes on disk too.
     pub disk: bool,
 }
 
-/// Whoever can ask servers, so that tests can replace them.
+/// A client of coordination servers, so that tests can replace them.
 pub trait Coordinators: Send + Sync {
-    /// What each server says, in their order. A server that hangs delays no other.
-    fn look<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Vec<Server>>;
+    /// Returns each server's report, in the order of the servers. A server that hangs delays no
+    /// other.
+    fn probe_servers<'a>(&'a self, ask: &'a ProbeRequest) -> BoxFuture<'a, Vec<KeeperServer>>;
 }

@@ -1,4 +1,4 @@
-//! The questions themselves, over TCP or TLS.
+//! Queries coordination servers over TCP or TLS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,152 +8,171 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, Either, FutureExt, join_all, select};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
-use millrace_coordination::answer::{self, DIRS, MNTR};
-use millrace_coordination::observation::{Report, Server, Silence};
-use millrace_ddl::{Tls, is_link_local};
+use millrace_coordination::observation::{KeeperServer, ProbeError, ServerReport};
+use millrace_coordination::responses::{self, DIRS, MNTR};
+use millrace_ddl::TlsCertificates;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::{ANSWER_BYTES_MAX, Address, Ask, Coordinators, LOOK_MAX, Speaks};
-use crate::error::chain;
+use super::{ANSWER_BYTES_MAX, Address, Coordinators, PROBE_MAX, ProbeProtocol, ProbeRequest};
+use crate::error::error_chain;
 use crate::outbound::Outbound;
 
-/// The real servers.
+/// Queries real servers.
 #[derive(Clone, Debug)]
 pub struct Prober {
     outbound: Outbound,
-    look_max: Duration,
+    probe_max: Duration,
 }
 
 impl Default for Prober {
-    /// Asks any host that isn't link-local.
+    /// Allows any host that isn't link-local.
     fn default() -> Self {
         Self::bounded_by(Outbound::default())
     }
 }
 
-/// A connection, encrypted or not.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+trait ProbeStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ProbeStream for T {}
 
-/// What all questions of one look share.
-struct Access<'a> {
-    ask: &'a Ask,
-    /// Made only where a connection is encrypted.
+/// The parts that all queries of one call share.
+struct ProbeAccess<'a> {
+    request: &'a ProbeRequest,
+    /// The TLS configuration, if a connection is encrypted.
     tls: Option<Arc<ClientConfig>>,
 }
 
 impl Prober {
-    /// Asks allowed hosts only, and holds their answers within the budget.
+    /// Creates a prober that connects to allowed hosts only, and holds their answers within the
+    /// budget.
     #[must_use]
     pub fn bounded_by(outbound: Outbound) -> Self {
-        Self { outbound, look_max: LOOK_MAX }
+        Self { outbound, probe_max: PROBE_MAX }
     }
 
-    async fn one(&self, address: &Address, access: &Access<'_>) -> Server {
-        let look = tokio::time::timeout(self.look_max, self.ask(address, access)).await;
+    async fn probe_server(&self, address: &Address, access: &ProbeAccess<'_>) -> KeeperServer {
+        let outcome =
+            tokio::time::timeout(self.probe_max, self.query_server(address, access)).await;
         let late = |_| {
-            let seconds = self.look_max.as_secs_f32();
-            Err(Silence::Unreachable(format!("no answer in {seconds} s")))
+            let seconds = self.probe_max.as_secs_f32();
+            Err(ProbeError::Unreachable(format!("no answer in {seconds} s")))
         };
-        Server { address: address.text.clone(), said: look.unwrap_or_else(late) }
+        KeeperServer { address: address.text.clone(), report: outcome.unwrap_or_else(late) }
     }
 
-    async fn ask(&self, address: &Address, access: &Access<'_>) -> Result<Report, Silence> {
-        if address.speaks != Speaks::Words {
-            // What says whether there is a leader, if it is there: not in older versions.
+    async fn query_server(
+        &self,
+        address: &Address,
+        access: &ProbeAccess<'_>,
+    ) -> Result<ServerReport, ProbeError> {
+        if address.speaks != ProbeProtocol::FourLetter {
+            // `/ready` reports whether there is a leader. Older versions don't have it.
             let (_, body) = self.get(address, access, "/ready").await?;
-            if answer::ready(&body) == Ok(false) {
-                return Err(Silence::NotServing);
+            if responses::parse_ready(&body) == Ok(false) {
+                return Err(ProbeError::NotServing);
             }
         }
-        let mut report = answer::mntr(&self.command(address, access, MNTR).await?)?;
-        if access.ask.disk {
-            let text = self.command(address, access, DIRS).await;
-            report.disk_bytes = text.and_then(|text| answer::dirs(&text)).ok();
+        let mut report = responses::parse_mntr(&self.run_command(address, access, MNTR).await?)?;
+        if access.request.disk {
+            let text = self.run_command(address, access, DIRS).await;
+            report.disk_bytes = text.and_then(|text| responses::parse_dirs(&text)).ok();
         }
         Ok(report)
     }
 
-    /// The text of a command's answer.
-    async fn command(
+    /// Returns the text of a command's answer.
+    async fn run_command(
         &self,
         address: &Address,
-        access: &Access<'_>,
+        access: &ProbeAccess<'_>,
         command: &'static str,
-    ) -> Result<String, Silence> {
+    ) -> Result<String, ProbeError> {
         match address.speaks {
-            Speaks::Words => self.word(address, access, command).await,
-            Speaks::Http | Speaks::Https => {
+            ProbeProtocol::FourLetter => self.send_word(address, access, command).await,
+            ProbeProtocol::Http | ProbeProtocol::Https => {
                 let path = format!("/api/v1/commands/{command}");
                 let (status, body) = self.get(address, access, &path).await?;
-                answer::enveloped(status, &body, command)
+                responses::unwrap_envelope(status, &body, command)
             }
         }
     }
 
-    async fn word(
+    async fn send_word(
         &self,
         address: &Address,
-        access: &Access<'_>,
+        access: &ProbeAccess<'_>,
         word: &str,
-    ) -> Result<String, Silence> {
+    ) -> Result<String, ProbeError> {
         let mut stream = self.connect(address, access).await?;
-        let _paid = self.outbound.answers.take(ANSWER_BYTES_MAX).await.map_err(unreachable)?;
-        stream.write_all(word.as_bytes()).await.map_err(unreachable)?;
-        stream.flush().await.map_err(unreachable)?;
+        let _paid = self
+            .outbound
+            .response_budget
+            .acquire_bytes(ANSWER_BYTES_MAX)
+            .await
+            .map_err(to_unreachable)?;
+        stream.write_all(word.as_bytes()).await.map_err(to_unreachable)?;
+        stream.flush().await.map_err(to_unreachable)?;
         let mut answer = Vec::new();
         let limit = u64::from(ANSWER_BYTES_MAX);
-        // The server closes after its answer, and some close TLS without a word.
+        // The server closes after its answer, some without a TLS close notification.
         if let Err(error) = stream.take(limit + 1).read_to_end(&mut answer).await
             && answer.is_empty()
         {
-            return Err(unreachable(error));
+            return Err(to_unreachable(error));
         }
         if answer.is_empty() {
-            return Err(Silence::Unreachable("it closed the connection without a word".into()));
+            return Err(ProbeError::Unreachable(
+                "it closed the connection without an answer".into(),
+            ));
         }
         if answer.len() > ANSWER_BYTES_MAX as usize {
-            return Err(Silence::Foreign);
+            return Err(ProbeError::Foreign);
         }
-        String::from_utf8(answer).map_err(|_| Silence::Foreign)
+        String::from_utf8(answer).map_err(|_| ProbeError::Foreign)
     }
 
-    /// Status and body of a request to the HTTP API.
+    /// Returns status and body of a request to the HTTP API.
     async fn get(
         &self,
         address: &Address,
-        access: &Access<'_>,
+        access: &ProbeAccess<'_>,
         path: &str,
-    ) -> Result<(u16, String), Silence> {
+    ) -> Result<(u16, String), ProbeError> {
         let stream = self.connect(address, access).await?;
-        let _paid = self.outbound.answers.take(ANSWER_BYTES_MAX).await.map_err(unreachable)?;
+        let _paid = self
+            .outbound
+            .response_budget
+            .acquire_bytes(ANSWER_BYTES_MAX)
+            .await
+            .map_err(to_unreachable)?;
         let made = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = made.map_err(|error| unreachable(chain(&error)))?;
+        let (mut sender, connection) = made.map_err(|error| to_unreachable(error_chain(&error)))?;
         let host = if address.host.contains(':') {
             format!("[{}]:{}", address.host, address.port)
         } else {
             format!("{}:{}", address.host, address.port)
         };
         let mut request = http::Request::get(path).header("host", host);
-        if let Some(login) = &access.ask.login {
+        if let Some(login) = &access.request.login {
             let pair = format!("{}:{}", login.username, login.password);
             let pair = base64::engine::general_purpose::STANDARD.encode(pair);
             request = request.header("authorization", format!("Basic {pair}"));
         }
-        let request = request.body(Empty::<Bytes>::new()).map_err(unreachable)?;
+        let request = request.body(Empty::<Bytes>::new()).map_err(to_unreachable)?;
         let asking = async {
             let answer = sender.send_request(request).await;
-            let answer = answer.map_err(|error| unreachable(chain(&error)))?;
+            let answer = answer.map_err(|error| to_unreachable(error_chain(&error)))?;
             let status = answer.status().as_u16();
             let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX as usize).collect().await;
-            let body = body.map_err(|_| Silence::Foreign)?.to_bytes();
-            String::from_utf8(body.into()).map(|body| (status, body)).map_err(|_| Silence::Foreign)
+            let body = body.map_err(|_| ProbeError::Foreign)?.to_bytes();
+            String::from_utf8(body.into())
+                .map(|body| (status, body))
+                .map_err(|_| ProbeError::Foreign)
         };
-        // The connection does the work; its end leaves what is already read.
+        // The connection future does the I/O; when it ends, data already read remains available.
         match select(Box::pin(asking), Box::pin(connection)).await {
             Either::Left((answer, _)) => answer,
             Either::Right((_, asking)) => asking.await,
@@ -163,75 +182,76 @@ impl Prober {
     async fn connect(
         &self,
         address: &Address,
-        access: &Access<'_>,
-    ) -> Result<Box<dyn Stream>, Silence> {
+        access: &ProbeAccess<'_>,
+    ) -> Result<Box<dyn ProbeStream>, ProbeError> {
         let Address { host, port, .. } = address;
-        if let Some(why) = self.outbound.refuses(host) {
-            return Err(Silence::Unreachable(why));
+        if let Some(why) = self.outbound.refusal_of_host(host) {
+            return Err(ProbeError::Unreachable(why));
         }
-        let mut last = Silence::Unreachable("its name resolves to no address".into());
-        for resolved in lookup_host((host.as_str(), *port)).await.map_err(unreachable)? {
-            if is_link_local(resolved.ip()) {
-                last = Silence::Unreachable("it resolves to a link-local address".into());
+        let mut last = ProbeError::Unreachable("its name resolves to no address".into());
+        for resolved in lookup_host((host.as_str(), *port)).await.map_err(to_unreachable)? {
+            if let Some(kind) = self.outbound.addresses.refused_kind(resolved.ip()) {
+                last = ProbeError::Unreachable(format!("it resolves to {kind}"));
                 continue;
             }
             match TcpStream::connect(resolved).await {
-                Ok(stream) => return encrypted(stream, host, access).await,
-                Err(error) => last = unreachable(error),
+                Ok(stream) => return encrypt_stream(stream, host, access).await,
+                Err(error) => last = to_unreachable(error),
             }
         }
         Err(last)
     }
 }
 
-impl Access<'_> {
-    fn tls(&self, address: Speaks) -> bool {
+impl ProbeAccess<'_> {
+    fn uses_tls(&self, address: ProbeProtocol) -> bool {
         match address {
-            Speaks::Words => self.ask.encrypted,
-            Speaks::Http => false,
-            Speaks::Https => true,
+            ProbeProtocol::FourLetter => self.request.encrypted,
+            ProbeProtocol::Http => false,
+            ProbeProtocol::Https => true,
         }
     }
 }
 
-async fn encrypted(
+async fn encrypt_stream(
     stream: TcpStream,
     host: &str,
-    access: &Access<'_>,
-) -> Result<Box<dyn Stream>, Silence> {
+    access: &ProbeAccess<'_>,
+) -> Result<Box<dyn ProbeStream>, ProbeError> {
     let Some(config) = &access.tls else { return Ok(Box::new(stream)) };
-    let name = ServerName::try_from(host.to_owned()).map_err(unreachable)?;
+    let name = ServerName::try_from(host.to_owned()).map_err(to_unreachable)?;
     let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
-    Ok(Box::new(stream.map_err(|error| unreachable(chain(&error)))?))
+    Ok(Box::new(stream.map_err(|error| to_unreachable(error_chain(&error)))?))
 }
 
-fn unreachable(cause: impl std::fmt::Display) -> Silence {
-    Silence::Unreachable(cause.to_string())
+fn to_unreachable(cause: impl std::fmt::Display) -> ProbeError {
+    ProbeError::Unreachable(cause.to_string())
 }
 
 impl Coordinators for Prober {
-    fn look<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Vec<Server>> {
+    fn probe_servers<'a>(&'a self, ask: &'a ProbeRequest) -> BoxFuture<'a, Vec<KeeperServer>> {
         async move {
-            let plain = Access { ask, tls: None };
-            let is_encrypted = |it: &&Address| plain.tls(it.speaks);
+            let plain = ProbeAccess { request: ask, tls: None };
+            let is_encrypted = |it: &&Address| plain.uses_tls(it.speaks);
             let tls = match ask.servers.iter().find(is_encrypted) {
                 None => Ok(None),
                 Some(_) => {
-                    let tls = Tls { ca_pem: ask.authority.clone(), identity: None };
-                    tls.config().map(|config| Some(Arc::new(config)))
+                    let tls = TlsCertificates { ca_pem: ask.authority.clone(), identity: None };
+                    tls.client_config().map(|config| Some(Arc::new(config)))
                 }
             };
             let secure = match tls {
-                Ok(tls) => Access { ask, tls },
+                Ok(tls) => ProbeAccess { request: ask, tls },
                 Err(error) => {
-                    let said = || Err(Silence::Unreachable(error.to_string()));
-                    let silent = |it: &Address| Server { address: it.text.clone(), said: said() };
+                    let refusal = || Err(ProbeError::Unreachable(error.to_string()));
+                    let silent =
+                        |it: &Address| KeeperServer { address: it.text.clone(), report: refusal() };
                     return ask.servers.iter().map(silent).collect();
                 }
             };
             let looks = ask.servers.iter().map(|address| {
-                let access = if plain.tls(address.speaks) { &secure } else { &plain };
-                self.one(address, access)
+                let access = if plain.uses_tls(address.speaks) { &secure } else { &plain };
+                self.probe_server(address, access)
             });
             join_all(looks).await
         }
@@ -240,5 +260,4 @@ impl Coordinators for Prober {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/coordination/probe.rs"]
 mod tests;

@@ -1,9 +1,9 @@
-//! What is found in the cluster for pools that scrape: monitors (`monitoring.coreos.com`), and the
-//! pods, Services, EndpointSlices, nodes and namespaces that their targets are made of.
+//! Discovers objects in the cluster for pools that scrape: monitors (`monitoring.coreos.com`), and
+//! the pods, Services, EndpointSlices, nodes and namespaces from which their targets are built.
 //!
-//! A kind is watched as long as some pool asks for it ([`Discovery::need`]), and forgotten when
-//! none does. A kind that the cluster doesn't serve is no fault: the watch looks again. What is
-//! kept is stripped ([`strip`]) and bounded ([`state`]). Decides nothing and writes nothing.
+//! A kind is watched while some pool needs it ([`Discovery::watch_needed`]), and dropped when none
+//! does. A kind that the cluster doesn't serve is no error: the watch retries. Stored objects are
+//! stripped ([`strip`]) and bounded ([`state`]). Decides nothing and writes nothing.
 
 mod select;
 mod state;
@@ -15,96 +15,96 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::Client;
 use millrace_monitors::{
-    Annotated, Cluster, Monitor, MonitorId, MonitorKind, Namespaces, Selector,
+    AnnotationSources, Cluster, Monitor, MonitorId, MonitorKind, Namespaces, Selector,
 };
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::telemetry::metrics::Metrics;
-use state::{Stage, State};
+use state::{DiscoveryState, WatchStage};
 
-pub use select::needs;
+pub use select::needed_watches;
 pub use state::Watched;
 
-/// All watches, and what they told.
+/// All watches, and the state that they report.
 pub struct Discovery {
     client: Client,
     metrics: Metrics,
-    /// Namespaces that this operator looks after; all if there is none.
+    /// The namespaces that this operator manages; empty for all.
     within: Vec<String>,
-    /// Namespaces whose pools may look into others.
-    widely: Widely,
-    state: Arc<Mutex<State>>,
+    /// The namespaces whose pools may select objects in others.
+    widely: WideNamespaces,
+    state: Arc<Mutex<DiscoveryState>>,
     running: Mutex<BTreeMap<Watched, Vec<AbortOnDropHandle<()>>>>,
 }
 
-/// Whose pools may look into other namespaces than their own.
+/// The namespaces whose pools may select objects outside their own; `*` for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Widely(pub Vec<String>);
+pub struct WideNamespaces(pub Vec<String>);
 
-impl Widely {
-    fn has(&self, namespace: &str) -> bool {
+impl WideNamespaces {
+    fn has_namespace(&self, namespace: &str) -> bool {
         self.0.iter().any(|name| name == "*" || name == namespace)
     }
 }
 
-/// What a pool asks for.
+/// The objects that a pool selects.
 #[derive(Clone, Debug, Default)]
-pub struct Wants {
-    /// Which monitors, by kind.
+pub struct DiscoveryRequest {
+    /// The selected monitors, by kind.
     pub monitors: BTreeMap<MonitorKind, Pick>,
-    /// Which annotated objects, with rules of the pool.
+    /// The selected annotated objects, with the pool's relabeling rules.
     pub annotated: Option<(Pick, Vec<millrace_scrape::relabel::Rule>)>,
-    /// The interval of what names none.
+    /// The scrape interval of objects that name none.
     pub interval_seconds: u32,
 }
 
-/// Which objects.
+/// A selection of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pick {
-    /// By labels.
+    /// The labels of selected objects.
     pub selector: Selector,
-    /// In namespaces with such labels; in the pool's own if none is given.
+    /// The labels of selected namespaces; `None`: the pool's own namespace.
     pub namespaces: Option<Selector>,
 }
 
-/// What is found for a pool.
+/// The objects discovered for a pool.
 #[derive(Clone, Debug)]
-pub struct Found {
-    /// Changes with whatever its targets depend on.
+pub struct PoolDiscovery {
+    /// Changes whenever anything that targets depend on changes.
     pub version: u64,
-    /// The cluster.
+    /// The cluster's pods, Services, EndpointSlices and nodes.
     pub cluster: Cluster,
-    /// The namespaces that the pool may look into.
+    /// The namespaces that the pool may discover in.
     pub reach: Namespaces,
-    /// The monitors that it selects, with their uids.
+    /// The monitors that the pool selects.
     pub monitors: Vec<Arc<Monitor>>,
     /// Uids of monitors, for events.
     pub uids: BTreeMap<MonitorId, String>,
     /// Annotated objects.
-    pub annotated: Option<Annotated>,
+    pub annotated: Option<AnnotationSources>,
 }
 
-/// Why nothing can be said of a pool's targets yet.
+/// Why a pool's targets are unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotFound {
-    /// Something is not read yet.
+pub enum DiscoveryError {
+    /// Some objects are not read yet.
     #[error("{watched} are not read yet{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     Waiting {
         /// The kind.
         watched: String,
-        /// Why, if that is known.
+        /// The reason, if known.
         why: Option<String>,
     },
-    /// The pool looks into other namespaces, and may not.
+    /// The pool selects other namespaces without permission.
     #[error(
-        "receivers.prometheus.kubernetes: {0} has a namespaceSelector, and pools in {1} may not look \
-         into other namespaces: leave it out, or allow it by discovery.acrossNamespaces of the \
+        "receivers.prometheus.kubernetes: {0} has a namespaceSelector, and pools in {1} may not \
+         use other namespaces: omit it, or allow it by discovery.acrossNamespaces of the \
          operator's chart"
     )]
     Across(&'static str, String),
-    /// A rule of the pool can't be used.
+    /// A rule of the pool is invalid.
     #[error("receivers.prometheus.kubernetes.annotations.relabel: {0}")]
-    Rule(#[from] millrace_scrape::relabel::RuleError),
+    Rule(#[from] millrace_scrape::relabel::RelabelRuleError),
 }
 
 impl std::fmt::Debug for Discovery {
@@ -114,33 +114,38 @@ impl std::fmt::Debug for Discovery {
 }
 
 impl Discovery {
-    /// Without any watch.
+    /// Creates a discovery without any watch.
     #[must_use]
-    pub fn new(client: Client, metrics: Metrics, within: Vec<String>, widely: Widely) -> Self {
+    pub fn new(
+        client: Client,
+        metrics: Metrics,
+        within: Vec<String>,
+        widely: WideNamespaces,
+    ) -> Self {
         let (state, running) = (Arc::default(), Mutex::default());
         Self { client, metrics, within, widely, state, running }
     }
 
-    /// Watches what is needed, and nothing else. Must be called in a runtime.
-    pub fn need(&self, needed: &BTreeSet<Watched>) {
+    /// Starts the watches in `needed` and stops all others. Must be called in a runtime.
+    pub fn watch_needed(&self, needed: &BTreeSet<Watched>) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let gone: Vec<Watched> =
             running.keys().filter(|it| !needed.contains(it)).copied().collect();
         for watched in gone {
-            // Aborted first: it must not write after the kind was forgotten.
+            // Abort the watch first: it must not write after its kind was dropped.
             running.remove(&watched);
-            self.state().forget(watched);
+            self.lock_state().remove_kind(watched);
         }
         for watched in needed {
             running.entry(*watched).or_insert_with(|| {
-                let places = watch::places(*watched, &self.within);
-                let tasks = places.into_iter().enumerate().map(|(place, namespace)| {
-                    self.state().stage(*watched, place, Stage::Waiting(None));
-                    let watch = watch::Watch {
+                let places = watch::watch_scopes(*watched, &self.within);
+                let tasks = places.into_iter().enumerate().map(|(scope, namespace)| {
+                    self.lock_state().set_stage(*watched, scope, WatchStage::Waiting(None));
+                    let watch = watch::KindWatch {
                         client: self.client.clone(),
                         metrics: self.metrics.clone(),
                         watched: *watched,
-                        place,
+                        scope,
                         namespace,
                         state: self.state.clone(),
                     };
@@ -151,22 +156,27 @@ impl Discovery {
         }
     }
 
-    /// What there is for a pool in a namespace.
+    /// Returns the objects discovered for a pool.
     ///
     /// # Errors
-    /// Nothing can be said yet, or the pool asks for what it may not.
-    pub fn find(&self, namespace: &str, name: &str, wants: &Wants) -> Result<Found, NotFound> {
-        let is_wide = self.widely.has(namespace);
-        select::find(&self.state(), (namespace, name), wants, is_wide)
+    /// The objects are not read yet, or the pool selects what it may not.
+    pub fn find_targets(
+        &self,
+        namespace: &str,
+        name: &str,
+        wants: &DiscoveryRequest,
+    ) -> Result<PoolDiscovery, DiscoveryError> {
+        let is_wide = self.widely.has_namespace(namespace);
+        select::select_for_pool(&self.lock_state(), (namespace, name), wants, is_wide)
     }
 
-    /// Changes with whatever targets depend on.
+    /// Changes whenever anything that targets depend on changes.
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.state().version
+        self.lock_state().version
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, DiscoveryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

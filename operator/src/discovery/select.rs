@@ -1,15 +1,15 @@
-//! Which of what is known a pool asks for, and whether it is known whole. Pure.
+//! Selects a pool's objects from the observed state, and checks that the state is complete. Pure.
 
 use std::collections::BTreeSet;
 
-use millrace_monitors::{Annotated, MonitorKind, Namespaces, Selector};
+use millrace_monitors::{AnnotationSources, MonitorKind, Namespaces, Selector};
 
-use super::state::{Stage, State, Watched};
-use super::{Found, NotFound, Pick, Wants};
+use super::state::{DiscoveryState, WatchStage, Watched};
+use super::{DiscoveryError, DiscoveryRequest, Pick, PoolDiscovery};
 
-/// What has to be watched for a pool.
+/// Returns the kinds to watch for a pool.
 #[must_use]
-pub fn needs(wants: &Wants) -> BTreeSet<Watched> {
+pub fn needed_watches(wants: &DiscoveryRequest) -> BTreeSet<Watched> {
     let mut needs: BTreeSet<Watched> =
         wants.monitors.keys().copied().map(Watched::Monitors).collect();
     let looks = |kind: &MonitorKind| *kind != MonitorKind::Probe;
@@ -30,33 +30,32 @@ pub fn needs(wants: &Wants) -> BTreeSet<Watched> {
     needs
 }
 
-/// What there is for a pool.
-pub(super) fn find(
-    state: &State,
+pub(super) fn select_for_pool(
+    state: &DiscoveryState,
     (namespace, name): (&str, &str),
-    wants: &Wants,
+    wants: &DiscoveryRequest,
     is_wide: bool,
-) -> Result<Found, NotFound> {
-    for watched in needs(wants) {
-        whole(state, watched)?;
+) -> Result<PoolDiscovery, DiscoveryError> {
+    for watched in needed_watches(wants) {
+        check_complete(state, watched)?;
     }
     if !is_wide {
-        let monitors = wants.monitors.iter().map(|(kind, pick)| (field(*kind), pick));
+        let monitors = wants.monitors.iter().map(|(kind, pick)| (selector_field(*kind), pick));
         let annotated = wants.annotated.iter().map(|(pick, _)| ("annotations", pick));
         let mut all = monitors.chain(annotated);
         if let Some((field, _)) = all.find(|(_, pick)| pick.namespaces.is_some()) {
-            return Err(NotFound::Across(field, namespace.to_owned()));
+            return Err(DiscoveryError::Across(field, namespace.to_owned()));
         }
     }
     let own = || Namespaces::Names(vec![namespace.to_owned()]);
     let mut monitors = Vec::new();
     let mut uids = std::collections::BTreeMap::new();
-    for (id, kept) in &state.monitors {
+    for (id, cached) in &state.monitors {
         let Some(pick) = wants.monitors.get(&id.kind) else { continue };
-        let is_picked = has(state, pick, namespace, &id.namespace);
-        if is_picked && pick.selector.selects(&kept.labels) {
-            monitors.push(kept.monitor.clone());
-            uids.insert(id.clone(), kept.uid.clone());
+        let is_picked = picks_namespace(state, pick, namespace, &id.namespace);
+        if is_picked && pick.selector.selects(&cached.labels) {
+            monitors.push(cached.monitor.clone());
+            uids.insert(id.clone(), cached.uid.clone());
         }
     }
     let annotated = match &wants.annotated {
@@ -71,10 +70,10 @@ pub(super) fn find(
                     Namespaces::Names(picked.map(|(name, _)| name.clone()).collect())
                 }
             };
-            Some(Annotated::new((namespace, name), &namespaces, &pick.selector, rules)?)
+            Some(AnnotationSources::new((namespace, name), &namespaces, &pick.selector, rules)?)
         }
     };
-    Ok(Found {
+    Ok(PoolDiscovery {
         version: state.version,
         cluster: state.cluster.clone(),
         reach: if is_wide { Namespaces::Any } else { own() },
@@ -84,8 +83,8 @@ pub(super) fn find(
     })
 }
 
-/// Whether a namespace is picked by a pool in `own`.
-fn has(state: &State, pick: &Pick, own: &str, namespace: &str) -> bool {
+/// Returns whether a pool in `own` selects a namespace.
+fn picks_namespace(state: &DiscoveryState, pick: &Pick, own: &str, namespace: &str) -> bool {
     match &pick.namespaces {
         None => namespace == own,
         Some(Selector(requirements)) if requirements.is_empty() => true,
@@ -95,25 +94,26 @@ fn has(state: &State, pick: &Pick, own: &str, namespace: &str) -> bool {
     }
 }
 
-/// Whether all objects of a kind are known. Of nodes only zones and labels would be missing.
-fn whole(state: &State, watched: Watched) -> Result<(), NotFound> {
+/// Checks that all objects of a kind are known. Unreadable nodes are no error: only zones and
+/// labels would be missing.
+fn check_complete(state: &DiscoveryState, watched: Watched) -> Result<(), DiscoveryError> {
     let mut stages = state.stages.iter().filter(|((kind, _), _)| *kind == watched).peekable();
-    let waiting = |why| NotFound::Waiting { watched: words(watched), why };
+    let waiting = |why| DiscoveryError::Waiting { watched: kind_plural(watched), why };
     if stages.peek().is_none() {
         return Err(waiting(None));
     }
     for (_, stage) in stages {
         match stage {
-            Stage::Whole | Stage::NotServed => {}
-            Stage::Waiting(Some(_)) if watched == Watched::Nodes => {}
-            Stage::Waiting(why) => return Err(waiting(why.clone())),
+            WatchStage::Complete | WatchStage::NotServed => {}
+            WatchStage::Waiting(Some(_)) if watched == Watched::Nodes => {}
+            WatchStage::Waiting(why) => return Err(waiting(why.clone())),
         }
     }
     Ok(())
 }
 
-/// The field of a pool that selects a kind.
-const fn field(kind: MonitorKind) -> &'static str {
+/// Returns the field of a pool that selects a kind.
+const fn selector_field(kind: MonitorKind) -> &'static str {
     match kind {
         MonitorKind::ServiceMonitor => "serviceMonitors",
         MonitorKind::PodMonitor => "podMonitors",
@@ -123,8 +123,8 @@ const fn field(kind: MonitorKind) -> &'static str {
     }
 }
 
-/// A kind in words.
-pub(super) fn words(watched: Watched) -> String {
+/// Returns a kind's plural for messages.
+pub(super) fn kind_plural(watched: Watched) -> String {
     match watched {
         Watched::Monitors(kind) => format!("{}s", kind.as_str()),
         Watched::Pods => "Pods".to_owned(),
@@ -136,5 +136,4 @@ pub(super) fn words(watched: Watched) -> String {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/discovery/select.rs"]
 mod tests;

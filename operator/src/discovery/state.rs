@@ -1,19 +1,20 @@
-//! What watches have told: the cluster, its monitors, and which of it is known whole.
+//! The state that watches report: the cluster, its monitors, and which kinds are completely known.
 //!
 //! A change that targets don't depend on (a pod's status, a monitor's) changes nothing here, so
-//! [`State::version`] says whether there is anything to work out again. No I/O.
+//! [`DiscoveryState::version`] shows whether targets must be computed again. No I/O.
 //!
 //! # Limits
-//! [`OBJECTS_MAX`] objects of a kind; what is over is passed over, and counted.
+//! [`OBJECTS_MAX`] objects of a kind; further ones are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use millrace_monitors::{
-    Cluster, MonitorId, MonitorKind, Node, OBJECTS_MAX, Objects, Pod, Service, Slice, Texts,
+    Cluster, MonitorId, MonitorKind, Node, OBJECTS_MAX, Objects, PodObject, ServiceObject,
+    SliceObject, Texts,
 };
 
-use super::strip::KeptMonitor;
+use super::strip::CachedMonitor;
 
 /// A kind that is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,48 +33,46 @@ pub enum Watched {
     Namespaces,
 }
 
-/// How far a watch is.
+/// The progress of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// All is read.
-    Whole,
-    /// The cluster doesn't serve the kind: there is none.
+pub(super) enum WatchStage {
+    /// All objects are read.
+    Complete,
+    /// The cluster doesn't serve the kind: there are no objects.
     NotServed,
-    /// It isn't read yet, and why if that is known.
+    /// The objects aren't read yet; the reason, if known.
     Waiting(Option<String>),
 }
 
-/// One object, as it is kept.
+/// One object, as it is stored.
 #[derive(Clone, Debug)]
-pub(super) enum Kept {
-    Monitor(MonitorKind, KeptMonitor),
-    Pod(Pod),
-    Service(Service),
-    Slice(Slice),
+pub(super) enum CachedObject {
+    Monitor(MonitorKind, CachedMonitor),
+    Pod(PodObject),
+    Service(ServiceObject),
+    Slice(SliceObject),
     Node(Node),
     Namespace(Texts),
 }
 
 /// Namespace and name.
-pub(super) type Path = (String, String);
+pub(super) type NamespacedName = (String, String);
 
-/// All that is known.
+/// The complete observed state.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct DiscoveryState {
     pub(super) cluster: Cluster,
-    pub(super) monitors: BTreeMap<MonitorId, KeptMonitor>,
+    pub(super) monitors: BTreeMap<MonitorId, CachedMonitor>,
     pub(super) namespaces: BTreeMap<String, Texts>,
-    /// By kind and place.
-    pub(super) stages: BTreeMap<(Watched, usize), Stage>,
-    /// Changes with whatever targets depend on.
+    /// The stages of watches, by kind and index of the watch.
+    pub(super) stages: BTreeMap<(Watched, usize), WatchStage>,
+    /// Changes whenever anything that targets depend on changes.
     pub(super) version: u64,
-    /// Objects that were passed over.
-    pub(super) over: u64,
 }
 
-impl State {
-    /// Forgets a kind that nobody asks for any more.
-    pub(super) fn forget(&mut self, watched: Watched) {
+impl DiscoveryState {
+    /// Drops a kind that no pool needs any more.
+    pub(super) fn remove_kind(&mut self, watched: Watched) {
         self.version += 1;
         self.stages.retain(|(kind, _), _| *kind != watched);
         match watched {
@@ -86,57 +85,53 @@ impl State {
         }
     }
 
-    /// Sets how far a watch is.
-    pub(super) fn stage(&mut self, watched: Watched, place: usize, stage: Stage) {
-        if self.stages.get(&(watched, place)) != Some(&stage) {
+    pub(super) fn set_stage(&mut self, watched: Watched, scope: usize, stage: WatchStage) {
+        if self.stages.get(&(watched, scope)) != Some(&stage) {
             self.version += 1;
-            self.stages.insert((watched, place), stage);
+            self.stages.insert((watched, scope), stage);
         }
     }
 
-    /// Keeps an object as it is now.
-    pub(super) fn put(&mut self, (namespace, name): Path, kept: Kept) {
+    pub(super) fn put_object(&mut self, (namespace, name): NamespacedName, object: CachedObject) {
         let Cluster { pods, services, slices, nodes } = &mut self.cluster;
-        let done = match kept {
-            Kept::Pod(pod) => put(pods, (namespace, name), pod),
-            Kept::Service(service) => put(services, (namespace, name), service),
-            Kept::Slice(slice) => put(slices, (namespace, name), slice),
-            Kept::Node(node) => {
+        let done = match object {
+            CachedObject::Pod(pod) => put_into(pods, (namespace, name), pod),
+            CachedObject::Service(service) => put_into(services, (namespace, name), service),
+            CachedObject::Slice(slice) => put_into(slices, (namespace, name), slice),
+            CachedObject::Node(node) => {
                 let is_full = nodes.len() >= OBJECTS_MAX && !nodes.contains_key(&name);
                 match nodes.get(&name) {
-                    Some(known) if **known == node => Put::Same,
-                    _ if is_full => Put::Over,
+                    Some(known) if **known == node => PutOutcome::Same,
+                    _ if is_full => PutOutcome::Over,
                     _ => {
                         nodes.insert(name, Arc::new(node));
-                        Put::Changed
+                        PutOutcome::Changed
                     }
                 }
             }
-            Kept::Namespace(labels) => match self.namespaces.get(&name) {
-                Some(known) if *known == labels => Put::Same,
+            CachedObject::Namespace(labels) => match self.namespaces.get(&name) {
+                Some(known) if *known == labels => PutOutcome::Same,
                 _ => {
                     self.namespaces.insert(name, labels);
-                    Put::Changed
+                    PutOutcome::Changed
                 }
             },
-            Kept::Monitor(kind, monitor) => {
+            CachedObject::Monitor(kind, monitor) => {
                 let id = MonitorId { kind, namespace, name };
                 match self.monitors.get(&id) {
-                    Some(known) if known.is_like(&monitor) => Put::Same,
-                    None if self.monitors.len() >= OBJECTS_MAX => Put::Over,
+                    Some(known) if known.is_like(&monitor) => PutOutcome::Same,
+                    None if self.monitors.len() >= OBJECTS_MAX => PutOutcome::Over,
                     _ => {
                         self.monitors.insert(id, monitor);
-                        Put::Changed
+                        PutOutcome::Changed
                     }
                 }
             }
         };
-        self.version += u64::from(done == Put::Changed);
-        self.over += u64::from(done == Put::Over);
+        self.version += u64::from(done == PutOutcome::Changed);
     }
 
-    /// Drops an object.
-    pub(super) fn remove(&mut self, watched: Watched, (namespace, name): &Path) {
+    pub(super) fn remove(&mut self, watched: Watched, (namespace, name): &NamespacedName) {
         self.version += 1;
         match watched {
             Watched::Monitors(kind) => {
@@ -151,57 +146,66 @@ impl State {
         }
     }
 
-    /// Drops all objects of a kind that a whole list did not have, in one namespace or in all.
-    pub(super) fn settle(&mut self, watched: Watched, within: Option<&str>, seen: &BTreeSet<Path>) {
-        let known: Vec<Path> = match watched {
+    /// Drops all objects of a kind that are missing from a complete list, in one namespace or in
+    /// all.
+    pub(super) fn finish_list(
+        &mut self,
+        watched: Watched,
+        within: Option<&str>,
+        listed: &BTreeSet<NamespacedName>,
+    ) {
+        let known: Vec<NamespacedName> = match watched {
             Watched::Monitors(kind) => {
                 let own = self.monitors.keys().filter(|id| id.kind == kind);
                 own.map(|id| (id.namespace.clone(), id.name.clone())).collect()
             }
-            Watched::Pods => paths(&self.cluster.pods),
-            Watched::Services => paths(&self.cluster.services),
-            Watched::Slices => paths(&self.cluster.slices),
+            Watched::Pods => object_paths(&self.cluster.pods),
+            Watched::Services => object_paths(&self.cluster.services),
+            Watched::Slices => object_paths(&self.cluster.slices),
             Watched::Nodes => self.cluster.nodes.keys().map(|name| cluster_path(name)).collect(),
             Watched::Namespaces => self.namespaces.keys().map(|name| cluster_path(name)).collect(),
         };
         for path in known {
             let is_within = within.is_none_or(|namespace| path.0 == namespace);
-            if is_within && !seen.contains(&path) {
+            if is_within && !listed.contains(&path) {
                 self.remove(watched, &path);
             }
         }
     }
 }
 
-fn cluster_path(name: &str) -> Path {
+fn cluster_path(name: &str) -> NamespacedName {
     (String::new(), name.to_owned())
 }
 
-fn paths<T>(objects: &Objects<T>) -> Vec<Path> {
+fn object_paths<T>(objects: &Objects<T>) -> Vec<NamespacedName> {
     let all = objects.iter();
     all.flat_map(|(namespace, of)| of.keys().map(|name| (namespace.clone(), name.clone())))
         .collect()
 }
 
-/// What became of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Put {
+enum PutOutcome {
     Same,
     Changed,
     Over,
 }
 
-fn put<T: PartialEq>(objects: &mut Objects<T>, (namespace, name): Path, object: T) -> Put {
+fn put_into<T: PartialEq>(
+    objects: &mut Objects<T>,
+    (namespace, name): NamespacedName,
+    object: T,
+) -> PutOutcome {
     let known = objects.get(&namespace).and_then(|of| of.get(&name));
     match known {
-        Some(known) if **known == object => return Put::Same,
+        Some(known) if **known == object => return PutOutcome::Same,
         None if objects.values().map(BTreeMap::len).sum::<usize>() >= OBJECTS_MAX => {
-            return Put::Over;
+            return PutOutcome::Over;
         }
         _ => {}
     }
     objects.entry(namespace).or_default().insert(name, Arc::new(object));
-    Put::Changed
+    PutOutcome::Changed
 }
 
 fn remove<T>(objects: &mut Objects<T>, namespace: &str, name: &str) {
@@ -214,5 +218,4 @@ fn remove<T>(objects: &mut Objects<T>, namespace: &str, name: &str) {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/discovery/state.rs"]
 mod tests;

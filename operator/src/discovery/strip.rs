@@ -1,4 +1,4 @@
-//! From what the API server sends to what is kept: as much as targets are made of. Pure.
+//! Strips objects of the API server to the fields from which targets are built. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use k8s_openapi::api::discovery::v1 as slices;
 use kube::ResourceExt;
 use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta};
 use millrace_monitors::{
-    Container, Monitor, MonitorId, MonitorKind, Node, Pod, Port, Service, Slice, SliceEndpoint,
-    Texts, kept,
+    Container, Monitor, MonitorId, MonitorKind, Node, PodObject, Port, ServiceObject,
+    SliceEndpoint, SliceObject, Texts, retained_texts,
 };
 use serde_json::Value;
 
 /// The label with the name of a slice's Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// A monitor's labels, for selectors, and what it says.
+/// A monitor's labels, for selectors, and its parsed spec.
 #[derive(Clone, Debug)]
-pub(super) struct KeptMonitor {
+pub(super) struct CachedMonitor {
     pub(super) uid: String,
     pub(super) labels: Texts,
-    /// Its generation: a change of its status alone is none.
+    /// The monitor's generation, which a change of only its status leaves unchanged.
     generation: Option<i64>,
     pub(super) monitor: std::sync::Arc<Monitor>,
 }
 
-impl KeptMonitor {
-    /// Whether both say the same.
+impl CachedMonitor {
+    /// Returns whether both have the same labels and spec.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.uid == other.uid
             && self.labels == other.labels
@@ -35,8 +35,7 @@ impl KeptMonitor {
     }
 }
 
-/// A monitor.
-pub(super) fn monitor(kind: MonitorKind, object: &DynamicObject) -> KeptMonitor {
+pub(super) fn strip_monitor(kind: MonitorKind, object: &DynamicObject) -> CachedMonitor {
     let ObjectMeta { namespace, name, uid, generation, labels, .. } = object.metadata.clone();
     let id = MonitorId {
         kind,
@@ -44,16 +43,15 @@ pub(super) fn monitor(kind: MonitorKind, object: &DynamicObject) -> KeptMonitor 
         name: name.unwrap_or_default(),
     };
     let spec = object.data.get("spec").unwrap_or(&Value::Null);
-    KeptMonitor {
+    CachedMonitor {
         uid: uid.unwrap_or_default(),
-        labels: kept(labels.as_ref()),
+        labels: retained_texts(labels.as_ref()),
         generation,
         monitor: std::sync::Arc::new(Monitor::new(id, spec)),
     }
 }
 
-/// A pod.
-pub(super) fn pod(pod: core::Pod) -> Pod {
+pub(super) fn strip_pod(pod: core::Pod) -> PodObject {
     let (spec, status) = (pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
     let conditions = status.conditions.unwrap_or_default();
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
@@ -75,7 +73,7 @@ pub(super) fn pod(pod: core::Pod) -> Pod {
         pod.metadata;
     let mut owners = owner_references.into_iter().flatten();
     let controller = owners.find(|owner| owner.controller == Some(true));
-    Pod {
+    PodObject {
         namespace: namespace.unwrap_or_default(),
         name: name.unwrap_or_default(),
         uid: uid.unwrap_or_default(),
@@ -85,8 +83,8 @@ pub(super) fn pod(pod: core::Pod) -> Pod {
         phase: status.phase.unwrap_or_default(),
         ready: ready.map_or("unknown".to_owned(), |ready| ready.status.to_lowercase()),
         controller: controller.map(|owner| (owner.kind, owner.name)),
-        labels: kept(labels.as_ref()),
-        annotations: kept(annotations.as_ref()),
+        labels: retained_texts(labels.as_ref()),
+        annotations: retained_texts(annotations.as_ref()),
         containers,
     }
 }
@@ -100,20 +98,18 @@ fn container_port(port: core::ContainerPort) -> Port {
     }
 }
 
-/// A Service.
-pub(super) fn service(service: PartialObjectMeta<core::Service>) -> Service {
+pub(super) fn strip_service(service: PartialObjectMeta<core::Service>) -> ServiceObject {
     let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
     let ObjectMeta { labels, annotations, .. } = service.metadata;
-    Service {
+    ServiceObject {
         namespace,
         name,
-        labels: kept(labels.as_ref()),
-        annotations: kept(annotations.as_ref()),
+        labels: retained_texts(labels.as_ref()),
+        annotations: retained_texts(annotations.as_ref()),
     }
 }
 
-/// An EndpointSlice.
-pub(super) fn slice(slice: slices::EndpointSlice) -> Slice {
+pub(super) fn strip_slice(slice: slices::EndpointSlice) -> SliceObject {
     let (namespace, name) = (slice.namespace().unwrap_or_default(), slice.name_any());
     let service = slice.metadata.labels.as_ref().and_then(|labels| labels.get(SERVICE_NAME));
     let service = service.cloned().unwrap_or_default();
@@ -123,17 +119,17 @@ pub(super) fn slice(slice: slices::EndpointSlice) -> Slice {
         protocol: port.protocol.unwrap_or_default(),
         app_protocol: port.app_protocol.unwrap_or_default(),
     });
-    Slice {
+    SliceObject {
         namespace,
         name,
         service,
         address_type: slice.address_type,
         ports: ports.collect(),
-        endpoints: slice.endpoints.into_iter().map(endpoint).collect(),
+        endpoints: slice.endpoints.into_iter().map(strip_endpoint).collect(),
     }
 }
 
-fn endpoint(endpoint: slices::Endpoint) -> SliceEndpoint {
+fn strip_endpoint(endpoint: slices::Endpoint) -> SliceEndpoint {
     let conditions = endpoint.conditions.unwrap_or_default();
     let target = endpoint.target_ref.unwrap_or_default();
     SliceEndpoint {
@@ -148,13 +144,15 @@ fn endpoint(endpoint: slices::Endpoint) -> SliceEndpoint {
     }
 }
 
-/// A node.
-pub(super) fn node(node: PartialObjectMeta<core::Node>) -> Node {
+pub(super) fn strip_node(node: PartialObjectMeta<core::Node>) -> Node {
     let name = node.name_any();
     let ObjectMeta { labels, annotations, .. } = node.metadata;
-    Node { name, labels: kept(labels.as_ref()), annotations: kept(annotations.as_ref()) }
+    Node {
+        name,
+        labels: retained_texts(labels.as_ref()),
+        annotations: retained_texts(annotations.as_ref()),
+    }
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/discovery/strip.rs"]
 mod tests;

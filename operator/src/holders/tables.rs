@@ -7,9 +7,9 @@ use millrace_crds::Reason;
 use millrace_crds::v1alpha1::TelemetrySchema;
 use millrace_ddl as ddl;
 
-use super::{is_passed_over, tell_unrecorded};
-use crate::cache::holders::Held;
-use crate::cache::holders::record::{Slot, Verdict, judge, refusal};
+use super::{is_passed_over, report_unrecorded};
+use crate::cache::holders::HeldResource;
+use crate::cache::holders::record::{ClaimDecision, HolderSlot, claim_refusal, decide_claim};
 use crate::cache::key_of;
 use crate::context::Context;
 use crate::error::StepError;
@@ -17,50 +17,51 @@ use crate::error::StepError;
 /// Longest time for one query or one row, as for an observation of a server.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// Checks on these servers in parallel whether a schema's object may hold its tables; returns those
-/// that need a record. A server that doesn't answer is ignored here and fails at its next use.
+/// Checks on these servers in parallel whether a schema's object may hold its tables, and returns
+/// the servers that need a record. A server that doesn't answer is ignored here and fails at its
+/// next use.
 ///
 /// # Errors
-/// Another holds them on one of the servers.
-pub(crate) async fn look_at_tables(
+/// Another object holds them on one of the servers.
+pub(crate) async fn check_tables_claim(
     context: &Context,
     schema: &TelemetrySchema,
     declared: &ddl::Declared,
-    servers: Vec<ddl::Client>,
-) -> Result<Vec<ddl::Client>, StepError> {
-    let Some(me) = context.holders.claimant(schema, schema.spec.shared) else {
+    servers: Vec<ddl::DdlClient>,
+) -> Result<Vec<ddl::DdlClient>, StepError> {
+    let Some(me) = context.holders.claimant_of(schema, schema.spec.ownership.is_shared()) else {
         return Ok(Vec::new());
     };
     let looks = servers.iter().map(|server| {
-        let look = context.tables.holders(server, declared);
-        async { tokio::time::timeout(ANSWER_MAX, look).await.ok() }
+        let read = context.tables.read_holders(server, declared);
+        async { tokio::time::timeout(ANSWER_MAX, read).await.ok() }
     });
     let (mut due, mut all) = (Vec::new(), Vec::new());
-    for (server, told) in servers.iter().zip(join_all(looks).await) {
-        let held = match told {
+    for (server, outcome) in servers.iter().zip(join_all(looks).await) {
+        let held = match outcome {
             Some(Ok(held)) => held,
             Some(Err(error)) => {
-                unrecorded(context, schema, error).await;
+                report_server_refusal(context, schema, error).await;
                 continue;
             }
             None => continue,
         };
-        let mut slots: Vec<Slot> =
-            held.iter().map(|held| Slot::read(&held.holder, held.age)).collect();
-        slots.resize(schema.spec.signals.iter().count().max(slots.len()), Slot::FREE);
-        match judge(&slots, &me, |who| is_passed_over(context, schema, who)) {
-            Verdict::Refused(who) => {
-                let place = &schema.spec.clickhouse;
-                let (database, prefix) = (place.database(), place.table_prefix());
+        let mut slots: Vec<HolderSlot> =
+            held.iter().map(|held| HolderSlot::read(&held.holder, held.age)).collect();
+        slots.resize(schema.spec.signals.iter().count().max(slots.len()), HolderSlot::FREE);
+        match decide_claim(&slots, &me, |who| is_passed_over(context, schema, who)) {
+            ClaimDecision::Refused(who) => {
+                let target = &schema.spec.clickhouse;
+                let (database, prefix) = (target.database(), target.table_prefix());
                 let what = format!("{database}.{prefix}_* on {}", server.endpoint());
-                return Err(refusal(&what, &who, "another database or tablePrefix").into());
+                return Err(claim_refusal(&what, &who, "another database or tablePrefix").into());
             }
-            Verdict::Holds => all.push(server.clone()),
-            Verdict::Due => due.push(server.clone()),
+            ClaimDecision::Holds => all.push(server.clone()),
+            ClaimDecision::Due => due.push(server.clone()),
         }
     }
     if !all.is_empty() {
-        note(context, schema, declared, all);
+        record_held(context, schema, declared, all);
     }
     Ok(due)
 }
@@ -68,46 +69,52 @@ pub(crate) async fn look_at_tables(
 /// Writes the record that a schema's object holds its tables on these servers, and checks again.
 ///
 /// # Errors
-/// Another was faster.
-pub(crate) async fn write_of_tables(
+/// Another object was faster.
+pub(crate) async fn write_tables_claim(
     context: &Context,
     schema: &TelemetrySchema,
     declared: &ddl::Declared,
-    due: Vec<ddl::Client>,
+    due: Vec<ddl::DdlClient>,
 ) -> Result<(), StepError> {
-    let Some(me) = context.holders.claimant(schema, schema.spec.shared) else { return Ok(()) };
-    let text = me.holder.text();
+    let Some(me) = context.holders.claimant_of(schema, schema.spec.ownership.is_shared()) else {
+        return Ok(());
+    };
+    let text = me.holder.to_text();
     let mut written = Vec::new();
     for server in due {
-        let row = context.tables.hold(&server, declared, &text);
+        let row = context.tables.record_holder(&server, declared, &text);
         match tokio::time::timeout(ANSWER_MAX, row).await {
             Ok(Ok(())) => written.push(server),
             // Without a database there is nothing to hold.
             Ok(Err(ddl::ClientError::UnknownDatabase { .. })) | Err(_) => {}
-            Ok(Err(error)) => unrecorded(context, schema, error).await,
+            Ok(Err(error)) => report_server_refusal(context, schema, error).await,
         }
     }
     if written.is_empty() {
         return Ok(());
     }
-    note(context, schema, declared, written.clone());
-    look_at_tables(context, schema, declared, written).await.map(|_| ())
+    record_held(context, schema, declared, written.clone());
+    check_tables_claim(context, schema, declared, written).await.map(|_| ())
 }
 
-fn note(
+fn record_held(
     context: &Context,
     schema: &TelemetrySchema,
     declared: &ddl::Declared,
-    servers: Vec<ddl::Client>,
+    servers: Vec<ddl::DdlClient>,
 ) {
-    let held = Held::Tables { servers, declared: Box::new(declared.clone()) };
-    context.holders.note(&key_of(schema), held);
+    let held = HeldResource::Tables { servers, declared: Box::new(declared.clone()) };
+    context.holders.record_held(&key_of(schema), held);
 }
 
-/// Reports a server that refuses to keep a record; servers that are down are reported elsewhere.
-async fn unrecorded(context: &Context, schema: &TelemetrySchema, error: ddl::ClientError) {
-    let failure = crate::clickhouse::failed(error);
+/// Reports a server that refuses to store a record; servers that are down are reported elsewhere.
+async fn report_server_refusal(
+    context: &Context,
+    schema: &TelemetrySchema,
+    error: ddl::ClientError,
+) {
+    let failure = crate::clickhouse::clickhouse_failure(error);
     if !matches!(failure.reason, Reason::ClickHouseUnreachable | Reason::ClickHouseKeeperLost) {
-        tell_unrecorded(context, schema, &failure.cause()).await;
+        report_unrecorded(context, schema, &failure.cause()).await;
     }
 }

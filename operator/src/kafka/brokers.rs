@@ -1,77 +1,109 @@
-//! The trait through which reconcilers reach topics, so that tests can replace Kafka. Decides
+//! The trait through which reconcilers access topics, so that tests can replace Kafka. Decides
 //! nothing.
 
 use futures::future::{BoxFuture, FutureExt};
-use millrace_observe::otlp::asking;
+use millrace_observe::otlp::request_span;
 use tracing::Instrument;
 
-use super::{Entry, Failure, Place, Sessions, Settings, TopicChange, TopicSeen};
+use super::{
+    ConnectionSettings, Failure, HolderRecord, KafkaResource, Sessions, TopicChange,
+    TopicObservation,
+};
 
 /// Topics of Kafka clusters.
 pub trait Brokers: Send + Sync {
     /// Observes a topic.
-    fn observe(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<TopicSeen, Failure>>;
-
-    /// Makes one change of a topic; repeatable.
-    fn change(
+    fn describe_topic(
         &self,
-        to: Settings,
+        to: ConnectionSettings,
+        topic: String,
+    ) -> BoxFuture<'_, Result<TopicObservation, Failure>>;
+
+    /// Applies one change to a topic; repeatable.
+    fn alter_topic(
+        &self,
+        to: ConnectionSettings,
         topic: String,
         change: TopicChange,
     ) -> BoxFuture<'_, Result<(), Failure>>;
 
     /// Deletes a topic with all its records. A missing topic is a success.
-    fn delete(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>>;
+    fn remove_topic(
+        &self,
+        to: ConnectionSettings,
+        topic: String,
+    ) -> BoxFuture<'_, Result<(), Failure>>;
 
-    /// Records of who holds a topic or group. A test stand-in has none.
-    fn recorded(&self, _: Settings, _: Place) -> BoxFuture<'_, Result<Vec<Entry>, Failure>> {
+    /// Returns the records of the holders of a topic or group. A test double has none.
+    fn read_records(
+        &self,
+        _: ConnectionSettings,
+        _: KafkaResource,
+    ) -> BoxFuture<'_, Result<Vec<HolderRecord>, Failure>> {
         async { Ok(Vec::new()) }.boxed()
     }
 
-    /// Puts on record who holds a topic or group.
-    fn record(&self, _: Settings, _: Place, _: Entry) -> BoxFuture<'_, Result<(), Failure>> {
+    /// Records the holder of a topic or group.
+    fn write_record(
+        &self,
+        _: ConnectionSettings,
+        _: KafkaResource,
+        _: HolderRecord,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
         async { Ok(()) }.boxed()
     }
 }
 
 impl Brokers for Sessions {
-    fn observe(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<TopicSeen, Failure>> {
+    fn describe_topic(
+        &self,
+        to: ConnectionSettings,
+        topic: String,
+    ) -> BoxFuture<'_, Result<TopicObservation, Failure>> {
         async move { self.observe_topic(to, &topic).await }
-            .instrument(asking("kafka observe topic"))
+            .instrument(request_span("kafka observe topic"))
             .boxed()
     }
 
-    fn change(
+    fn alter_topic(
         &self,
-        to: Settings,
+        to: ConnectionSettings,
         topic: String,
         change: TopicChange,
     ) -> BoxFuture<'_, Result<(), Failure>> {
         async move { self.change_topic(to, &topic, change).await }
-            .instrument(asking("kafka change topic"))
+            .instrument(request_span("kafka change topic"))
             .boxed()
     }
 
-    fn delete(&self, to: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>> {
-        async move { self.delete_topic(to, &topic).await }
-            .instrument(asking("kafka delete topic"))
-            .boxed()
-    }
-
-    fn recorded(&self, to: Settings, place: Place) -> BoxFuture<'_, Result<Vec<Entry>, Failure>> {
-        async move { Sessions::recorded(self, to, place).await }
-            .instrument(asking("kafka holders"))
-            .boxed()
-    }
-
-    fn record(
+    fn remove_topic(
         &self,
-        to: Settings,
-        place: Place,
-        entry: Entry,
+        to: ConnectionSettings,
+        topic: String,
     ) -> BoxFuture<'_, Result<(), Failure>> {
-        async move { Sessions::record(self, to, place, entry).await }
-            .instrument(asking("kafka hold"))
+        async move { self.delete_topic(to, &topic).await }
+            .instrument(request_span("kafka delete topic"))
+            .boxed()
+    }
+
+    fn read_records(
+        &self,
+        to: ConnectionSettings,
+        resource: KafkaResource,
+    ) -> BoxFuture<'_, Result<Vec<HolderRecord>, Failure>> {
+        async move { Sessions::read_records(self, to, resource).await }
+            .instrument(request_span("kafka holders"))
+            .boxed()
+    }
+
+    fn write_record(
+        &self,
+        to: ConnectionSettings,
+        resource: KafkaResource,
+        entry: HolderRecord,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
+        async move { Sessions::write_record(self, to, resource, entry).await }
+            .instrument(request_span("kafka hold"))
             .boxed()
     }
 }

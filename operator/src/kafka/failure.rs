@@ -1,12 +1,12 @@
-//! Kafka errors under stable reasons, in words that don't vary while the cause is the same (a
-//! status is written only when it changes).
+//! Maps Kafka errors to stable reasons, with messages that don't vary while the cause is the same
+//! (a status is written only when it changes).
 
 use millrace_crds::Reason;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
-use crate::error::{Category, Step, StepError};
+use crate::error::{Category, ReconcileStep, StepError};
 
-/// A failed conversation with Kafka.
+/// A failed operation on Kafka.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -14,7 +14,7 @@ pub struct Failure {
     pub reason: Reason,
     /// What happened, where, and what to do next.
     pub message: String,
-    /// The broker says that it is temporary: retry within the same conversation.
+    /// Whether the broker reports a temporary error: retry within the same call.
     pub passes: bool,
 }
 
@@ -23,19 +23,20 @@ impl Failure {
         Self { reason, message: message.into(), passes: false }
     }
 
-    /// The runtime is stopping.
+    /// Creates the failure for a runtime shutdown.
     pub(super) fn interrupted() -> Self {
-        Self::new(Reason::KafkaUnreachable, "the conversation with Kafka was interrupted")
+        Self::new(Reason::KafkaUnreachable, "the exchange with Kafka was interrupted")
     }
 
-    /// More wait for this cluster than the operator lets.
-    pub(super) fn crowded() -> Self {
-        let message = "too many wait for this Kafka cluster already; tried again by itself";
+    /// Creates the failure for too many waiting calls to one cluster.
+    pub(super) fn queue_full() -> Self {
+        let message = "too many requests wait for this Kafka cluster; the operator retries \
+                       automatically";
         Self::new(Reason::KafkaUnreachable, message)
     }
 
-    /// An answer of the broker to `what`, a verb phrase naming the object.
-    pub(super) fn answered(what: &str, code: RDKafkaErrorCode) -> Self {
+    /// Creates the failure for a broker's response to `what`, a verb phrase naming the object.
+    pub(super) fn from_code(what: &str, code: RDKafkaErrorCode) -> Self {
         use RDKafkaErrorCode as Code;
         let reason = match code {
             Code::TopicAuthorizationFailed
@@ -44,8 +45,8 @@ impl Failure {
             Code::SaslAuthenticationFailed | Code::Authentication => {
                 Reason::KafkaAuthenticationFailed
             }
-            Code::InvalidReplicationFactor => Reason::ReplicationImpossible,
-            Code::InvalidConfig => Reason::TopicSettingRefused,
+            Code::InvalidReplicationFactor => Reason::TooFewBrokers,
+            Code::InvalidConfig => Reason::TopicSettingRejected,
             Code::UnknownTopic | Code::UnknownTopicOrPartition => Reason::TopicMissing,
             Code::SSL => Reason::KafkaTlsFailed,
             Code::Resolve => Reason::KafkaHostUnknown,
@@ -65,14 +66,14 @@ impl Failure {
             | Code::FencedLeaderEpoch
             | Code::UnknownLeaderEpoch
             | Code::UnknownPartition => Reason::KafkaUnreachable,
-            _ => Reason::KafkaRefused,
+            _ => Reason::KafkaRequestRejected,
         };
         let advice = match reason {
             Reason::KafkaNotAuthorized => "; grant it to the user in the credentials",
-            Reason::ReplicationImpossible => {
+            Reason::TooFewBrokers => {
                 "; write a replicationFactor that is at most the number of brokers"
             }
-            Reason::TopicSettingRefused => "; correct the topic's settings",
+            Reason::TopicSettingRejected => "; correct the topic's settings",
             _ => "",
         };
         let passes = matches!(
@@ -82,27 +83,27 @@ impl Failure {
                 | Code::NotCoordinator
                 | Code::UnstableOffsetCommit
         );
-        let message = format!("cannot {what}: {}{advice}", words(code));
+        let message = format!("cannot {what}: {}{advice}", code_text(code));
         Self { reason, message, passes }
     }
 
-    /// A failed call while doing `what`.
-    pub(super) fn call(what: &str, error: &KafkaError) -> Self {
+    /// Creates the failure for a library error during `what`.
+    pub(super) fn from_error(what: &str, error: &KafkaError) -> Self {
         match error.rdkafka_error_code() {
-            Some(code) => Self::answered(what, code),
-            None => Self::new(Reason::KafkaRefused, format!("cannot {what}: {error}")),
+            Some(code) => Self::from_code(what, code),
+            None => Self::new(Reason::KafkaRequestRejected, format!("cannot {what}: {error}")),
         }
     }
 
-    /// As the failure of a reconcile's step.
+    /// Converts it into the failure of a reconcile's step.
     #[must_use]
-    pub fn at(self, step: Step) -> StepError {
+    pub fn at_step(self, step: ReconcileStep) -> StepError {
         StepError::new(step, Category::External, self.reason, self)
     }
 }
 
-/// librdkafka's text for a code, without its prefix.
-fn words(code: RDKafkaErrorCode) -> String {
+/// Returns librdkafka's text for a code, without its prefix.
+fn code_text(code: RDKafkaErrorCode) -> String {
     let text = code.to_string();
     // "InvalidConfig (Broker: Configuration is invalid)": the part in brackets is the readable one.
     match (text.find('('), text.rfind(')')) {
@@ -111,13 +112,13 @@ fn words(code: RDKafkaErrorCode) -> String {
     }
 }
 
-/// Removes what varies between attempts (times, counts, resolved addresses) from librdkafka's
-/// message about a connection: `Connect to ipv4#10.0.0.1:9092 failed: Connection refused (after 0ms
-/// in state CONNECT)`.
-pub(super) fn settled(text: &str) -> String {
+/// Removes the parts that vary between attempts (times, counts, resolved addresses) from
+/// librdkafka's message about a connection: `Connect to ipv4#10.0.0.1:9092 failed: Connection
+/// refused (after 0ms in state CONNECT)`.
+pub(super) fn strip_variable_parts(text: &str) -> String {
     let text = text.split(" (after ").next().unwrap_or(text);
     let text = text.split(", 1 identical").next().unwrap_or(text);
-    // "sasl_plaintext://host:port/bootstrap: cause": the cause alone stays the same.
+    // "sasl_plaintext://host:port/bootstrap: cause": only the cause is stable.
     let text = match text.split_once("/bootstrap: ") {
         Some((_, cause)) => cause,
         None => text,
@@ -126,5 +127,4 @@ pub(super) fn settled(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/kafka/failure.rs"]
 mod tests;

@@ -1,21 +1,21 @@
 //! Kafka for the operator: topics, and the lag of consumer groups.
 //!
-//! One session per cluster and log-in ([`Sessions`]) serves all callers: it keeps clients and
-//! batches questions. A session has three independent queues, for lag, for reads of topics and for
-//! changes of them, each with a deadline, so that a hanging cluster delays nobody else. Failures
-//! are classed by what a person would do about them. Nothing here produces or consumes a record.
+//! One session per cluster and credentials ([`Sessions`]) serves all callers: it caches clients and
+//! batches queries. A session has three independent queues, for lag, for reads of topics and for
+//! changes of them, each with a deadline, so that a hanging cluster delays no other work. Failures
+//! are classified by what a person would do about them. Nothing here produces or consumes a record.
 
 mod brokers;
 mod connection;
 mod failure;
 mod lag;
 mod lag_age;
-pub mod lag_board;
+pub mod lag_cache;
 mod lag_queue;
 mod native;
 mod probe;
-mod questions;
 mod records;
+mod requests;
 mod session;
 mod sessions;
 mod time_marks;
@@ -23,37 +23,37 @@ mod topic_queue;
 mod topics;
 
 pub use brokers::Brokers;
-pub use connection::Settings;
+pub use connection::ConnectionSettings;
 pub use failure::Failure;
-pub use records::{Entry, HOLDERS_GROUP, Place};
-pub use sessions::{KafkaLag, Pace, Sessions};
-pub use topics::{TopicChange, TopicSeen};
+pub use records::{HOLDERS_GROUP, HolderRecord, KafkaResource};
+pub use sessions::{KafkaLag, Pace, SESSIONS_BYTES_MAX, Sessions};
+pub use topics::{TopicChange, TopicObservation};
 
 use std::time::{Duration, Instant};
 
-/// Longest conversation. A broker that is up answers within a second; a reconcile has 120 s.
+/// Longest time for one call. A broker that is up answers within a second; a reconcile has 120 s.
 const CONVERSATION_MAX: Duration = Duration::from_secs(20);
 
-/// The time a conversation must be over.
+/// The time at which a call must end.
 #[derive(Clone, Copy, Debug)]
 struct Deadline(Instant);
 
 impl Deadline {
-    fn within(limit: Duration) -> Self {
+    fn from_now(limit: Duration) -> Self {
         Self(Instant::now() + limit)
     }
 
-    fn end(self) -> Instant {
+    fn as_instant(self) -> Instant {
         self.0
     }
 
-    fn left(self) -> Duration {
+    fn remaining_time(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// The time left, at most `limit`, and never zero: some librdkafka calls take zero as "do not
-    /// wait at all".
+    /// Returns the time left, at most `limit`, and never zero: some librdkafka calls interpret zero
+    /// as "do not wait at all".
     fn at_most(self, limit: Duration) -> Duration {
-        self.left().min(limit).max(Duration::from_millis(1))
+        self.remaining_time().min(limit).max(Duration::from_millis(1))
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use millrace_crds::Reason;
+use millrace_kafka_tokens::{ErrorEvents, TokenSettings, TokenSource};
 use rdkafka::admin::AdminClient;
 use rdkafka::client::{ClientContext, DefaultClientContext};
 use rdkafka::config::RDKafkaLogLevel;
@@ -16,9 +17,9 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::MetadataBroker;
 
 use super::Deadline;
-use super::connection::Settings;
-use super::failure::{Failure, settled};
-use crate::outbound::{Outbound, link_local_among};
+use super::connection::{ConnectionSettings, LoginSource};
+use super::failure::{Failure, strip_variable_parts};
+use crate::outbound::Outbound;
 
 /// How long an attempt waits before it checks the error events.
 const ATTEMPT: Duration = Duration::from_millis(1_500);
@@ -27,27 +28,28 @@ const ATTEMPT: Duration = Duration::from_millis(1_500);
 /// after 7 s, and then its cause is known.
 const REACH_MAX: Duration = Duration::from_secs(8);
 
-/// Brokers of a cluster: the largest have some hundreds, and each costs the library a thread.
+/// Maximum number of brokers of a cluster: the largest have some hundreds, and each costs the
+/// library a thread.
 const BROKERS_MAX: usize = 1_000;
 
-/// Different causes remembered; further ones would repeat for other brokers.
+/// Maximum number of different causes; further ones would repeat for other brokers.
 const CAUSES_MAX: usize = 16;
 
 /// Collects the error events of one client.
 #[derive(Clone, Default)]
-pub(super) struct Causes(Arc<Mutex<BTreeSet<(Weight, String)>>>);
+pub(super) struct Causes(Arc<Mutex<BTreeSet<(CauseRank, String)>>>);
 
 /// The rank of a cause: the first one is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Weight {
+enum CauseRank {
     Authentication,
     Tls,
     Resolve,
     Transport,
 }
 
-impl Weight {
-    fn of(code: RDKafkaErrorCode) -> Option<Self> {
+impl CauseRank {
+    fn from_code(code: RDKafkaErrorCode) -> Option<Self> {
         match code {
             RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SaslAuthenticationFailed => {
                 Some(Self::Authentication)
@@ -63,38 +65,40 @@ impl Weight {
 }
 
 impl Causes {
-    fn note(&self, error: &KafkaError, text: &str) {
-        let Some(weight) = error.rdkafka_error_code().and_then(Weight::of) else { return };
+    fn record_cause(&self, error: &KafkaError, text: &str) {
+        let Some(weight) = error.rdkafka_error_code().and_then(CauseRank::from_code) else {
+            return;
+        };
         let mut causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if causes.len() < CAUSES_MAX {
-            causes.insert((weight, settled(text)));
+            causes.insert((weight, strip_variable_parts(text)));
         }
     }
 
-    /// The failure for these causes. `servers`: the number of bootstrap servers; with fewer
-    /// unresolved names, another server may still answer. `secret`: the Secret for the log-in.
-    fn verdict(&self, servers: usize, secret: Option<&str>) -> Option<Failure> {
+    /// Returns the failure for these causes. `servers`: the number of bootstrap servers; with fewer
+    /// unresolved names, another server may still answer. `login`: where the
+    /// credentials are from.
+    fn conclusive_failure(&self, servers: usize, login: &LoginSource) -> Option<Failure> {
         let causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let first = |weight| causes.iter().find(|(each, _)| *each == weight).map(|(_, text)| text);
-        if let Some(text) = first(Weight::Authentication) {
+        if let Some(text) = first(CauseRank::Authentication) {
+            let LoginSource { field, secret } = login;
             let check = match secret {
-                Some(name) => format!(
-                    "check user name and password in Secret {name}, and kafka.sasl.mechanism"
-                ),
-                None => "name a log-in in kafka.sasl".to_owned(),
+                Some(name) => format!("check the credentials in Secret {name}, and {field}.type"),
+                None => "set kafka.authentication".to_owned(),
             };
-            let message = format!("Kafka refused to let the operator in: {text}; {check}");
+            let message = format!("Kafka rejected the operator's credentials: {text}; {check}");
             return Some(Failure::new(Reason::KafkaAuthenticationFailed, message));
         }
-        if let Some(text) = first(Weight::Tls) {
+        if let Some(text) = first(CauseRank::Tls) {
             let message = format!(
-                "no trusted connection to Kafka: {text}; check tls.caSecretRef and that the port \
+                "the TLS connection to Kafka failed: {text}; check kafka.tls.ca and that the port \
                  speaks TLS"
             );
             return Some(Failure::new(Reason::KafkaTlsFailed, message));
         }
-        let unresolved = causes.iter().filter(|(weight, _)| *weight == Weight::Resolve).count();
-        match first(Weight::Resolve) {
+        let unresolved = causes.iter().filter(|(weight, _)| *weight == CauseRank::Resolve).count();
+        match first(CauseRank::Resolve) {
             Some(text) if unresolved >= servers => {
                 let message = format!("{text}; check the spelling of kafka.bootstrapServers");
                 Some(Failure::new(Reason::KafkaHostUnknown, message))
@@ -103,9 +107,9 @@ impl Causes {
         }
     }
 
-    /// The failure after time ran out.
-    fn last_word(&self, servers: usize, secret: Option<&str>) -> Failure {
-        if let Some(failure) = self.verdict(servers, secret) {
+    /// Returns the failure after the deadline.
+    fn final_failure(&self, servers: usize, login: &LoginSource) -> Failure {
+        if let Some(failure) = self.conclusive_failure(servers, login) {
             return failure;
         }
         let causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,8 +117,8 @@ impl Causes {
         Failure::new(
             Reason::KafkaUnreachable,
             format!(
-                "no Kafka broker answered: {cause}; check that it runs, and that nothing blocks \
-                 the way"
+                "no Kafka broker answered: {cause}; check that it runs, and that no firewall or \
+                 NetworkPolicy blocks the operator"
             ),
         )
     }
@@ -126,120 +130,169 @@ impl ClientContext for Causes {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.note(&error, reason);
+        self.record_cause(&error, reason);
     }
 }
 
 impl ConsumerContext for Causes {}
 
 /// A client that has reached a broker.
-pub(super) struct Link {
-    /// Asks; it never joins a group.
-    pub(super) consumer: BaseConsumer<Causes>,
-    /// Whether it names a group, without which it can't ask for any group's commits.
+pub(super) struct BrokerClient {
+    /// The client for queries; it never joins a group.
+    pub(super) consumer: Arc<BaseConsumer<Causes>>,
+    /// Whether the client has a group, without which it can't query any group's commits.
     pub(super) in_group: bool,
-    /// Changes topics; made when it is first needed.
-    admin: OnceLock<AdminClient<DefaultClientContext>>,
+    /// The client that changes topics; created when first needed.
+    admin: OnceLock<Arc<AdminClient<DefaultClientContext>>>,
+    /// Renews the tokens of both clients.
+    tokens: Option<TokenSource>,
 }
 
-impl Link {
-    /// Reaches a broker by asking for the metadata of `topic`, which need not exist. `group` is one
-    /// whose commits the log-in may read, if commits are wanted. Each broker that the cluster names
-    /// must be allowed by `outbound` before any is asked.
+impl BrokerClient {
+    /// Reaches a broker by a request for the metadata of `topic`, which need not exist. `group` is
+    /// one whose commits the credentials may read, if commits are needed. `outbound` must allow
+    /// each broker that the cluster names before any is queried.
     ///
     /// # Errors
     /// When none can be reached, with the cause as far as known.
-    pub(super) fn reach(
-        settings: &Settings,
+    pub(super) fn connect_to_broker(
+        settings: &ConnectionSettings,
         outbound: &Outbound,
         topic: &str,
         group: Option<&str>,
         deadline: Deadline,
     ) -> Result<Self, Failure> {
+        // Before there is a client: it connects as soon as it exists.
+        not_refused(outbound, settings.bootstrap_servers())?;
         let causes = Causes::default();
         let mut config = settings.client_config();
         config.set("enable.auto.commit", "false").set("allow.auto.create.topics", "false");
         if let Some(group) = group {
             config.set("group.id", group);
         }
-        let consumer: BaseConsumer<Causes> =
-            config.create_with_context(causes.clone()).map_err(|error| unusable(&error))?;
-        not_link_local(settings.bootstrap_servers())?;
-        let reaching = Deadline::within(deadline.at_most(REACH_MAX));
+        let consumer: BaseConsumer<Causes> = config
+            .create_with_context(causes.clone())
+            .map_err(|error| unusable_connection(&error))?;
+        let consumer = Arc::new(consumer);
+        let tokens = start_tokens(settings, outbound, deadline)?;
+        if let Some(tokens) = &tokens {
+            tokens.attach(&consumer, ErrorEvents::Polled);
+        }
+        let reaching = Deadline::from_now(deadline.at_most(REACH_MAX));
         loop {
             let attempt = consumer.fetch_metadata(Some(topic), reaching.at_most(ATTEMPT));
             if let Ok(metadata) = attempt
                 && !metadata.brokers().is_empty()
             {
-                allowed(outbound, metadata.brokers(), reaching)?;
+                check_brokers_allowed(outbound, metadata.brokers(), reaching)?;
                 let in_group = group.is_some();
-                return Ok(Self { consumer, in_group, admin: OnceLock::new() });
+                return Ok(Self { consumer, in_group, admin: OnceLock::new(), tokens });
             }
-            serve(&consumer);
-            if let Some(failure) = causes.verdict(settings.servers(), settings.login_secret()) {
+            poll_client(&consumer);
+            if let Some(failure) =
+                causes.conclusive_failure(settings.server_count(), settings.login_source())
+            {
                 return Err(failure);
             }
-            if reaching.left().is_zero() {
-                return Err(causes.last_word(settings.servers(), settings.login_secret()));
+            if reaching.remaining_time().is_zero() {
+                return Err(causes.final_failure(settings.server_count(), settings.login_source()));
             }
         }
     }
 
-    /// The client that changes topics.
-    pub(super) fn admin(
+    pub(super) fn admin_client(
         &self,
-        settings: &Settings,
+        settings: &ConnectionSettings,
     ) -> Result<&AdminClient<DefaultClientContext>, Failure> {
         if let Some(known) = self.admin.get() {
             return Ok(known);
         }
-        let made = settings.client_config().create().map_err(|error| unusable(&error))?;
+        let made =
+            settings.client_config().create().map_err(|error| unusable_connection(&error))?;
+        let made = Arc::new(made);
+        if let Some(tokens) = &self.tokens {
+            tokens.attach(&made, ErrorEvents::Unpolled);
+        }
         Ok(self.admin.get_or_init(|| made))
     }
 
-    /// Takes error events, so that they don't pile up in a kept client.
-    pub(super) fn serve(&self) {
-        serve(&self.consumer);
+    /// Polls error events, so that they don't accumulate in a cached client.
+    pub(super) fn poll_events(&self) {
+        poll_client(&self.consumer);
     }
 }
 
+/// Requests the first token, if the connection needs one.
+fn start_tokens(
+    settings: &ConnectionSettings,
+    outbound: &Outbound,
+    deadline: Deadline,
+) -> Result<Option<TokenSource>, Failure> {
+    let Some(tokens) = settings.tokens() else { return Ok(None) };
+    if let TokenSettings::OAuth(oauth) = tokens {
+        let endpoint = &oauth.token_endpoint;
+        if let Some(why) = outbound.refusal_of_host(endpoint.bare_host()) {
+            let message = format!("token endpoint {endpoint}: {why}");
+            return Err(Failure::new(Reason::HostNotAllowed, message));
+        }
+        not_refused(outbound, &format!("{}:{}", endpoint.host(), endpoint.port()))?;
+    }
+    // A signature is valid for each cluster that the identity may connect to, not only for this.
+    let refused = settings.own_identity_for().filter(|it| !outbound.may_use_aws_identity(it));
+    if let Some(namespace) = refused {
+        let message = format!(
+            "the operator's AWS identity is not for namespace {namespace}: add it to the chart's \
+             aws.identityNamespaces, or set accessKeyIdSecret and secretAccessKeySecret in \
+             kafka.admin.authentication"
+        );
+        return Err(Failure::new(Reason::KafkaAuthenticationFailed, message));
+    }
+    let tokens = TokenSource::start(tokens.clone()).map_err(|error| {
+        let message = format!("cannot start the thread that requests tokens: {error}");
+        Failure::new(Reason::KafkaUnreachable, message)
+    })?;
+    let first = tokens.wait_for_token(deadline.at_most(REACH_MAX));
+    first.map_err(|reason| Failure::new(Reason::KafkaAuthenticationFailed, reason))?;
+    Ok(Some(tokens))
+}
+
 /// Refuses a cluster that names brokers to which the operator may not connect. Resolves names until
-/// the deadline; the client resolves the rest.
-fn allowed(
+/// the deadline; the client resolves the others.
+fn check_brokers_allowed(
     outbound: &Outbound,
     brokers: &[MetadataBroker],
     deadline: Deadline,
 ) -> Result<(), Failure> {
     if brokers.len() > BROKERS_MAX {
         let message = format!("this cluster names more than {BROKERS_MAX} brokers as its own");
-        return Err(Failure::new(Reason::KafkaRefused, message));
+        return Err(Failure::new(Reason::KafkaRequestRejected, message));
     }
     for broker in brokers {
         let (host, port) = (broker.host(), broker.port());
-        if let Some(why) = outbound.refuses(host) {
+        if let Some(why) = outbound.refusal_of_host(host) {
             let message = format!("a broker of this cluster is at {host}:{port}: {why}");
             return Err(Failure::new(Reason::HostNotAllowed, message));
         }
-        if !deadline.left().is_zero() {
-            not_link_local(&format!("{host}:{port}"))?;
+        if !deadline.remaining_time().is_zero() {
+            not_refused(outbound, &format!("{host}:{port}"))?;
         }
     }
     Ok(())
 }
 
-fn not_link_local(servers: &str) -> Result<(), Failure> {
-    link_local_among(servers).map_or(Ok(()), |server| {
-        let message = format!("{server} is at a link-local address, which is not connected to");
+fn not_refused(outbound: &Outbound, servers: &str) -> Result<(), Failure> {
+    outbound.refused_among(servers).map_or(Ok(()), |(server, kind)| {
+        let message = format!("{server} is at {kind}, to which the operator does not connect");
         Err(Failure::new(Reason::HostNotAllowed, message))
     })
 }
 
-/// Serves the error events; the client is subscribed to nothing.
-fn serve(consumer: &BaseConsumer<Causes>) {
+/// Polls the error events; the client has no subscription.
+fn poll_client(consumer: &BaseConsumer<Causes>) {
     while consumer.poll(Duration::ZERO).is_some() {}
 }
 
-fn unusable(error: &KafkaError) -> Failure {
+fn unusable_connection(error: &KafkaError) -> Failure {
     Failure::new(Reason::SpecInvalid, format!("unusable Kafka connection: {error}"))
 }
 
@@ -247,35 +300,40 @@ fn unusable(error: &KafkaError) -> Failure {
 mod tests {
     use super::*;
 
-    fn caused(errors: &[(RDKafkaErrorCode, &str)]) -> Causes {
+    fn causes_of(errors: &[(RDKafkaErrorCode, &str)]) -> Causes {
         let causes = Causes::default();
         for (code, text) in errors {
-            causes.note(&KafkaError::Global(*code), text);
+            causes.record_cause(&KafkaError::Global(*code), text);
         }
         causes
     }
 
     /// Scenario: a wrong password, and brokers that then close the connection. Guarantee: the
-    /// password is named as the cause, at once.
+    /// password is reported as the cause, at once.
     #[test]
     fn a_refused_password_outweighs_what_follows_from_it() {
-        let causes = caused(&[
+        let causes = causes_of(&[
             (RDKafkaErrorCode::BrokerTransportFailure, "Disconnected"),
             (RDKafkaErrorCode::Authentication, "SASL authentication error"),
             (RDKafkaErrorCode::AllBrokersDown, "1/1 brokers are down"),
         ]);
-        let failure = causes.verdict(1, Some("kafka-user")).unwrap();
+        let secret = Some("kafka-user".to_owned());
+        let login = LoginSource { field: "kafka.admin.authentication", secret };
+        let failure = causes.conclusive_failure(1, &login).unwrap();
         assert_eq!(failure.reason, Reason::KafkaAuthenticationFailed);
-        assert!(failure.message.contains("Secret kafka-user"), "{failure}");
+        let advice = "Secret kafka-user, and kafka.admin.authentication.type";
+        assert!(failure.message.contains(advice), "{failure}");
     }
 
-    /// Scenario: one of two names does not resolve. Guarantee: no verdict, the other may answer.
+    /// Scenario: one of two names does not resolve. Guarantee: no verdict, since the other may
+    /// answer.
     #[test]
     fn one_unknown_name_of_two_is_no_verdict() {
         let causes =
-            caused(&[(RDKafkaErrorCode::Resolve, "a:9092/bootstrap: Failed to resolve a")]);
-        assert_eq!(causes.verdict(2, None), None);
-        assert_eq!(causes.verdict(1, None).unwrap().reason, Reason::KafkaHostUnknown);
-        assert_eq!(causes.last_word(2, None).reason, Reason::KafkaUnreachable);
+            causes_of(&[(RDKafkaErrorCode::Resolve, "a:9092/bootstrap: Failed to resolve a")]);
+        let none = LoginSource::default();
+        assert_eq!(causes.conclusive_failure(2, &none), None);
+        assert_eq!(causes.conclusive_failure(1, &none).unwrap().reason, Reason::KafkaHostUnknown);
+        assert_eq!(causes.final_failure(2, &none).reason, Reason::KafkaUnreachable);
     }
 }

@@ -1,11 +1,11 @@
-//! Records of who holds a topic or a consumer group, kept in Kafka: the metadata of a commit for
+//! Records of the holders of topics and consumer groups, in Kafka: the metadata of a commit for
 //! partition 0, by a group that has no members.
 //!
 //! A topic's record is the commit of the group [`HOLDERS_GROUP`], deleted with the topic. A
 //! consumer group has its own record group, since its holder may change topics: a record there
 //! counts under any topic. Kafka drops a record that is not renewed within
-//! `offsets.retention.minutes` (seven days by default). The content belongs to the caller; it is at
-//! most as long as a commit's metadata (4,096 bytes by default).
+//! `offsets.retention.minutes` (seven days by default). The content belongs to the caller; its
+//! limit is that of a commit's metadata (4,096 bytes by default).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::Deadline;
 use super::failure::Failure;
-use super::native::{Answer, Commit, PARTITIONS_MAX, Partition, Question};
-use super::probe::Link;
-use super::questions::ask;
-use super::topics::{Done, Job, JobKind};
+use super::native::{AdminRequest, AdminResponse, Commit, PARTITIONS_MAX, TopicPartition};
+use super::probe::BrokerClient;
+use super::requests::send_requests;
+use super::topics::{JobKind, JobOutput, TopicJob};
 
-/// The group whose commits record who holds topics; with a dot and a group's name appended, who
-/// holds that group.
+/// The group whose commits record the holders of topics; with a dot and a group's name appended,
+/// the holder of that group.
 pub const HOLDERS_GROUP: &str = "millrace-holders";
 
-/// What a record is about.
+/// The subject of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum KafkaResource {
     /// A topic.
     Topic(String),
     /// A consumer group.
@@ -34,19 +34,19 @@ pub enum Place {
 
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The topic it lies at.
+pub struct HolderRecord {
+    /// The topic of the commit that stores it.
     pub topic: String,
-    /// What it says.
+    /// The content.
     pub text: String,
     /// When it was written, by its writer's clock. This is the commit's offset: past the end of any
-    /// partition, so lag monitors see none.
+    /// partition, so lag monitors report none.
     pub at_millis: i64,
 }
 
-impl Place {
-    /// The group whose commits are the records.
-    fn group(&self) -> String {
+impl KafkaResource {
+    /// Returns the group whose commits are the records.
+    fn holders_group(&self) -> String {
         match self {
             Self::Topic(_) => HOLDERS_GROUP.to_owned(),
             Self::Group(group) => format!("{HOLDERS_GROUP}.{group}"),
@@ -55,71 +55,77 @@ impl Place {
 }
 
 /// A job about records and its index among all jobs.
-type Numbered<'a> = (usize, &'a Job);
-type Outcome = Result<Done, Failure>;
+type Numbered<'a> = (usize, &'a TopicJob);
+type JobOutcome = Result<JobOutput, Failure>;
 
 /// Reads records: those of topics in one request, each group's in its own.
-pub(super) fn read(
-    link: &Link,
-    looks: &[Numbered<'_>],
+pub(super) fn read_records(
+    link: &BrokerClient,
+    reads: &[Numbered<'_>],
     deadline: Deadline,
-) -> Vec<(usize, Outcome)> {
+) -> Vec<(usize, JobOutcome)> {
     let mut questions = Vec::new();
     let (mut of_topics, mut of_groups) = (Vec::new(), Vec::new());
-    for (number, job) in looks {
+    for (number, job) in reads {
         match &job.kind {
-            JobKind::Recorded(Place::Topic(_)) => of_topics.push((*number, *job)),
-            JobKind::Recorded(place) => {
+            JobKind::ReadRecords(KafkaResource::Topic(_)) => of_topics.push((*number, *job)),
+            JobKind::ReadRecords(resource) => {
                 of_groups.push((*number, *job));
-                questions.push(Question::Commits { group: place.group(), partitions: Vec::new() });
+                questions.push(AdminRequest::Commits {
+                    group: resource.holders_group(),
+                    partitions: Vec::new(),
+                });
             }
             _ => {}
         }
     }
     for chunk in of_topics.chunks(PARTITIONS_MAX) {
-        let mut partitions: Vec<Partition> =
+        let mut partitions: Vec<TopicPartition> =
             chunk.iter().map(|(_, job)| (job.topic.clone(), 0)).collect();
         partitions.sort_unstable();
         partitions.dedup();
-        questions.push(Question::Commits { group: HOLDERS_GROUP.to_owned(), partitions });
+        questions.push(AdminRequest::Commits { group: HOLDERS_GROUP.to_owned(), partitions });
     }
-    let mut answers = ask(link, &questions, deadline).into_iter();
-    let mut outcomes: Vec<(usize, Outcome)> = of_groups
+    let mut answers = send_requests(link, &questions, deadline).into_iter();
+    let mut outcomes: Vec<(usize, JobOutcome)> = of_groups
         .iter()
         .zip(answers.by_ref())
         .map(|((number, job), answer)| {
-            let all = commits(job, answer).and_then(|all| all.into_values().collect());
-            (*number, all.map(|all: Vec<_>| all.into_iter().flatten().collect()).map(Done::Records))
+            let all = parse_commits(job, answer).and_then(|all| all.into_values().collect());
+            (
+                *number,
+                all.map(|all: Vec<_>| all.into_iter().flatten().collect()).map(JobOutput::Records),
+            )
         })
         .collect();
     for (chunk, answer) in of_topics.chunks(PARTITIONS_MAX).zip(answers) {
         for (number, job) in chunk {
-            // A topic without an answer says nothing about the others.
-            let told = answer.as_ref().map_err(|code| *code);
-            let found = told.map_err(|code| failed(job, code)).and_then(|answer| {
-                let Answer::Commits(told) = answer else {
-                    return Err(failed(job, Code::BadMessage));
+            // A missing topic in the response does not affect the others.
+            let response = answer.as_ref().map_err(|code| *code);
+            let found = response.map_err(|code| job_failure(job, code)).and_then(|answer| {
+                let AdminResponse::Commits(commits) = answer else {
+                    return Err(job_failure(job, Code::BadMessage));
                 };
-                let own = told.iter().find(|(partition, _)| partition.0 == job.topic);
-                let (partition, commit) = own.ok_or_else(|| failed(job, Code::BadMessage))?;
-                entry(job, partition, commit.clone())
+                let own = commits.iter().find(|(partition, _)| partition.0 == job.topic);
+                let (partition, commit) = own.ok_or_else(|| job_failure(job, Code::BadMessage))?;
+                parse_record(job, partition, commit.clone())
             });
-            outcomes.push((*number, found.map(|it| Done::Records(it.into_iter().collect()))));
+            outcomes.push((*number, found.map(|it| JobOutput::Records(it.into_iter().collect()))));
         }
     }
     outcomes
 }
 
 /// Writes records: those of one group in one request.
-pub(super) fn write(
-    link: &Link,
+pub(super) fn write_records(
+    link: &BrokerClient,
     changes: &[Numbered<'_>],
     deadline: Deadline,
-) -> Vec<(usize, Outcome)> {
+) -> Vec<(usize, JobOutcome)> {
     let mut groups: BTreeMap<String, Vec<Numbered<'_>>> = BTreeMap::new();
     for (number, job) in changes {
-        if let JobKind::Record { place, .. } = &job.kind {
-            groups.entry(place.group()).or_default().push((*number, *job));
+        if let JobKind::Record { resource, .. } = &job.kind {
+            groups.entry(resource.holders_group()).or_default().push((*number, *job));
         }
     }
     let question = |(group, jobs): (&String, &Vec<Numbered<'_>>)| {
@@ -130,59 +136,68 @@ pub(super) fn write(
             }
             _ => None,
         });
-        Question::Commit { group: group.clone(), commits: commits.collect() }
+        AdminRequest::Commit { group: group.clone(), commits: commits.collect() }
     };
-    let questions: Vec<Question> = groups.iter().map(question).collect();
-    let answers = ask(link, &questions, deadline);
+    let questions: Vec<AdminRequest> = groups.iter().map(question).collect();
+    let answers = send_requests(link, &questions, deadline);
     let mut outcomes = Vec::with_capacity(changes.len());
     for (jobs, answer) in groups.values().zip(answers) {
-        let told: Result<HashMap<Arc<str>, Result<(), Code>>, Code> = match answer {
-            Ok(Answer::Commit(told)) => {
-                Ok(told.into_iter().map(|((topic, _), told)| (topic, told)).collect())
+        let results: Result<HashMap<Arc<str>, Result<(), Code>>, Code> = match answer {
+            Ok(AdminResponse::Commit(results)) => {
+                Ok(results.into_iter().map(|((topic, _), result)| (topic, result)).collect())
             }
             Ok(_) => Err(Code::BadMessage),
             Err(code) => Err(code),
         };
         for (number, job) in jobs {
-            let own = |told: &HashMap<Arc<str>, Result<(), Code>>| {
-                told.get(&job.topic).copied().unwrap_or(Err(Code::BadMessage))
+            let own = |results: &HashMap<Arc<str>, Result<(), Code>>| {
+                results.get(&job.topic).copied().unwrap_or(Err(Code::BadMessage))
             };
-            let told = told.as_ref().map_err(|code| *code).and_then(own);
-            outcomes.push((*number, told.map(|()| Done::Made).map_err(|code| failed(job, code))));
+            let result = results.as_ref().map_err(|code| *code).and_then(own);
+            outcomes.push((
+                *number,
+                result.map(|()| JobOutput::Made).map_err(|code| job_failure(job, code)),
+            ));
         }
     }
     outcomes
 }
 
-type Found = Result<Option<Entry>, Failure>;
+type RecordResult = Result<Option<HolderRecord>, Failure>;
 
-/// A group's records by topic.
-fn commits(job: &Job, answer: Result<Answer, Code>) -> Result<BTreeMap<Arc<str>, Found>, Failure> {
+fn parse_commits(
+    job: &TopicJob,
+    answer: Result<AdminResponse, Code>,
+) -> Result<BTreeMap<Arc<str>, RecordResult>, Failure> {
     match answer {
-        Ok(Answer::Commits(told)) => Ok(told
+        Ok(AdminResponse::Commits(commits)) => Ok(commits
             .into_iter()
-            .map(|(partition, commit)| (partition.0.clone(), entry(job, &partition, commit)))
+            .map(|(partition, commit)| (partition.0.clone(), parse_record(job, &partition, commit)))
             .collect()),
-        Ok(_) => Err(failed(job, Code::BadMessage)),
-        Err(code) => Err(failed(job, code)),
+        Ok(_) => Err(job_failure(job, Code::BadMessage)),
+        Err(code) => Err(job_failure(job, code)),
     }
 }
 
-fn entry(job: &Job, partition: &Partition, commit: Result<Option<Commit>, Code>) -> Found {
+fn parse_record(
+    job: &TopicJob,
+    partition: &TopicPartition,
+    commit: Result<Option<Commit>, Code>,
+) -> RecordResult {
     match commit {
-        Ok(commit) => Ok(commit.map(|Commit { offset, metadata }| Entry {
+        Ok(commit) => Ok(commit.map(|Commit { offset, metadata }| HolderRecord {
             topic: partition.0.to_string(),
             text: metadata,
             at_millis: offset,
         })),
-        // A topic that is not there has no record.
+        // A topic that does not exist has no record.
         Err(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition) => {
             Ok(None)
         }
-        Err(code) => Err(failed(job, code)),
+        Err(code) => Err(job_failure(job, code)),
     }
 }
 
-fn failed(job: &Job, code: Code) -> Failure {
-    Failure::answered(&job.what(), code)
+fn job_failure(job: &TopicJob, code: Code) -> Failure {
+    Failure::from_code(&job.describe_action(), code)
 }

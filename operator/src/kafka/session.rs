@@ -1,7 +1,7 @@
 //! One connection to one cluster: its clients, and whether they work.
 //!
-//! Callers share the link: the first one makes it, the others wait for it. A link over which
-//! nothing was answered is replaced; if that fails, all callers get the reason.
+//! Callers share the link: the first one creates it, the others wait for it. A link over which no
+//! request was answered is replaced; if that fails, all callers get the reason.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,49 +11,48 @@ use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Deadline;
-use super::connection::Settings;
+use super::connection::ConnectionSettings;
 use super::failure::Failure;
 use super::lag_queue::LagQueue;
-use super::probe::Link;
+use super::probe::BrokerClient;
 use super::topic_queue::TopicQueues;
 use crate::outbound::Outbound;
 
-/// Maximum age of a link. Until then its client for changes keeps events of brokers that come and
+/// Maximum age of a link. Until then its client for changes retains events of brokers that come and
 /// go: one that is down costs about 100 bytes every ten seconds.
 const LINK_AGE_MAX: Duration = Duration::from_secs(3_600);
 
 /// A caller this soon after a failed connection gets the same error.
 const FAILURE_SHARED: Duration = Duration::from_secs(3);
 
-/// The state of a cluster.
 #[derive(Clone, Debug)]
-enum Known {
+enum ClusterState {
     Nothing,
     Up,
     Down(Failure, Instant),
 }
 
-/// A connection that is kept.
-pub(super) struct Session {
-    settings: Settings,
-    /// Where brokers may be.
+/// A cached connection.
+pub(super) struct KafkaSession {
+    settings: ConnectionSettings,
+    /// The hosts and addresses that brokers may have.
     outbound: Outbound,
-    /// Held while a link is being made.
-    link: Mutex<Option<(Arc<Link>, Instant)>>,
-    /// Held for a moment only.
-    known: Mutex<Known>,
+    /// Locked while a link is created.
+    link: Mutex<Option<(Arc<BrokerClient>, Instant)>>,
+    /// Locked only briefly.
+    known: Mutex<ClusterState>,
     pub(super) lags: LagQueue,
     pub(super) topics: TopicQueues,
     used_at: Mutex<Instant>,
-    /// What one holds that is not kept.
-    pass: Option<OwnedSemaphorePermit>,
+    /// The permit of a temporary session.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Drop for Session {
+impl Drop for KafkaSession {
     /// Closing a link takes a moment, so it runs on another thread.
     fn drop(&mut self) {
         let link = self.link.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let parts = (link, self.pass.take());
+        let parts = (link, self.permit.take());
         match (&parts.0, Handle::try_current()) {
             (Some(_), Ok(runtime)) => drop(runtime.spawn_blocking(move || drop(parts))),
             _ => drop(parts),
@@ -61,58 +60,62 @@ impl Drop for Session {
     }
 }
 
-impl Session {
-    pub(super) fn new(settings: Settings, outbound: Outbound) -> Self {
-        Self::made(settings, outbound, None)
+impl KafkaSession {
+    pub(super) fn new(settings: ConnectionSettings, outbound: Outbound) -> Self {
+        Self::with_permit(settings, outbound, None)
     }
 
-    /// A temporary session, which holds a permit while it exists.
-    pub(super) fn passing(
-        settings: Settings,
+    /// Creates a temporary session, which holds a permit while it exists.
+    pub(super) fn temporary(
+        settings: ConnectionSettings,
         outbound: Outbound,
-        pass: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> Self {
-        Self::made(settings, outbound, Some(pass))
+        Self::with_permit(settings, outbound, Some(permit))
     }
 
-    fn made(settings: Settings, outbound: Outbound, pass: Option<OwnedSemaphorePermit>) -> Self {
+    fn with_permit(
+        settings: ConnectionSettings,
+        outbound: Outbound,
+        pass: Option<OwnedSemaphorePermit>,
+    ) -> Self {
         Self {
             settings,
             outbound,
-            pass,
+            permit: pass,
             link: Mutex::default(),
-            known: Mutex::new(Known::Nothing),
+            known: Mutex::new(ClusterState::Nothing),
             lags: LagQueue::default(),
             topics: TopicQueues::default(),
             used_at: Mutex::new(Instant::now()),
         }
     }
 
-    pub(super) fn settings(&self) -> &Settings {
+    pub(super) fn settings(&self) -> &ConnectionSettings {
         &self.settings
     }
 
-    /// Notes that somebody asks now.
-    pub(super) fn used(&self) {
+    /// Records that a caller uses the session now.
+    pub(super) fn mark_used(&self) {
         *self.used_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// When somebody last asked.
+    /// Returns when a caller last used the session.
     pub(super) fn used_at(&self) -> Instant {
         *self.used_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The link; if there is none, makes one by asking for `topic`; a link with a group if `group`
-    /// is given. Blocks.
+    /// Returns the link. If there is none, creates one by a request for `topic`, with a group if
+    /// `group` is given. Blocks.
     ///
     /// # Errors
     /// When no broker can be reached.
-    pub(super) fn link(
+    pub(super) fn open_link(
         &self,
         topic: &str,
         group: Option<&str>,
         deadline: Deadline,
-    ) -> Result<Arc<Link>, Failure> {
+    ) -> Result<Arc<BrokerClient>, Failure> {
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, made)) = link.as_ref()
             && made.elapsed() < LINK_AGE_MAX
@@ -124,66 +127,72 @@ impl Session {
             return Err(failure);
         }
         *link = None;
-        match Link::reach(&self.settings, &self.outbound, topic, group, deadline) {
+        match BrokerClient::connect_to_broker(
+            &self.settings,
+            &self.outbound,
+            topic,
+            group,
+            deadline,
+        ) {
             Ok(made) => {
                 let made = Arc::new(made);
                 *link = Some((made.clone(), Instant::now()));
-                self.know(Known::Up);
+                self.set_known(ClusterState::Up);
                 Ok(made)
             }
             Err(failure) => {
-                self.know(Known::Down(failure.clone(), Instant::now()));
+                self.set_known(ClusterState::Down(failure.clone(), Instant::now()));
                 Err(failure)
             }
         }
     }
 
     /// Closes a link, unless it has been replaced.
-    pub(super) fn lose(&self, lost: &Arc<Link>) {
+    pub(super) fn close_link(&self, lost: &Arc<BrokerClient>) {
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         if link.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, lost)) {
             *link = None;
-            self.know(Known::Nothing);
+            self.set_known(ClusterState::Nothing);
         }
     }
 
-    /// Judges a conversation. If nobody answered, finds the reason with a new link and returns
-    /// that.
-    pub(super) fn judged<T>(
+    /// Checks the outcomes of a call. If no broker answered, finds the reason with a new link and
+    /// returns that.
+    pub(super) fn check_outcomes<T>(
         &self,
-        link: &Arc<Link>,
+        link: &Arc<BrokerClient>,
         (topic, group): (&str, Option<&str>),
         deadline: Deadline,
         mut outcomes: Vec<Result<T, Failure>>,
     ) -> Vec<Result<T, Failure>> {
-        link.serve();
+        link.poll_events();
         let silent = |it: &Result<T, Failure>| {
             let failure = it.as_ref().err();
             failure.is_some_and(|it| it.reason == Reason::KafkaUnreachable && !it.passes)
         };
         if !outcomes.is_empty() && outcomes.iter().all(silent) {
-            self.lose(link);
-            if let Err(failure) = self.link(topic, group, deadline) {
+            self.close_link(link);
+            if let Err(failure) = self.open_link(topic, group, deadline) {
                 outcomes.fill_with(|| Err(failure.clone()));
             }
         }
         outcomes
     }
 
-    /// Whether a broker answered, and nothing is known to the contrary.
+    /// Returns whether a broker answered, and no later failure is known.
     pub(super) fn is_up(&self) -> bool {
-        matches!(*self.known.lock().unwrap_or_else(PoisonError::into_inner), Known::Up)
+        matches!(*self.known.lock().unwrap_or_else(PoisonError::into_inner), ClusterState::Up)
     }
 
-    /// The last attempt's failure, if it was this recent.
+    /// Returns the last attempt's failure, if it was this recent.
     pub(super) fn failed_within(&self, limit: Duration) -> Option<Failure> {
         match &*self.known.lock().unwrap_or_else(PoisonError::into_inner) {
-            Known::Down(failure, at) if at.elapsed() < limit => Some(failure.clone()),
+            ClusterState::Down(failure, at) if at.elapsed() < limit => Some(failure.clone()),
             _ => None,
         }
     }
 
-    fn know(&self, known: Known) {
+    fn set_known(&self, known: ClusterState) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
 }

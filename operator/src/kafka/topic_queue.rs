@@ -1,8 +1,8 @@
 //! The queue of callers that wait for topics of one cluster.
 //!
-//! Reads and changes have a queue each; while one batch runs, the next one gathers. A waiting
-//! reconcile takes one of the operator's few slots, so none waits long on a cluster that may not
-//! answer: most are told so, and retry.
+//! Reads and changes have a queue each; while one batch runs, the next one accumulates. A waiting
+//! reconcile occupies one of the operator's few slots, so none waits long for a cluster that may
+//! not answer: most get an error and retry.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,69 +12,69 @@ use millrace_crds::Reason;
 use tokio::sync::oneshot;
 
 use super::records::HOLDERS_GROUP;
-use super::session::Session;
-use super::topics::{self, Done, Job};
+use super::session::KafkaSession;
+use super::topics::{self, JobOutput, TopicJob};
 use super::{CONVERSATION_MAX, Deadline, Failure};
 
-/// Topics of a batch: a description of one with its settings is some 5 KiB, so a batch is 1 MB.
+/// Maximum number of topics in a batch: a description of one with its settings is some 5 KiB, so a
+/// batch is 1 MB.
 const BATCH_MAX: usize = 200;
 
-/// Jobs waiting at once; a reconcile has one, so there are far fewer.
+/// Maximum number of waiting jobs; a reconcile has one, so there are far fewer.
 const WAITING_MAX: usize = 5_000;
 
-/// While it is unknown whether a cluster answers, this many may wait for the result.
+/// While it is unknown whether a cluster answers, this many callers may wait for the result.
 const UNKNOWN_WAITING_MAX: usize = 4;
 
-/// The others wait at most this long: half the time in which a dead cluster is found.
+/// The others wait at most this long: half the time in which a dead cluster is detected.
 const UNKNOWN_WAIT: Duration = Duration::from_secs(4);
 
 /// A caller this soon after a failed connection gets the same error.
-const FAILURE_TOLD: Duration = Duration::from_secs(5);
+const FAILURE_REUSED: Duration = Duration::from_secs(5);
 
 /// The same during a retry, which takes at most this long.
-const FAILURE_TOLD_TRYING: Duration = Duration::from_secs(30);
+const FAILURE_REUSED_TRYING: Duration = Duration::from_secs(30);
 
-type Outcome = Result<Done, Failure>;
+type JobOutcome = Result<JobOutput, Failure>;
 
 /// The queues of one session: changing a topic takes longer than reading one.
 #[derive(Default)]
 pub(super) struct TopicQueues {
-    looks: TopicQueue,
+    reads: TopicQueue,
     changes: TopicQueue,
 }
 
 impl TopicQueues {
-    fn queue(&self, changes: bool) -> &TopicQueue {
-        if changes { &self.changes } else { &self.looks }
+    fn queue_for(&self, changes: bool) -> &TopicQueue {
+        if changes { &self.changes } else { &self.reads }
     }
 }
 
-/// One queue.
 #[derive(Default)]
-struct TopicQueue(Mutex<State>);
+struct TopicQueue(Mutex<TopicQueueState>);
 
 #[derive(Default)]
-struct State {
+struct TopicQueueState {
     waiting: VecDeque<Waiting>,
     running: bool,
-    /// How many wait for as long as it takes.
+    /// The number of callers that wait without a limit.
     patient: usize,
 }
 
 struct Waiting {
-    job: Job,
-    reply: oneshot::Sender<Outcome>,
+    job: TopicJob,
+    reply: oneshot::Sender<JobOutcome>,
 }
 
 impl TopicQueue {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, TopicQueueState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next batch; `None` when the queue is empty, and its worker stops. Two changes of one
-    /// topic run one after the other.
-    fn take(&self) -> Option<Vec<Waiting>> {
-        let mut state = self.state();
+    /// Returns the next batch; `None` when the queue is empty, and its worker stops. Two changes of
+    /// one topic run one after the other.
+    fn take_batch(&self) -> Option<Vec<Waiting>> {
+        let mut state = self.lock_state();
         let (mut taken, mut left) = (Vec::new(), VecDeque::new());
         let mut changed = HashSet::new();
         for waiting in std::mem::take(&mut state.waiting) {
@@ -94,32 +94,32 @@ impl TopicQueue {
     }
 }
 
-/// One who waits for as long as it takes.
+/// Counts a caller that waits without a limit.
 struct Patient<'a>(&'a TopicQueue);
 
 impl Drop for Patient<'_> {
     fn drop(&mut self) {
-        self.0.state().patient -= 1;
+        self.0.lock_state().patient -= 1;
     }
 }
 
-impl Session {
-    /// Does something with a topic, in the next batch.
+impl KafkaSession {
+    /// Performs a job on a topic, in the next batch.
     ///
     /// # Errors
     /// When Kafka can't be reached or refuses.
-    pub(super) async fn topic(self: &Arc<Self>, job: Job) -> Outcome {
+    pub(super) async fn run_job(self: &Arc<Self>, job: TopicJob) -> JobOutcome {
         let (reply, answer) = oneshot::channel();
         let changes = job.is_change();
-        let queue = self.topics.queue(changes);
+        let queue = self.topics.queue_for(changes);
         let (start, patient) = {
-            let mut state = queue.state();
-            let told = if state.running { FAILURE_TOLD_TRYING } else { FAILURE_TOLD };
-            if let Some(failure) = self.failed_within(told) {
+            let mut state = queue.lock_state();
+            let reused_within = if state.running { FAILURE_REUSED_TRYING } else { FAILURE_REUSED };
+            if let Some(failure) = self.failed_within(reused_within) {
                 return Err(failure);
             }
             if state.waiting.len() >= WAITING_MAX {
-                return Err(Failure::crowded());
+                return Err(Failure::queue_full());
             }
             state.waiting.push_back(Waiting { job, reply });
             let patient = self.is_up() || state.patient < UNKNOWN_WAITING_MAX;
@@ -130,45 +130,45 @@ impl Session {
             (!std::mem::replace(&mut state.running, true), patient)
         };
         if start {
-            drop(tokio::spawn(work_off(self.clone(), changes)));
+            drop(tokio::spawn(drain_queue(self.clone(), changes)));
         }
         let answer = async { answer.await.unwrap_or_else(|_| Err(Failure::interrupted())) };
         if patient.is_some() {
             return answer.await;
         }
         tokio::time::timeout(UNKNOWN_WAIT, answer).await.unwrap_or_else(|_| {
-            let message = "no Kafka broker has answered yet; the operator goes on trying";
+            let message = "no Kafka broker has answered yet; the operator retries";
             Err(Failure::new(Reason::KafkaUnreachable, message))
         })
     }
 
-    /// Does a batch. Blocks.
-    fn work(self: &Arc<Self>, jobs: &[Job]) -> Vec<Outcome> {
-        let deadline = Deadline::within(CONVERSATION_MAX);
+    /// Performs a batch. Blocks.
+    fn run_batch(self: &Arc<Self>, jobs: &[TopicJob]) -> Vec<JobOutcome> {
+        let deadline = Deadline::from_now(CONVERSATION_MAX);
         let topic = jobs.first().map_or("", |job| &job.topic);
         // Records of holders are a group's commits; other jobs need no group.
-        let group = jobs.iter().any(Job::is_about_records).then_some(HOLDERS_GROUP);
-        match self.link(topic, group, deadline) {
+        let group = jobs.iter().any(TopicJob::is_about_records).then_some(HOLDERS_GROUP);
+        match self.open_link(topic, group, deadline) {
             Ok(link) => {
-                let outcomes = topics::work(&link, self.settings(), jobs, deadline);
-                self.judged(&link, (topic, group), deadline, outcomes)
+                let outcomes = topics::run_jobs(&link, self.settings(), jobs, deadline);
+                self.check_outcomes(&link, (topic, group), deadline, outcomes)
             }
             Err(failure) => jobs.iter().map(|_| Err(failure.clone())).collect(),
         }
     }
 }
 
-/// Works a queue off, until it is empty.
-async fn work_off(session: Arc<Session>, changes: bool) {
-    while let Some(taken) = session.topics.queue(changes).take() {
-        let (jobs, replies): (Vec<Job>, Vec<_>) =
+/// Performs the jobs of a queue until it is empty.
+async fn drain_queue(session: Arc<KafkaSession>, changes: bool) {
+    while let Some(taken) = session.topics.queue_for(changes).take_batch() {
+        let (jobs, replies): (Vec<TopicJob>, Vec<_>) =
             taken.into_iter().map(|it| (it.job, it.reply)).unzip();
         let working = session.clone();
-        let outcomes = tokio::task::spawn_blocking(move || working.work(&jobs)).await;
+        let outcomes = tokio::task::spawn_blocking(move || working.run_batch(&jobs)).await;
         let interrupted = |_| replies.iter().map(|_| Err(Failure::interrupted())).collect();
         let outcomes = outcomes.unwrap_or_else(interrupted);
         for (reply, outcome) in replies.into_iter().zip(outcomes) {
-            // Who does not wait any more comes again.
+            // A receiver that stopped waiting retries.
             let _ = reply.send(outcome);
         }
     }

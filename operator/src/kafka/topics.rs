@@ -17,37 +17,37 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 
 use super::Deadline;
-use super::connection::Settings;
+use super::connection::ConnectionSettings;
 use super::failure::Failure;
 use super::native::Topic;
-use super::probe::Link;
-use super::questions::describe;
-use super::records::{self, Entry, Place};
+use super::probe::BrokerClient;
+use super::records::{self, HolderRecord, KafkaResource};
+use super::requests::describe_topics;
 
 /// Longest wait for one admin request; creating a topic on a busy controller takes seconds.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
 
-/// Topics in one request.
+/// Maximum number of topics in one request.
 const TOPICS_MAX: usize = 100;
 
-/// Partitions and settings that one request may make. A controller writes each as a record and
-/// refuses a request of more than 10,000 of them.
+/// Maximum number of partitions and settings that one request may create. A controller writes each
+/// as a record and refuses a request of more than 10,000 of them.
 const RECORDS_MAX: usize = 5_000;
 
-/// A topic as it is.
+/// The observed state of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TopicSeen {
+pub enum TopicObservation {
     /// It does not exist.
     Missing,
     /// It exists.
-    Found {
-        /// Its partitions.
+    Exists {
+        /// The number of partitions.
         partitions: u32,
-        /// Copies of the partition that has the fewest.
+        /// The replicas of the partition that has the fewest.
         replication_factor: u16,
-        /// Settings in effect, whatever their source.
+        /// The settings in effect, whatever their source.
         settings: BTreeMap<String, String>,
-        /// Those set on the topic itself.
+        /// The settings of the topic itself.
         own_settings: BTreeMap<String, String>,
     },
 }
@@ -55,83 +55,83 @@ pub enum TopicSeen {
 /// One change of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TopicChange {
-    /// Make it.
+    /// Creates the topic.
     Create {
-        /// Its partitions.
+        /// The number of partitions.
         partitions: u32,
-        /// Copies of each; `None`: the broker's default.
+        /// The replicas of each; `None`: the broker's default.
         replication_factor: Option<u16>,
-        /// Its settings.
+        /// The topic's settings.
         settings: BTreeMap<String, String>,
     },
-    /// Give it more partitions.
+    /// Adds partitions.
     Grow {
-        /// How many it shall have.
+        /// The new total number of partitions.
         partitions: u32,
     },
-    /// Replaces all of its own settings by these.
+    /// Replaces all of the topic's own settings.
     Set {
         /// All of the topic's own settings.
         own_settings: BTreeMap<String, String>,
     },
 }
 
-/// Something to do with a topic.
+/// A job on a topic.
 #[derive(Clone, Debug)]
-pub(super) struct Job {
+pub(super) struct TopicJob {
     pub(super) topic: Arc<str>,
     pub(super) kind: JobKind,
 }
 
-/// What is to be done.
 #[derive(Clone, Debug)]
 pub(super) enum JobKind {
     Observe,
-    /// Read what is on record.
-    Recorded(Place),
+    /// Reads the records of holders.
+    ReadRecords(KafkaResource),
     Change(TopicChange),
-    /// Records; those about a group lie at the job's topic.
+    /// Writes a record of a holder; those about a group are stored at the job's topic.
     Record {
-        place: Place,
+        resource: KafkaResource,
         text: String,
         at_millis: i64,
     },
     Delete,
 }
 
-/// What came of it.
 #[derive(Clone, Debug)]
-pub(super) enum Done {
-    Seen(TopicSeen),
-    Records(Vec<Entry>),
+pub(super) enum JobOutput {
+    Observed(TopicObservation),
+    Records(Vec<HolderRecord>),
     Made,
 }
 
 /// Records are written after creations, before deletions.
 const RECORD_ORDER: u8 = 4;
 
-type Outcome = Result<Done, Failure>;
-type Admin = AdminClient<DefaultClientContext>;
+type JobOutcome = Result<JobOutput, Failure>;
+type TopicAdmin = AdminClient<DefaultClientContext>;
 
-impl Job {
+impl TopicJob {
     pub(super) fn is_change(&self) -> bool {
-        !matches!(self.kind, JobKind::Observe | JobKind::Recorded(_))
+        !matches!(self.kind, JobKind::Observe | JobKind::ReadRecords(_))
     }
 
     pub(super) fn is_about_records(&self) -> bool {
-        matches!(self.kind, JobKind::Recorded(_) | JobKind::Record { .. })
+        matches!(self.kind, JobKind::ReadRecords(_) | JobKind::Record { .. })
     }
 
-    /// A verb phrase naming the topic.
-    pub(super) fn what(&self) -> String {
+    /// Returns a verb phrase that names the topic.
+    pub(super) fn describe_action(&self) -> String {
         let topic = &self.topic;
-        let thing = |place: &Place| match place {
-            Place::Topic(topic) => format!("topic {topic}"),
-            Place::Group(group) => format!("consumer group {group}"),
+        let thing = |resource: &KafkaResource| match resource {
+            KafkaResource::Topic(topic) => format!("topic {topic}"),
+            KafkaResource::Group(group) => format!("consumer group {group}"),
         };
         match &self.kind {
-            JobKind::Recorded(place) => format!("read who holds {}", thing(place)),
-            JobKind::Record { place, .. } => format!("put on record who holds {}", thing(place)),
+            JobKind::ReadRecords(resource) => format!("read the holder of {}", thing(resource)),
+            JobKind::Record { resource, .. } => {
+                format!("record the holder of {}", thing(resource))
+            }
             JobKind::Observe => format!("describe topic {topic}"),
             JobKind::Delete => format!("delete topic {topic}"),
             JobKind::Change(TopicChange::Create { partitions, .. }) => {
@@ -146,10 +146,10 @@ impl Job {
         }
     }
 
-    /// The outcome of a request for this topic alone.
-    fn outcome(&self, told: Option<&Result<(), Code>>) -> Outcome {
-        let code = match told {
-            Some(Ok(())) => return Ok(Done::Made),
+    /// Returns the outcome for this topic from the response to its request.
+    fn outcome_of(&self, result: Option<&Result<(), Code>>) -> JobOutcome {
+        let code = match result {
+            Some(Ok(())) => return Ok(JobOutput::Made),
             Some(Err(code)) => *code,
             None => Code::BadMessage,
         };
@@ -159,13 +159,17 @@ impl Job {
             JobKind::Delete => matches!(code, Code::UnknownTopicOrPartition | Code::UnknownTopic),
             _ => false,
         };
-        if was_so { Ok(Done::Made) } else { Err(Failure::answered(&self.what(), code)) }
+        if was_so {
+            Ok(JobOutput::Made)
+        } else {
+            Err(Failure::from_code(&self.describe_action(), code))
+        }
     }
 
-    /// The order of changes; equal for changes of one kind.
-    fn order(&self) -> u8 {
+    /// Returns the order of changes; equal for changes of one kind.
+    fn change_order(&self) -> u8 {
         match &self.kind {
-            JobKind::Observe | JobKind::Recorded(_) => 0,
+            JobKind::Observe | JobKind::ReadRecords(_) => 0,
             JobKind::Change(TopicChange::Create { .. }) => 1,
             JobKind::Change(TopicChange::Grow { .. }) => 2,
             JobKind::Change(TopicChange::Set { .. }) => 3,
@@ -174,8 +178,8 @@ impl Job {
         }
     }
 
-    /// About how many records it makes a controller write.
-    fn records(&self) -> usize {
+    /// Estimates how many records the controller writes for the job.
+    fn record_count(&self) -> usize {
         match &self.kind {
             JobKind::Change(TopicChange::Create { partitions, settings, .. }) => {
                 1 + usize::try_from(*partitions).unwrap_or(usize::MAX / 2) + settings.len()
@@ -188,54 +192,55 @@ impl Job {
     }
 }
 
-/// Does all of `jobs`; their outcomes in the same order. No two of them change one topic.
-pub(super) fn work(
-    link: &Link,
-    settings: &Settings,
-    jobs: &[Job],
+/// Performs all `jobs`, and returns their outcomes in the same order. No two of them change one
+/// topic.
+pub(super) fn run_jobs(
+    link: &BrokerClient,
+    settings: &ConnectionSettings,
+    jobs: &[TopicJob],
     deadline: Deadline,
-) -> Vec<Outcome> {
-    let admin = match link.admin(settings) {
+) -> Vec<JobOutcome> {
+    let admin = match link.admin_client(settings) {
         Ok(admin) => admin,
         Err(failure) => return jobs.iter().map(|_| Err(failure.clone())).collect(),
     };
-    let mut outcomes: HashMap<usize, Outcome> = HashMap::with_capacity(jobs.len());
+    let mut outcomes: HashMap<usize, JobOutcome> = HashMap::with_capacity(jobs.len());
     let changes = jobs.iter().enumerate().filter(|(_, job)| job.is_change());
     let mut kinds: BTreeMap<u8, Vec<Numbered<'_>>> = BTreeMap::new();
     for (number, job) in changes {
-        kinds.entry(job.order()).or_default().push((number, job));
+        kinds.entry(job.change_order()).or_default().push((number, job));
     }
     for (order, changes) in &kinds {
         if *order == RECORD_ORDER {
-            outcomes.extend(records::write(link, changes, deadline));
+            outcomes.extend(records::write_records(link, changes, deadline));
             continue;
         }
-        for batch in batches(changes) {
-            outcomes.extend(change(admin, batch, deadline));
+        for batch in split_batches(changes) {
+            outcomes.extend(apply_changes(admin, batch, deadline));
         }
     }
     let looks = jobs.iter().enumerate().filter(|(_, job)| !job.is_change());
     let (looks, recorded): (Vec<Numbered<'_>>, Vec<Numbered<'_>>) =
         looks.partition(|(_, job)| matches!(job.kind, JobKind::Observe));
-    outcomes.extend(records::read(link, &recorded, deadline));
-    outcomes.extend(observe(link, admin, looks, deadline));
+    outcomes.extend(records::read_records(link, &recorded, deadline));
+    outcomes.extend(observe_topics(link, admin, looks, deadline));
     let mut outcome =
         |number| outcomes.remove(&number).unwrap_or_else(|| Err(Failure::interrupted()));
     (0..jobs.len()).map(&mut outcome).collect()
 }
 
-/// A job and its place among all.
-type Numbered<'a> = (usize, &'a Job);
+/// A job and its index among all.
+type Numbered<'a> = (usize, &'a TopicJob);
 
-/// Cuts changes of one kind into requests that a controller takes.
-fn batches<'a, 'b>(changes: &'b [Numbered<'a>]) -> Vec<&'b [Numbered<'a>]> {
+/// Splits changes of one kind into requests that a controller accepts.
+fn split_batches<'a, 'b>(changes: &'b [Numbered<'a>]) -> Vec<&'b [Numbered<'a>]> {
     let mut batches = Vec::new();
     let (mut begin, mut records) = (0, 0usize);
     for (at, (_, job)) in changes.iter().enumerate() {
-        let more = records.saturating_add(job.records());
+        let more = records.saturating_add(job.record_count());
         if at > begin && (at - begin >= TOPICS_MAX || more > RECORDS_MAX) {
             batches.push(&changes[begin..at]);
-            (begin, records) = (at, job.records());
+            (begin, records) = (at, job.record_count());
         } else {
             records = more;
         }
@@ -246,36 +251,44 @@ fn batches<'a, 'b>(changes: &'b [Numbered<'a>]) -> Vec<&'b [Numbered<'a>]> {
     batches
 }
 
-/// Makes changes of one kind by one request.
-fn change(admin: &Admin, batch: &[Numbered<'_>], deadline: Deadline) -> Vec<(usize, Outcome)> {
-    let told = request(admin, batch, &options(deadline));
-    if let Err(KafkaError::AdminOpCreation(_) | KafkaError::Nul(_)) = &told
+/// Applies changes of one kind in one request.
+fn apply_changes(
+    admin: &TopicAdmin,
+    batch: &[Numbered<'_>],
+    deadline: Deadline,
+) -> Vec<(usize, JobOutcome)> {
+    let results = send_request(admin, batch, &admin_options(deadline));
+    if let Err(KafkaError::AdminOpCreation(_) | KafkaError::Nul(_)) = &results
         && batch.len() > 1
     {
         // One of them can't be encoded; the others are unaffected.
-        let alone = batch.chunks(1).flat_map(|one| change(admin, one, deadline));
+        let alone = batch.chunks(1).flat_map(|one| apply_changes(admin, one, deadline));
         return alone.collect();
     }
     let outcome = |(number, job): &Numbered<'_>| {
-        let outcome = match &told {
-            Ok(told) => job.outcome(told.get(&*job.topic)),
-            Err(error) => Err(Failure::call(&job.what(), error)),
+        let outcome = match &results {
+            Ok(results) => job.outcome_of(results.get(&*job.topic)),
+            Err(error) => Err(Failure::from_error(&job.describe_action(), error)),
         };
         (*number, outcome)
     };
     batch.iter().map(outcome).collect()
 }
 
-/// What became of each topic of a request.
-type Told = KafkaResult<HashMap<String, Result<(), Code>>>;
+/// The outcome for each topic of a request.
+type TopicResults = KafkaResult<HashMap<String, Result<(), Code>>>;
 
 /// Sends the request for `batch`, whose changes are all of one kind.
-fn request(admin: &Admin, batch: &[Numbered<'_>], options: &AdminOptions) -> Told {
+fn send_request(
+    admin: &TopicAdmin,
+    batch: &[Numbered<'_>],
+    options: &AdminOptions,
+) -> TopicResults {
     let mut creations = Vec::new();
     let mut growths = Vec::new();
     let mut settings_set = Vec::new();
     let mut deletions: Vec<&str> = Vec::new();
-    for (_, Job { topic, kind }) in batch {
+    for (_, TopicJob { topic, kind }) in batch {
         match kind {
             JobKind::Change(TopicChange::Create { partitions, replication_factor, settings }) => {
                 let copies = TopicReplication::Fixed(replication_factor.map_or(-1, i32::from));
@@ -294,18 +307,18 @@ fn request(admin: &Admin, batch: &[Numbered<'_>], options: &AdminOptions) -> Tol
                 settings_set.push(all.fold(alter, |alter, (name, value)| alter.set(name, value)));
             }
             JobKind::Delete => deletions.push(topic),
-            JobKind::Observe | JobKind::Recorded(_) | JobKind::Record { .. } => {}
+            JobKind::Observe | JobKind::ReadRecords(_) | JobKind::Record { .. } => {}
         }
     }
-    let mut told = Vec::new();
+    let mut results = Vec::new();
     if !creations.is_empty() {
-        told.extend(block_on(admin.create_topics(&creations, options))?);
+        results.extend(block_on(admin.create_topics(&creations, options))?);
     }
     if !growths.is_empty() {
-        told.extend(block_on(admin.create_partitions(&growths, options))?);
+        results.extend(block_on(admin.create_partitions(&growths, options))?);
     }
     if !deletions.is_empty() {
-        told.extend(block_on(admin.delete_topics(&deletions, options))?);
+        results.extend(block_on(admin.delete_topics(&deletions, options))?);
     }
     if !settings_set.is_empty() {
         let name = |resource| match resource {
@@ -313,81 +326,90 @@ fn request(admin: &Admin, batch: &[Numbered<'_>], options: &AdminOptions) -> Tol
             _ => String::new(),
         };
         let altered = block_on(admin.alter_configs(&settings_set, options))?;
-        told.extend(altered.into_iter().map(|each| match each {
+        results.extend(altered.into_iter().map(|each| match each {
             Ok(resource) => Ok(name(resource)),
             Err((resource, code)) => Err((name(resource), code)),
         }));
     }
-    let told = told.into_iter().map(|each: TopicResult| match each {
+    let results = results.into_iter().map(|each: TopicResult| match each {
         Ok(name) => (name, Ok(())),
         Err((name, code)) => (name, Err(code)),
     });
-    Ok(told.collect())
+    Ok(results.collect())
 }
 
 /// Observes topics: one request for their descriptions, one (per hundred) for their settings.
-fn observe(
-    link: &Link,
-    admin: &Admin,
-    looks: Vec<Numbered<'_>>,
+fn observe_topics(
+    link: &BrokerClient,
+    admin: &TopicAdmin,
+    reads: Vec<Numbered<'_>>,
     deadline: Deadline,
-) -> Vec<(usize, Outcome)> {
-    let described = describe(link, looks.iter().map(|(_, job)| &job.topic), deadline);
+) -> Vec<(usize, JobOutcome)> {
+    let described = describe_topics(link, reads.iter().map(|(_, job)| &job.topic), deadline);
     let there = described.iter().filter_map(|(name, topic)| topic.is_ok().then_some(name));
     let there: Vec<&Arc<str>> = there.collect();
-    let mut settings: HashMap<&str, TopicSettings> = HashMap::new();
+    let mut settings: HashMap<&str, TopicConfigs> = HashMap::new();
     for names in there.chunks(TOPICS_MAX) {
         settings.extend(settings_of(admin, names, deadline));
     }
-    let seen = |job: &Job| match described.get(&job.topic) {
+    let observation_of = |job: &TopicJob| match described.get(&job.topic) {
         None | Some(Err(Code::UnknownTopicOrPartition | Code::UnknownTopic)) => {
-            Ok(TopicSeen::Missing)
+            Ok(TopicObservation::Missing)
         }
-        Some(Err(code)) => Err(Failure::answered(&job.what(), *code)),
+        Some(Err(code)) => Err(Failure::from_code(&job.describe_action(), *code)),
         Some(Ok(topic)) => {
             let settings = settings.get(&*job.topic).cloned();
             let (settings, own_settings) = settings.unwrap_or(Err(Failure::interrupted()))?;
-            Ok(found(topic, settings, own_settings))
+            Ok(build_observation(topic, settings, own_settings))
         }
     };
-    looks.iter().map(|(number, job)| (*number, seen(job).map(Done::Seen))).collect()
+    reads
+        .iter()
+        .map(|(number, job)| (*number, observation_of(job).map(JobOutput::Observed)))
+        .collect()
 }
 
-fn found(topic: &Topic, settings: TopicConfig, own_settings: TopicConfig) -> TopicSeen {
+fn build_observation(
+    topic: &Topic,
+    settings: TopicConfig,
+    own_settings: TopicConfig,
+) -> TopicObservation {
     let partitions = u32::try_from(topic.partitions.len()).unwrap_or(u32::MAX);
     let copies = topic.partitions.iter().map(|partition| partition.copies).min();
     let replication_factor = u16::try_from(copies.unwrap_or(0)).unwrap_or(u16::MAX);
-    TopicSeen::Found { partitions, replication_factor, settings, own_settings }
+    TopicObservation::Exists { partitions, replication_factor, settings, own_settings }
 }
 
 type TopicConfig = BTreeMap<String, String>;
 
-/// Settings in effect, and those of the topic itself.
-type TopicSettings = Result<(TopicConfig, TopicConfig), Failure>;
+/// The settings in effect, and those of the topic itself.
+type TopicConfigs = Result<(TopicConfig, TopicConfig), Failure>;
 
-/// The settings of each topic.
 fn settings_of<'a>(
-    admin: &Admin,
+    admin: &TopicAdmin,
     names: &[&'a Arc<str>],
     deadline: Deadline,
-) -> Vec<(&'a str, TopicSettings)> {
+) -> Vec<(&'a str, TopicConfigs)> {
     let what = |name: &str| format!("describe the settings of topic {name}");
     let resources: Vec<ResourceSpecifier<'_>> =
         names.iter().map(|name| ResourceSpecifier::Topic(name)).collect();
-    // Answers are in the order of the request.
-    let answers = match block_on(admin.describe_configs(&resources, &options(deadline))) {
+    // Responses are in the order of the request.
+    let answers = match block_on(admin.describe_configs(&resources, &admin_options(deadline))) {
         Ok(answers) => answers,
         Err(error) => {
-            let failed = |name: &&'a Arc<str>| (&***name, Err(Failure::call(&what(name), &error)));
+            let failed =
+                |name: &&'a Arc<str>| (&***name, Err(Failure::from_error(&what(name), &error)));
             return names.iter().map(failed).collect();
         }
     };
     let read = |(name, answer): (&&'a Arc<str>, ConfigResourceResult)| {
         let settings =
-            answer.map_err(|code| Failure::answered(&what(name), code)).and_then(|resource| {
+            answer.map_err(|code| Failure::from_code(&what(name), code)).and_then(|resource| {
                 match &resource.specifier {
-                    OwnedResourceSpecifier::Topic(told) if **told == ***name => Ok(split(resource)),
-                    _ => Err(Failure::answered(&what(name), Code::BadMessage)),
+                    OwnedResourceSpecifier::Topic(topic) if **topic == ***name => {
+                        Ok(split_settings(resource))
+                    }
+                    _ => Err(Failure::from_code(&what(name), Code::BadMessage)),
                 }
             });
         (&***name, settings)
@@ -395,7 +417,7 @@ fn settings_of<'a>(
     names.iter().zip(answers).map(read).collect()
 }
 
-fn split(resource: ConfigResource) -> (TopicConfig, TopicConfig) {
+fn split_settings(resource: ConfigResource) -> (TopicConfig, TopicConfig) {
     let (mut effective, mut own) = (BTreeMap::new(), BTreeMap::new());
     for entry in resource.entries {
         let Some(value) = entry.value else { continue };
@@ -407,11 +429,10 @@ fn split(resource: ConfigResource) -> (TopicConfig, TopicConfig) {
     (effective, own)
 }
 
-fn options(deadline: Deadline) -> AdminOptions {
+fn admin_options(deadline: Deadline) -> AdminOptions {
     let limit = deadline.at_most(REQUEST_MAX);
     AdminOptions::new().request_timeout(Some(limit)).operation_timeout(Some(limit))
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/kafka/topics.rs"]
 mod tests;

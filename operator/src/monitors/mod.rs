@@ -1,9 +1,9 @@
-//! What a pool scrapes of what is found in its cluster: monitors joined with the cluster, secrets
-//! gathered, faults told.
+//! Computes what a pool scrapes in its cluster: joins monitors with the cluster, gathers secrets,
+//! and reports faults.
 //!
-//! It is worked out again when something that targets depend on has changed, and once a minute for
-//! Secrets. Until everything is read, nothing is said: a pool whose targets are not known keeps
-//! those that it has. Who decides which pod scrapes what is not here.
+//! The result is computed again when something that targets depend on has changed, and once a
+//! minute for Secrets. Until everything is read, there is no result: a pool whose targets are
+//! unknown retains those that it has. This module doesn't decide which pod scrapes what.
 
 mod secrets;
 
@@ -14,30 +14,33 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt};
 use millrace_crds::v1alpha1::EdgePool;
 use millrace_crds::{EventReason, Reason};
-use millrace_monitors::{Effect, Fault, Input, MonitorKind, Scraped, SecretUse, scrape};
+use millrace_monitors::{
+    DiscoveryInput, DiscoveryResult, FaultEffect, MonitorFault, MonitorKind, SecretUse,
+    discover_targets,
+};
 
 use crate::context::Context;
-use crate::discovery::{Found, NotFound, Wants};
-use crate::error::{Category, Step, StepError};
+use crate::discovery::{DiscoveryError, DiscoveryRequest, PoolDiscovery};
+use crate::error::{Category, ReconcileStep, StepError};
 use crate::pool::discover;
 use crate::pool::names::{PoolNames, Role};
 use crate::report::events::Notice;
 
-/// Secrets are read again so often: a changed value is in the pool's Secret after that, and in its
-/// pods' files once the kubelet has written them (a minute more).
+/// Secrets are read again this often: a changed value is in the pool's Secret after that, and in
+/// its pods' files once the kubelet has written them (a minute more).
 const READ_EVERY_SECONDS: i64 = 60;
 
-/// Most events of one round: a broken template may have made a thousand monitors.
+/// Maximum number of events of one round: a broken template may have created a thousand monitors.
 const EVENTS_MAX: usize = 16;
 
-/// Most faults that are remembered as told.
-const TOLD_MAX: usize = 10_000;
+/// Maximum number of faults remembered as reported.
+const REPORTED_MAX: usize = 10_000;
 
-/// What is kept of a pool between rounds. Losing it costs one round's work, and repeats events.
+/// The state of a pool between rounds. Losing it costs one round's work, and repeats events.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct MonitorMemory {
     last: Option<Last>,
-    told: BTreeSet<Fault>,
+    reported: BTreeSet<MonitorFault>,
 }
 
 #[derive(Debug)]
@@ -45,22 +48,22 @@ struct Last {
     version: u64,
     generation: Option<i64>,
     read_at: i64,
-    scraped: Arc<Scraped>,
+    scraped: Arc<DiscoveryResult>,
 }
 
-/// What there is to scrape for a pool, as it is found in the cluster. None if it asks for nothing.
-/// The same value comes as long as nothing changes.
+/// Returns a pool's targets as discovered in the cluster; `None` if it selects nothing. The same
+/// value is returned as long as nothing changes.
 ///
 /// # Errors
-/// Something isn't read yet, can't be, or the pool asks for what it may not: its targets stay as
-/// they are.
-pub async fn scraped(
+/// Something isn't read yet, can't be, or the pool selects what it may not: its targets are
+/// unchanged.
+pub async fn discover_pool_targets(
     context: &Context,
     pool: &EdgePool,
-    memory: &mut Memory,
-) -> Result<Option<Arc<Scraped>>, StepError> {
-    let Some(wants) = discover::wants(pool) else {
-        *memory = Memory::default();
+    memory: &mut MonitorMemory,
+) -> Result<Option<Arc<DiscoveryResult>>, StepError> {
+    let Some(wants) = discover::discovery_request(pool) else {
+        *memory = MonitorMemory::default();
         return Ok(None);
     };
     let now = context.clock.now().as_second();
@@ -73,18 +76,21 @@ pub async fn scraped(
     {
         return Ok(Some(last.scraped.clone()));
     }
-    let names = PoolNames::of(pool, Role::Edge)?;
-    let found = context.discovery.find(&names.namespace, &names.pool, &wants).map_err(refused)?;
+    let names = PoolNames::of_pool(pool, Role::Edge)?;
+    let found = context
+        .discovery
+        .find_targets(&names.namespace, &names.pool, &wants)
+        .map_err(to_step_error)?;
     let monitors = found.monitors.iter();
     let uses: BTreeSet<SecretUse> =
-        monitors.flat_map(|monitor| monitor.secrets().cloned()).collect();
-    let missing = secrets::gather(context, pool, &names, &uses).await?;
+        monitors.flat_map(|monitor| monitor.secret_uses().cloned()).collect();
+    let missing = secrets::gather_secrets(context, pool, &names, &uses).await?;
     let version = found.version;
-    let (found, scraped) = joined(found, wants, missing).await?;
+    let (found, scraped) = compute_targets(found, wants, missing).await?;
     let scraped = match memory.last.take() {
         Some(last) if *last.scraped == scraped => last.scraped,
         _ => {
-            tell(context, pool, &found, &scraped, memory).await;
+            report_faults(context, pool, &found, &scraped, memory).await;
             Arc::new(scraped)
         }
     };
@@ -92,71 +98,73 @@ pub async fn scraped(
     Ok(Some(scraped))
 }
 
-/// Works out the targets, which may take a second: beside the other reconciles.
-async fn joined(
-    found: Found,
-    wants: Wants,
+/// Computes the targets, which may take a second, on a separate thread from the reconciles.
+async fn compute_targets(
+    discovery: PoolDiscovery,
+    wants: DiscoveryRequest,
     missing: std::collections::BTreeMap<SecretUse, String>,
-) -> Result<(Found, Scraped), StepError> {
+) -> Result<(PoolDiscovery, DiscoveryResult), StepError> {
     let work = tokio::task::spawn_blocking(move || {
-        let scraped = scrape(&Input {
-            cluster: &found.cluster,
-            reach: &found.reach,
-            monitors: &found.monitors,
-            annotated: found.annotated.as_ref(),
+        let scraped = discover_targets(&DiscoveryInput {
+            cluster: &discovery.cluster,
+            reach: &discovery.reach,
+            monitors: &discovery.monitors,
+            annotated: discovery.annotated.as_ref(),
             interval_seconds: wants.interval_seconds,
             missing: &missing,
         });
-        (found, scraped)
+        (discovery, scraped)
     });
     work.await.map_err(|ended| {
-        let said = format!("finding targets did not end by itself, which is a bug: {ended}");
-        StepError::new(Step::Build, Category::Temporary, Reason::Waiting, said)
+        let cause = format!("finding targets did not end normally, which is a bug: {ended}");
+        StepError::new(ReconcileStep::Build, Category::Temporary, Reason::Waiting, cause)
     })
 }
 
-fn refused(error: NotFound) -> StepError {
+fn to_step_error(error: DiscoveryError) -> StepError {
     let (category, reason) = match &error {
-        NotFound::Waiting { .. } => (Category::Temporary, Reason::NotObserved),
-        NotFound::Across(..) | NotFound::Rule(_) => (Category::Invalid, Reason::SpecInvalid),
+        DiscoveryError::Waiting { .. } => (Category::Temporary, Reason::NotObserved),
+        DiscoveryError::Across(..) | DiscoveryError::Rule(_) => {
+            (Category::Invalid, Reason::SpecInvalid)
+        }
     };
-    StepError::new(Step::Observe, category, reason, error)
+    StepError::new(ReconcileStep::Observe, category, reason, error)
 }
 
-/// An event on each monitor that something new of is left out, by field.
-async fn tell(
+/// Publishes an event on each monitor with a new fault, by field.
+async fn report_faults(
     context: &Context,
     pool: &EdgePool,
-    found: &Found,
-    scraped: &Scraped,
-    memory: &mut Memory,
+    discovery: &PoolDiscovery,
+    scraped: &DiscoveryResult,
+    memory: &mut MonitorMemory,
 ) {
-    let now: BTreeSet<Fault> = scraped.faults.iter().take(TOLD_MAX).cloned().collect();
+    let now: BTreeSet<MonitorFault> = scraped.faults.iter().take(REPORTED_MAX).cloned().collect();
     let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
-    let news = now.difference(&memory.told).take(EVENTS_MAX);
+    let news = now.difference(&memory.reported).take(EVENTS_MAX);
     for fault in news {
-        let Fault { monitor, field, why, effect } = fault;
+        let MonitorFault { monitor, field, why, effect } = fault;
         let reason = match effect {
-            Effect::LeftOut => EventReason::MonitorBroken,
-            Effect::Ignored => EventReason::FieldIgnored,
+            FaultEffect::NotScraped => EventReason::MonitorInvalid,
+            FaultEffect::Ignored => EventReason::FieldIgnored,
         };
         let note = format!("{field}: {why} (EdgePool {namespace}/{name})");
         let notice = Notice::warning(reason, "Discover", note);
         let regarding = match monitor.kind {
-            // Of annotated objects the pool is told.
+            // Faults of annotated objects are reported on the pool.
             MonitorKind::Pod | MonitorKind::Service => pool.object_ref(&()),
             kind => ObjectReference {
                 api_version: Some(api_version(kind).to_owned()),
                 kind: Some(kind.as_str().to_owned()),
                 namespace: Some(monitor.namespace.clone()),
                 name: Some(monitor.name.clone()),
-                uid: found.uids.get(monitor).cloned(),
+                uid: discovery.uids.get(monitor).cloned(),
                 ..ObjectReference::default()
             },
         };
         context.events.publish(&regarding, notice).await;
     }
-    memory.told = now;
+    memory.reported = now;
 }
 
 const fn api_version(kind: MonitorKind) -> &'static str {

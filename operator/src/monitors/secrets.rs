@@ -1,8 +1,9 @@
-//! Values that monitors name, gathered into one Secret of the pool, which its pods mount as files.
+//! Gathers the values that monitors name into one Secret of the pool, which its pods mount as
+//! files.
 //!
 //! Only keys that monitors name are read, one object at a time by name, each in its monitor's own
-//! namespace. No value is kept between rounds, logged, or written anywhere else. A key that can't
-//! be read leaves out what names it, and nothing else.
+//! namespace. No value is stored between rounds, logged, or written anywhere else. An unreadable
+//! key excludes only what names it.
 //!
 //! # Limits
 //! [`OBJECTS_MAX`] objects of a pool, [`VALUE_BYTES_MAX`] of a value, [`ALL_BYTES_MAX`] in all.
@@ -18,38 +19,38 @@ use kube::api::{ObjectMeta, Patch, PatchParams};
 use millrace_crds::v1alpha1::EdgePool;
 use millrace_monitors::{Holder, SecretUse};
 
-use crate::cluster::api;
+use crate::cluster::namespaced_api;
 use crate::context::Context;
-use crate::error::{Step, StepError};
+use crate::error::{ReconcileStep, StepError};
 use crate::pool::names::PoolNames;
 
-/// Most objects that are read for one pool: with 8 at once and some 10 ms each, a third of a
-/// second.
+/// Maximum number of objects that are read for one pool: with 8 at once and some 10 ms each, a
+/// third of a second.
 const OBJECTS_MAX: usize = 256;
 
-/// Objects that are read at once.
+/// The number of objects that are read at once.
 const AT_ONCE: usize = 8;
 
-/// The longest value: what collectors read of a file.
+/// Maximum size of a value: what collectors read of a file.
 const VALUE_BYTES_MAX: usize = 64 * 1024;
 
-/// Most bytes of all values: a Secret holds 1 MiB, with its keys.
+/// Maximum size of all values: a Secret's limit is 1 MiB, with its keys.
 const ALL_BYTES_MAX: usize = 900 * 1024;
 
-/// Writes the Secret.
+/// The field manager that writes the Secret.
 const MANAGER: &str = "millrace-operator/monitors";
 
-/// What an object holds, of the keys that are named.
+/// The values of an object, by key.
 type Values = BTreeMap<String, ByteString>;
 
-/// An object that keys lie in.
-type Held = (Holder, String, String);
+/// The object that contains keys: kind, namespace and name.
+type ObjectKey = (Holder, String, String);
 
-/// Gathers what is named. Returns the keys that can't be had, and why.
+/// Gathers the named values, and returns the unavailable keys with the reasons.
 ///
 /// # Errors
 /// When the API server can't be reached, or the pool's Secret can't be written.
-pub(super) async fn gather(
+pub(super) async fn gather_secrets(
     context: &Context,
     pool: &EdgePool,
     names: &PoolNames,
@@ -58,15 +59,15 @@ pub(super) async fn gather(
     let refused = |why: &str| uses.iter().map(|used| (used.clone(), why.to_owned())).collect();
     if !context.gathers_secrets {
         return Ok(refused(
-            "this operator may not gather monitors' Secrets: set discovery.secrets in its chart",
+            "this operator may not read monitors' Secrets: set discovery.secrets in its chart",
         ));
     }
-    let held: BTreeSet<Held> = uses.iter().map(held).collect();
+    let held: BTreeSet<ObjectKey> = uses.iter().map(object_key).collect();
     if held.len() > OBJECTS_MAX {
         return Ok(refused("a pool's monitors may name 256 Secrets and ConfigMaps at most"));
     }
     let reads = held.into_iter().map(|held| async move {
-        let read = read(context, &held).await;
+        let read = read_object(context, &held).await;
         (held, read)
     });
     let read: Vec<_> = futures::stream::iter(reads).buffer_unordered(AT_ONCE).collect().await;
@@ -74,24 +75,24 @@ pub(super) async fn gather(
     for (held, read) in read {
         objects.insert(held, read?);
     }
-    let (data, missing) = pick(uses, &objects);
-    write(context, pool, names, data).await?;
+    let (data, missing) = pick_values(uses, &objects);
+    write_secret(context, pool, names, data).await?;
     Ok(missing)
 }
 
-fn held(used: &SecretUse) -> Held {
+fn object_key(used: &SecretUse) -> ObjectKey {
     (used.holder, used.namespace.clone(), used.name.clone())
 }
 
-/// What the pool's Secret holds, and what is missing in it.
-fn pick(
+/// Returns the content of the pool's Secret, and the missing keys with the reasons.
+fn pick_values(
     uses: &BTreeSet<SecretUse>,
-    objects: &BTreeMap<Held, Result<Values, String>>,
+    objects: &BTreeMap<ObjectKey, Result<Values, String>>,
 ) -> (Values, BTreeMap<SecretUse, String>) {
     let (mut data, mut missing) = (Values::new(), BTreeMap::new());
     let mut bytes = 0;
     for used in uses {
-        let why = match objects.get(&held(used)) {
+        let why = match objects.get(&object_key(used)) {
             None => "it was not read".to_owned(),
             Some(Err(why)) => why.clone(),
             Some(Ok(values)) => match values.get(&used.key) {
@@ -115,18 +116,18 @@ fn pick(
     (data, missing)
 }
 
-/// Reads an object. Whether there is none, or it may not be read, is no error.
-async fn read(
+/// Reads an object. A missing or forbidden object is no error.
+async fn read_object(
     context: &Context,
-    (holder, namespace, name): &Held,
+    (holder, namespace, name): &ObjectKey,
 ) -> Result<Result<Values, String>, StepError> {
     let found = match holder {
         Holder::Secret => {
-            let found = api::<Secret>(&context.client, namespace).get_opt(name).await;
+            let found = namespaced_api::<Secret>(&context.client, namespace).get_opt(name).await;
             found.map(|found| found.map(|it| it.data.unwrap_or_default()))
         }
         Holder::ConfigMap => {
-            let found = api::<ConfigMap>(&context.client, namespace).get_opt(name).await;
+            let found = namespaced_api::<ConfigMap>(&context.client, namespace).get_opt(name).await;
             found.map(|found| found.map(values_of))
         }
     };
@@ -138,7 +139,7 @@ async fn read(
         }
         Err(error) => {
             let what = format!("get {} {namespace}/{name}", holder.as_str());
-            Err(StepError::api(Step::Observe, what, error))
+            Err(StepError::from_kube(ReconcileStep::Observe, what, error))
         }
     }
 }
@@ -149,29 +150,34 @@ fn values_of(map: ConfigMap) -> Values {
     texts.chain(map.binary_data.into_iter().flatten()).collect()
 }
 
-/// Writes the pool's Secret, if it isn't as it should be.
-async fn write(
+/// Writes the pool's Secret, if its content differs.
+async fn write_secret(
     context: &Context,
     pool: &EdgePool,
     names: &PoolNames,
     data: Values,
 ) -> Result<(), StepError> {
     let (namespace, name) = (&names.namespace, names.monitors_secret());
-    let secrets = api::<Secret>(&context.client, namespace);
+    let secrets = namespaced_api::<Secret>(&context.client, namespace);
     let failed = |verb: &str, error| {
-        StepError::api(Step::Apply, format!("{verb} Secret {namespace}/{name}"), error)
+        StepError::from_kube(
+            ReconcileStep::Apply,
+            format!("{verb} Secret {namespace}/{name}"),
+            error,
+        )
     };
     let live = secrets.get_opt(&name).await.map_err(|error| failed("get", error))?;
     let Some(owner) = pool.controller_owner_ref(&()) else { return Ok(()) };
     if let Some(live) = &live {
         if !is_ours(live, &owner) {
-            let said = format!(
-                "Secret {namespace}/{name} is not of this pool: delete it, or name the pool \
+            let message = format!(
+                "Secret {namespace}/{name} does not belong to this pool: delete it, or name the \
+                 pool \
                  otherwise"
             );
             let (category, reason) =
                 (crate::error::Category::Invalid, millrace_crds::Reason::SpecInvalid);
-            return Err(StepError::new(Step::Apply, category, reason, said));
+            return Err(StepError::new(ReconcileStep::Apply, category, reason, message));
         }
         if live.data.clone().unwrap_or_default() == data {
             return Ok(());
@@ -194,16 +200,15 @@ async fn write(
     let params = PatchParams::apply(MANAGER).force();
     let applied = secrets.patch(&name, &params, &Patch::Apply(&wanted)).await;
     applied.map_err(|error| failed("apply", error))?;
-    context.metrics.wrote("Secret", "monitors");
+    context.metrics.record_write("Secret", "monitors");
     Ok(())
 }
 
-/// Whether a Secret was made for the pool: another one is never written over.
+/// Returns whether a Secret was created for the pool: another one is never overwritten.
 fn is_ours(live: &Secret, owner: &OwnerReference) -> bool {
     let mut owners = live.metadata.owner_references.iter().flatten();
     owners.any(|known| known.uid == owner.uid)
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/monitors/secrets.rs"]
 mod tests;

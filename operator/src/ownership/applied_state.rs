@@ -1,12 +1,12 @@
-//! Whether a child still is what was last applied, by its metadata alone.
+//! Whether a child is unchanged since the last apply, from its metadata only.
 //!
-//! Server-side apply records in `managedFields` which manager owns which field, and takes a field
-//! from its owner when someone else changes it (Kubernetes' documentation, "Server-Side Apply",
+//! Server-side apply records in `managedFields` which manager owns which field, and removes a field
+//! from its owner when another manager changes it (Kubernetes' documentation, "Server-Side Apply",
 //! field management). So a child that carries the desired state's hash, and of which exactly the
 //! desired fields are ours, holds what we wrote and needn't be read. Its watch carries all of that.
 //!
-//! Whatever is not understood, such as a list merged by an unknown key, makes two states differ:
-//! then the child is read.
+//! Anything unknown, such as a list merged by an unknown key, makes two states differ: then the
+//! child is read.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -15,12 +15,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
-use super::compare::{is_atomic, merge_keys, within};
+use super::compare::{is_atomic, merge_keys, with_field};
 use super::{APPLIED_HASH_ANNOTATION, CHILDREN_MANAGER};
 
 /// Lists merged by a key whose items have one manager each.
 const ATOMIC_ITEMS: [&str; 2] = ["ownerReferences", "imagePullSecrets"];
-/// What has no manager, or isn't applied.
+/// Fields that have no manager, or aren't applied.
 const NOT_MANAGED: [&str; 5] =
     ["apiVersion", "kind", "status", "metadata.name", "metadata.namespace"];
 
@@ -29,10 +29,10 @@ const NOT_MANAGED: [&str; 5] =
 pub struct AppliedState(u64);
 
 impl AppliedState {
-    /// The state in a child's metadata. None for one that is being deleted, was never applied by
-    /// us, or names no manager.
+    /// Returns the state in a child's metadata; `None` for one that is being deleted, was never
+    /// applied by us, or names no manager.
     #[must_use]
-    pub fn of<K: kube::Resource>(child: &K) -> Option<Self> {
+    pub fn of_child<K: kube::Resource>(child: &K) -> Option<Self> {
         if child.meta().deletion_timestamp.is_some() {
             return None;
         }
@@ -43,10 +43,11 @@ impl AppliedState {
         other.is_none().then(|| Self::new(hash, fields))
     }
 
-    /// The state that `wanted`, applied as a whole with this hash, has until somebody changes it.
+    /// Returns the state that `wanted`, completely applied with this hash, has until another
+    /// manager changes it.
     #[must_use]
-    pub fn expected(wanted: &Value, hash: &str) -> Self {
-        Self::new(hash, &fields(wanted))
+    pub fn of_desired(wanted: &Value, hash: &str) -> Self {
+        Self::new(hash, &to_managed_fields(wanted))
     }
 
     fn new(hash: &str, fields: &Value) -> Self {
@@ -57,9 +58,9 @@ impl AppliedState {
     }
 }
 
-/// The fields of our last apply; `None` if there was none.
+/// Returns the fields of our last apply; `None` if there was none.
 #[must_use]
-pub fn ours<K: kube::Resource>(child: &K) -> Option<&Value> {
+pub fn our_fields<K: kube::Resource>(child: &K) -> Option<&Value> {
     let entry = child.managed_fields().iter().find(|entry| is_ours(entry))?;
     Some(&entry.fields_v1.as_ref()?.0)
 }
@@ -70,20 +71,20 @@ fn is_ours(entry: &ManagedFieldsEntry) -> bool {
         && entry.subresource.as_deref().unwrap_or("").is_empty()
 }
 
-/// The fields of an applied object in the API server's form (`FieldsV1`).
+/// Returns the fields of an applied object in the API server's form (`FieldsV1`).
 #[must_use]
-pub fn fields(applied: &Value) -> Value {
-    owned(applied, &mut String::new())
+pub fn to_managed_fields(applied: &Value) -> Value {
+    owned_fields(applied, &mut String::new())
 }
 
-fn owned(value: &Value, path: &mut String) -> Value {
+fn owned_fields(value: &Value, path: &mut String) -> Value {
     match value {
         Value::Object(fields) if !is_atomic(path) => {
             let mut all = Map::new();
             for (key, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-                within(path, key, |path| {
+                with_field(path, key, |path| {
                     if !NOT_MANAGED.contains(&path.as_str()) {
-                        all.insert(format!("f:{key}"), owned(value, path));
+                        all.insert(format!("f:{key}"), owned_fields(value, path));
                     }
                 });
             }
@@ -97,11 +98,11 @@ fn owned(value: &Value, path: &mut String) -> Value {
     }
 }
 
-/// An item of a list that is merged by `keys`.
+/// Returns the fields of an item of a list that is merged by `keys`.
 fn owned_item(item: &Value, keys: &[&str], path: &mut String) -> (String, Value) {
     let key_of = |key: &&str| match item.get(*key) {
         Some(value) => ((*key).to_owned(), value.clone()),
-        // The only key with a default.
+        // `protocol` is the only key with a default.
         None => ((*key).to_owned(), json!("TCP")),
     };
     let label = format!("k:{}", Value::Object(keys.iter().map(key_of).collect()));
@@ -109,11 +110,10 @@ fn owned_item(item: &Value, keys: &[&str], path: &mut String) -> (String, Value)
     if ATOMIC_ITEMS.contains(&list) {
         return (label, json!({}));
     }
-    let mut fields = owned(item, path);
+    let mut fields = owned_fields(item, path);
     fields["."] = json!({});
     (label, fields)
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/ownership/applied_state.rs"]
 mod tests;

@@ -7,25 +7,26 @@
 
 use serde_json::{Map, Value};
 
-/// Most differing fields reported; one is enough to act.
+/// Maximum number of reported differing fields; one is enough to act.
 const DIFFERENCES_MAX: usize = 5;
 
-/// The fields in which `live` lacks what `wanted` says, as dotted paths; empty if none.
+/// Returns the fields of `wanted` that `live` lacks or has with another value, as dotted paths;
+/// empty if none.
 #[must_use]
-pub fn differences(wanted: &Value, live: &Value) -> Vec<String> {
+pub fn find_differences(wanted: &Value, live: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    walk(wanted, Some(live), &mut String::new(), &mut found);
+    walk_value(wanted, Some(live), &mut String::new(), &mut found);
     found
 }
 
-fn walk(wanted: &Value, live: Option<&Value>, path: &mut String, found: &mut Vec<String>) {
+fn walk_value(wanted: &Value, live: Option<&Value>, path: &mut String, found: &mut Vec<String>) {
     if found.len() >= DIFFERENCES_MAX || is_nothing(wanted) {
         return;
     }
     match (wanted, live) {
         (Value::Object(wanted), Some(Value::Object(live))) => {
             for (key, value) in wanted {
-                within(path, key, |path| walk(value, live.get(key), path, found));
+                with_field(path, key, |path| walk_value(value, live.get(key), path, found));
             }
         }
         (Value::Array(wanted), Some(Value::Array(live))) => walk_list(wanted, live, path, found),
@@ -34,19 +35,19 @@ fn walk(wanted: &Value, live: Option<&Value>, path: &mut String, found: &mut Vec
     }
 }
 
-/// What to remove from `live` before applying `wanted`, as a JSON merge patch: the fields of `ours`
-/// (in the form of `FieldsV1`) where an empty object is desired. When an apply removes an object's
-/// last field, Kubernetes up to at least 1.34 makes it null and refuses that
+/// Returns what to remove from `live` before applying `wanted`, as a JSON merge patch: the fields
+/// of `ours` (in the form of `FieldsV1`) where an empty object is desired. When an apply removes an
+/// object's last field, Kubernetes up to at least 1.34 makes it null and refuses that
 /// (kubernetes/kubernetes#135841). `None`: nothing.
 #[must_use]
-pub fn emptied(wanted: &Value, live: &Value, ours: &Value) -> Option<Value> {
+pub fn emptying_patch(wanted: &Value, live: &Value, ours: &Value) -> Option<Value> {
     let (wanted, live) = (wanted.as_object()?, live.as_object()?);
     let of = |key: &str| ours.get(format!("f:{key}"));
     let patch: Map<String, Value> = if wanted.is_empty() {
         live.keys().filter(|key| of(key).is_some()).map(|key| (key.clone(), Value::Null)).collect()
     } else {
         let inner = wanted.iter().filter_map(|(key, value)| {
-            Some((key.clone(), emptied(value, live.get(key)?, of(key)?)?))
+            Some((key.clone(), emptying_patch(value, live.get(key)?, of(key)?)?))
         });
         inner.collect()
     };
@@ -63,19 +64,21 @@ fn walk_list(wanted: &[Value], live: &[Value], path: &mut String, found: &mut Ve
                     || "?".to_owned(),
                     |key| key.as_str().map_or_else(|| key.to_string(), ToOwned::to_owned),
                 );
-                within(path, &label, |path| walk(item, twin, path, found));
+                with_field(path, &label, |path| walk_value(item, twin, path, found));
             }
         }
         None if wanted.len() == live.len() => {
             for (index, (item, twin)) in wanted.iter().zip(live).enumerate() {
-                within(path, &index.to_string(), |path| walk(item, Some(twin), path, found));
+                with_field(path, &index.to_string(), |path| {
+                    walk_value(item, Some(twin), path, found)
+                });
             }
         }
         None => found.push(path.clone()),
     }
 }
 
-/// The API server drops empty lists and nulls, so wanting one wants nothing.
+/// Returns whether a desired value is empty: the API server drops empty lists and nulls.
 #[must_use]
 pub fn is_nothing(wanted: &Value) -> bool {
     match wanted {
@@ -85,12 +88,12 @@ pub fn is_nothing(wanted: &Value) -> bool {
     }
 }
 
-/// Where a pool keeps its pods' template: the API server doesn't know its fields, merges objects
-/// and takes lists as a whole.
+/// The path of a pool's pod template: the API server doesn't know its fields, merges objects and
+/// replaces lists.
 const UNTYPED: &str = "podTemplate.spec.";
 
-/// The keys by which the API merges the list at `path`, from the `listMapKey` markers of the types
-/// we apply. Lists not named here are atomic or sets.
+/// Returns the keys by which the API merges the list at `path`, from the `listMapKey` markers of
+/// the types we apply. Lists not named here are atomic or sets.
 #[must_use]
 pub fn merge_keys(path: &str) -> Option<&'static [&'static str]> {
     if path.contains(UNTYPED) {
@@ -112,7 +115,7 @@ pub fn merge_keys(path: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Objects of which the API server gives the whole to one manager.
+/// Objects that the API server assigns completely to one manager.
 const ATOMIC: [&str; 10] = [
     "selector",
     "nodeSelector",
@@ -126,14 +129,14 @@ const ATOMIC: [&str; 10] = [
     "nodePublishSecretRef",
 ];
 
-/// Whether the API takes the object at `path` as a whole.
+/// Returns whether the API treats the object at `path` as atomic.
 #[must_use]
 pub fn is_atomic(path: &str) -> bool {
     ATOMIC.contains(&path.rsplit('.').next().unwrap_or(path)) && !path.contains(UNTYPED)
 }
 
-/// Whether two items carry the same merge key; a `protocol` not said is TCP, as the API defaults
-/// it.
+/// Returns whether two items carry the same merge key; a missing `protocol` is TCP, as the API
+/// defaults it.
 #[must_use]
 pub fn same_key(wanted: &Value, live: &Value, key: &str) -> bool {
     let default = (key == "protocol").then(|| Value::from("TCP"));
@@ -146,11 +149,12 @@ fn same_leaf(wanted: &Value, live: &Value, path: &str) -> bool {
     }
     match (wanted, live) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
-        // The API server normalises quantities: 1024Mi comes back as 1Gi.
+        // The API server normalizes quantities: 1024Mi comes back as 1Gi.
         (Value::String(a), Value::String(b)) if is_quantity_path(path) => {
-            matches!((quantity(a), quantity(b)), (Some(a), Some(b)) if a == b)
+            let (wanted, live) = (parse_quantity_millis(a), parse_quantity_millis(b));
+            wanted.is_some() && wanted == live
         }
-        // An empty object is kept by some fields and dropped by others; holding more is fine.
+        // Some fields retain an empty object and others drop it; more content is no difference.
         (Value::Object(a), _) => a == &Map::new() && live.is_object(),
         _ => false,
     }
@@ -160,9 +164,9 @@ fn is_quantity_path(path: &str) -> bool {
     path.contains(".resources.") || path.ends_with(".sizeLimit") || path.ends_with(".divisor")
 }
 
-/// A quantity in thousandths of its unit; `None` if it isn't one.
+/// Returns a quantity in thousandths of its unit; `None` if it isn't one.
 #[must_use]
-pub fn quantity(text: &str) -> Option<i128> {
+pub fn parse_quantity_millis(text: &str) -> Option<i128> {
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, suffix) = text.split_at(split);
     let factor_millis: i128 = match suffix {
@@ -188,8 +192,8 @@ pub fn quantity(text: &str) -> Option<i128> {
     Some(whole.checked_mul(factor_millis)? + fraction * factor_millis / scale)
 }
 
-/// Does something at the field `key` of `path`.
-pub fn within<T>(path: &mut String, key: &str, then: impl FnOnce(&mut String) -> T) -> T {
+/// Calls `then` with `path` extended by `key`, and restores the path.
+pub fn with_field<T>(path: &mut String, key: &str, then: impl FnOnce(&mut String) -> T) -> T {
     let length = path.len();
     if !path.is_empty() {
         path.push('.');
@@ -201,5 +205,4 @@ pub fn within<T>(path: &mut String, key: &str, then: impl FnOnce(&mut String) ->
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/ownership/compare.rs"]
 mod tests;

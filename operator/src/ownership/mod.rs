@@ -5,7 +5,7 @@
 pub mod applied_state;
 pub mod compare;
 
-/// Owns the fields of children.
+/// The field manager of children.
 pub const CHILDREN_MANAGER: &str = "millrace-operator/children";
-/// Carries the hash of the wanted state a child was last applied from.
+/// The annotation with the hash of the desired state from which a child was last applied.
 pub const APPLIED_HASH_ANNOTATION: &str = "millrace.dev/applied-hash";

@@ -17,47 +17,47 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::ADMIN_PORT;
 use super::{
-    ANSWER_BYTES_MAX, FigureSource, Figures, LOOK_MAX, Look, PODS_MAX, PodSource, Sample,
-    ScrapeError, ShareAnswers, ShareReport, ShareSource, Target, sample,
+    ANSWER_BYTES_MAX, FigureSource, PODS_MAX, PodCounters, PodSample, PodSource, PodTarget,
+    SCRAPE_MAX, ScrapeError, ScrapeResults, ShareReport, ShareResponses, ShareSource, parse_sample,
 };
-use crate::error::chain;
+use crate::error::error_chain;
 
-/// Asks pods on one port.
+/// Queries pods on one port.
 pub struct HttpPods {
     client: Client<HttpConnector, Empty<Bytes>>,
     port: u16,
-    /// Bytes left for answers; others wait, within their timeout.
-    answers: Budget,
+    /// The budget for bytes of responses; scrapes beyond it wait, within their timeout.
+    response_budget: Budget,
 }
 
 impl HttpPods {
-    /// Asks on this port.
+    /// Creates a client for this port.
     #[must_use]
     pub fn new(port: u16) -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
-        // A connection per scrape: kept open, there would be as many as pods.
+        // Use a connection per scrape: there would be as many open ones as pods.
         builder.pool_max_idle_per_host(0);
         let answers = Budget::new(ANSWER_BYTES_MAX);
-        Self { client: builder.build_http(), port, answers }
+        Self { client: builder.build_http(), port, response_budget: answers }
     }
 
-    /// Shares this budget for answers.
+    /// Shares this budget for responses.
     #[must_use]
-    pub fn sharing(self, answers: Budget) -> Self {
-        Self { answers, ..self }
+    pub fn with_budget(self, answers: Budget) -> Self {
+        Self { response_budget: answers, ..self }
     }
 
-    async fn ask(&self, target: &Target, at: i64) -> Result<Sample, ScrapeError> {
-        let Target { pod, address } = target;
+    async fn scrape_pod(&self, target: &PodTarget, at: i64) -> Result<PodSample, ScrapeError> {
+        let PodTarget { pod, address } = target;
         let read = |text: &str| {
             let (pod, address) = (pod.clone(), *address);
-            sample(text, at).map_err(|cause| ScrapeError::Unreadable { pod, address, cause })
+            parse_sample(text, at).map_err(|cause| ScrapeError::Unreadable { pod, address, cause })
         };
         self.get(target, "/metrics", read).await
     }
 
-    async fn ask_share(&self, target: &Target) -> Result<ShareReport, ScrapeError> {
-        let Target { pod, address } = target;
+    async fn query_share(&self, target: &PodTarget) -> Result<ShareReport, ScrapeError> {
+        let PodTarget { pod, address } = target;
         let read = |text: &str| {
             let (pod, address) = (pod.clone(), *address);
             ShareReport::read(text).map_err(|cause| ScrapeError::NoShare { pod, address, cause })
@@ -65,29 +65,30 @@ impl HttpPods {
         self.get(target, "/share", read).await
     }
 
-    /// What `read` makes of a pod's answer, which counts against the budget until then.
+    /// Returns what `read` parses from a pod's response, which counts against the budget until
+    /// then.
     async fn get<T>(
         &self,
-        target: &Target,
+        target: &PodTarget,
         path: &str,
         read: impl Fn(&str) -> Result<T, ScrapeError>,
     ) -> Result<T, ScrapeError> {
-        let Target { pod, address } = target;
+        let PodTarget { pod, address } = target;
         let unreachable =
             |cause: String| ScrapeError::Unreachable { pod: pod.clone(), address: *address, cause };
-        // Given back once the answer is read.
+        // The permit is released once the response is parsed.
         let mut paid = None;
-        let asking = self.text(SocketAddr::new(*address, self.port), path, &mut paid);
-        let text = tokio::time::timeout(LOOK_MAX, asking)
+        let asking = self.fetch_text(SocketAddr::new(*address, self.port), path, &mut paid);
+        let text = tokio::time::timeout(SCRAPE_MAX, asking)
             .await
-            .map_err(|_elapsed| unreachable(format!("no answer in {} s", LOOK_MAX.as_secs())))?
+            .map_err(|_elapsed| unreachable(format!("no answer in {} s", SCRAPE_MAX.as_secs())))?
             .map_err(unreachable)?;
         read(&text)
     }
 
-    /// The answer; the budget is charged once its length is known: a silent pod costs nothing, and
-    /// nobody waits while holding part of an answer.
-    async fn text(
+    /// Returns the response. The budget is charged once its length is known: a silent pod costs
+    /// nothing, and no scrape waits while it holds part of a response.
+    async fn fetch_text(
         &self,
         address: SocketAddr,
         path: &str,
@@ -96,62 +97,65 @@ impl HttpPods {
         let request = http::Request::get(format!("http://{address}{path}"))
             .body(Empty::new())
             .map_err(|error| error.to_string())?;
-        let answer = self.client.request(request).await.map_err(|error| chain(&error))?;
+        let answer = self.client.request(request).await.map_err(|error| error_chain(&error))?;
         if answer.status() != http::StatusCode::OK {
-            return Err(format!("it answers {}", answer.status()));
+            return Err(format!("it answered {}", answer.status()));
         }
         let most = u64::try_from(ANSWER_BYTES_MAX).unwrap_or(u64::MAX);
         let length = answer.body().size_hint().upper().unwrap_or(most).min(most);
         let price = u32::try_from(length).unwrap_or(u32::MAX);
-        *paid = Some(self.answers.take(price).await.map_err(|closed| closed.to_string())?);
+        *paid = Some(
+            self.response_budget.acquire_bytes(price).await.map_err(|closed| closed.to_string())?,
+        );
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let bytes = body.map_err(|error| chain(error.as_ref()))?.to_bytes();
-        String::from_utf8(bytes.into()).map_err(|_invalid| "it answers no text".to_owned())
+        let bytes = body.map_err(|error| error_chain(error.as_ref()))?.to_bytes();
+        String::from_utf8(bytes.into()).map_err(|_invalid| "its answer is not text".to_owned())
     }
 }
 
 impl Default for HttpPods {
-    /// Asks on the port that the operator gives collectors.
+    /// Queries the port that the operator gives collectors.
     fn default() -> Self {
         Self::new(u16::try_from(ADMIN_PORT).unwrap_or_default())
     }
 }
 
 impl PodSource for HttpPods {
-    fn look<'a>(&'a self, targets: &'a [Target], now: Timestamp) -> BoxFuture<'a, Look> {
-        let ask = move |target: &'a Target| async move {
-            (target.pod.clone(), self.ask(target, now.as_second()).await)
+    fn scrape_pods<'a>(
+        &'a self,
+        targets: &'a [PodTarget],
+        now: Timestamp,
+    ) -> BoxFuture<'a, ScrapeResults> {
+        let ask = move |target: &'a PodTarget| async move {
+            (target.pod.clone(), self.scrape_pod(target, now.as_second()).await)
         };
         stream::iter(targets).map(ask).buffer_unordered(PODS_MAX).collect().boxed()
     }
 }
 
 impl FigureSource for HttpPods {
-    fn figures<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, Figures> {
-        let ask =
-            move |target: &'a Target| async move {
-                let Target { pod, address } = target;
-                let read =
-                    |text: &str| {
-                        let (pod, address) = (pod.clone(), *address);
-                        millrace_reports::facts::sample(text)
-                            .map_err(|cause| ScrapeError::Unreadable { pod, address, cause })
-                    };
-                (pod.clone(), self.get(target, "/metrics", read).await)
+    fn read_figures<'a>(&'a self, targets: &'a [PodTarget]) -> BoxFuture<'a, PodCounters> {
+        let ask = move |target: &'a PodTarget| async move {
+            let PodTarget { pod, address } = target;
+            let read = |text: &str| {
+                let (pod, address) = (pod.clone(), *address);
+                millrace_reports::facts::parse_sample(text)
+                    .map_err(|cause| ScrapeError::Unreadable { pod, address, cause })
             };
+            (pod.clone(), self.get(target, "/metrics", read).await)
+        };
         stream::iter(targets).map(ask).buffer_unordered(PODS_MAX).collect().boxed()
     }
 }
 
 impl ShareSource for HttpPods {
-    fn ask<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, ShareAnswers> {
-        let ask = move |target: &'a Target| async move {
-            (target.pod.clone(), self.ask_share(target).await)
+    fn query_shares<'a>(&'a self, targets: &'a [PodTarget]) -> BoxFuture<'a, ShareResponses> {
+        let ask = move |target: &'a PodTarget| async move {
+            (target.pod.clone(), self.query_share(target).await)
         };
         stream::iter(targets).map(ask).buffer_unordered(PODS_MAX).collect().boxed()
     }
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/pods/http.rs"]
 mod tests;

@@ -1,16 +1,16 @@
-//! Metrics of collectors: scrapes `/metrics` of each pod of a pool, and asks those that scrape
+//! Metrics of collectors: scrapes `/metrics` of each pod of a pool, and queries those that scrape
 //! targets for their shares (`/share`).
 //!
-//! [`HttpPods`] scrapes, [`PodBoard`] returns cached answers without waiting, [`MetricsApi`] stands
-//! in for silent pods, [`PodRates`] makes rates from two samples. A missing figure is missing,
-//! never zero. Judges nothing. Limits: [`PODS_MAX`] pods at once, [`LOOK_MAX`] each.
+//! [`HttpPods`] scrapes, [`PodSampleCache`] returns cached answers without waiting, [`MetricsApi`]
+//! is the fallback for silent pods, [`PodRates`] computes rates from two samples. A missing figure
+//! is missing, never zero. Judges nothing. Limits: [`PODS_MAX`] pods at once, [`SCRAPE_MAX`] each.
 
-mod board;
 mod http;
 mod metered;
 pub mod pages;
 mod pod_state;
 mod rates;
+mod sample_cache;
 mod share;
 mod text;
 
@@ -22,164 +22,172 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use millrace_figures::TextError;
 
-pub use board::PodBoard;
 pub use http::HttpPods;
-pub use metered::{Metered, MeteredPods, MetricsApi};
-pub use pod_state::{PodState, facts};
+pub use metered::{MetricsApi, PodUsage, UsageByPod};
+pub use pod_state::{PodState, read_pod_state};
 pub use rates::PodRates;
-pub use share::{ShareAnswers, ShareReport, ShareSource, TargetReport};
-pub use text::sample;
+pub use sample_cache::PodSampleCache;
+pub use share::{ShareReport, ShareResponses, ShareSource, TargetReport};
+pub use text::parse_sample;
 
 pub use millrace_crds::pods::{ADMIN_PORT, CONTAINER};
 
-/// Pods asked at once by one scrape; each is one socket for at most two seconds.
+/// Maximum number of pods that one scrape queries at once; each is one socket for at most two
+/// seconds.
 pub const PODS_MAX: usize = 100;
-/// Timeout of a pod: a healthy one answers in milliseconds.
-pub const LOOK_MAX: Duration = Duration::from_secs(2);
-/// The longest answer. A collector with 200 partitions of three topics writes 100 kB.
+/// The timeout of a pod: a healthy one answers in milliseconds.
+pub const SCRAPE_MAX: Duration = Duration::from_secs(2);
+/// Maximum size of an answer. A collector with 200 partitions of three topics writes 100 kB.
 pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// A pod to be asked.
+/// A pod to query.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
-    /// Its name.
+pub struct PodTarget {
+    /// The pod's name.
     pub pod: String,
-    /// Its address.
+    /// The pod's address.
     pub address: IpAddr,
 }
 
-/// One pod's figures. Counters are since its process began.
+/// One pod's figures. Counters start with its process.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sample {
-    /// When it was asked, in seconds.
+pub struct PodSample {
+    /// When it was queried, in seconds.
     pub at: i64,
-    /// Records taken in.
+    /// Records received.
     pub records_in: u64,
     /// Records that the next system has confirmed.
     pub records_out: u64,
-    /// Records refused, or kept as dead letters.
-    pub records_apart: u64,
+    /// Records refused, or stored as dead letters.
+    pub records_rejected: u64,
+    /// Records that rules dropped.
+    pub records_dropped: u64,
     /// Records held now.
     pub records_held: u64,
-    /// When its process began, in seconds, if stated.
+    /// When its process started, in seconds, if reported.
     pub started_at: Option<i64>,
     /// Messages that Kafka deleted before they were read, by topic.
     pub lost_to_retention: BTreeMap<String, u64>,
-    /// Records kept as dead letters, by signal; they are among `records_apart`.
+    /// Records stored as dead letters, by signal; `records_apart` includes them.
     pub dead_lettered: BTreeMap<String, u64>,
     /// Processor time, in seconds.
     pub cpu_seconds: f64,
     /// Resident memory now, in bytes.
     pub resident_bytes: Option<u64>,
-    /// Bytes that records in flight may take.
+    /// The budget for in-flight records, in bytes.
     pub budget_bytes: Option<u64>,
-    /// Bytes that they take now.
+    /// The bytes of in-flight records now.
     pub in_flight_bytes: Option<u64>,
-    /// Inserts tried, those refused among them.
+    /// Attempted inserts, including refused ones.
     pub inserts: u64,
-    /// Time that these took in sum, in seconds.
+    /// The total duration of these, in seconds.
     pub insert_seconds: f64,
-    /// Inserts sent again, by the class of the answer (`slow_down`, `retry_same`, ...).
+    /// Retried inserts, by the class of the response (`slow_down`, `retry_same`, ...).
     pub insert_retries: BTreeMap<String, u64>,
-    /// Inserts stored, by table.
+    /// Stored inserts, by table.
     pub table_inserts: BTreeMap<String, u64>,
-    /// Inserts that each live table remembers.
+    /// How many inserts each live table remembers.
     pub table_remembers_inserts: BTreeMap<String, u64>,
-    /// For at most how many seconds, if stated.
+    /// For how many seconds each table remembers inserts at most, if reported.
     pub table_remembers_seconds: BTreeMap<String, u64>,
-    /// Messages behind the last committed one, by topic and partition: those this pod reads.
+    /// The lag in messages of the partitions that this pod reads, by topic and partition.
     pub lag_messages: BTreeMap<(String, i32), u64>,
-    /// Of its node's logs, if it reads any.
+    /// The figures of its node's logs, if it reads any.
     pub node_logs: NodeLogsSample,
 }
 
-/// One pod's figures of its node's logs. Counters are since its process began.
+/// One pod's figures of its node's logs. Counters start with its process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeLogsSample {
-    /// Bytes of files that are there and not yet confirmed; none if it reads no files.
+    /// Unconfirmed bytes of existing files; `None` if it reads no files.
     pub behind_bytes: Option<u64>,
-    /// Bytes of files that came into records; none if the release doesn't say.
-    pub taken_bytes: Option<u64>,
-    /// Those of them that are confirmed.
+    /// Bytes of files that were read into records; `None` if the release doesn't report it.
+    pub accepted_bytes: Option<u64>,
+    /// Confirmed bytes among them.
     pub confirmed_bytes: Option<u64>,
-    /// For how many seconds the oldest of them have waited at least, if stated.
+    /// The minimum age of the oldest unconfirmed bytes, in seconds, if reported.
     pub behind_seconds: Option<u64>,
-    /// Bytes of files that went before they were read.
+    /// Bytes of files that were deleted before they were read.
     pub lost_bytes: u64,
-    /// Records of the kernel's log that were overwritten before they were read; none if it doesn't
-    /// read that.
+    /// Records of the kernel's log that were overwritten before they were read; `None` if it
+    /// doesn't read that.
     pub lost_records: Option<u64>,
-    /// Whether the API server refuses to tell it about pods, for want of a right.
+    /// Whether the API server refuses its watch of pods, without the right.
     pub is_refused_pods: bool,
-    /// Whether it refuses to tell about namespaces.
+    /// Whether the API server refuses its watch of namespaces.
     pub is_refused_namespaces: bool,
 }
 
 impl NodeLogsSample {
-    /// Whether the pod reads any.
+    /// Returns whether the pod reads any of its node's logs.
     #[must_use]
-    pub fn reads(&self) -> bool {
+    pub fn reads_logs(&self) -> bool {
         self.behind_bytes.is_some() || self.lost_records.is_some()
     }
 }
 
-impl Sample {
-    /// Inserts sent again, for whatever reason.
+impl PodSample {
+    /// Returns the number of retried inserts, for all reasons.
     #[must_use]
     pub fn insert_failures(&self) -> u64 {
         self.insert_retries.values().sum()
     }
 }
 
-/// Why a pod could not be asked, in one line.
+/// Why a pod could not be queried, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScrapeError {
-    /// No answer, or not a whole one.
+    /// The pod gave no answer, or an incomplete one.
     #[error("pod {pod} at {address} does not answer on its admin port: {cause}")]
     Unreachable {
         /// The pod.
         pod: String,
-        /// Its address.
+        /// The pod's address.
         address: IpAddr,
         /// The client's error text.
         cause: String,
     },
-    /// An answer that isn't metrics.
+    /// The answer isn't metrics.
     #[error("pod {pod} at {address} gives no metrics: {cause}")]
     Unreadable {
         /// The pod.
         pod: String,
-        /// Its address.
+        /// The pod's address.
         address: IpAddr,
-        /// What is wrong with them.
+        /// The fault in the metrics.
         cause: TextError,
     },
-    /// An answer that says nothing of a share.
+    /// The answer isn't a report of a share.
     #[error("pod {pod} at {address} does not say what it scrapes: {cause}")]
     NoShare {
         /// The pod.
         pod: String,
-        /// Its address.
+        /// The pod's address.
         address: IpAddr,
-        /// What is wrong with the answer.
+        /// The fault in the answer.
         cause: String,
     },
 }
 
 /// One scrape of a pool's pods, by name.
-pub type Look = BTreeMap<String, Result<Sample, ScrapeError>>;
+pub type ScrapeResults = BTreeMap<String, Result<PodSample, ScrapeError>>;
 
-/// Something that can ask pods.
+/// A source of pods' figures.
 pub trait PodSource: Send + Sync {
-    /// Asks all of them, [`PODS_MAX`] at once, each within [`LOOK_MAX`].
-    fn look<'a>(&'a self, targets: &'a [Target], now: Timestamp) -> BoxFuture<'a, Look>;
+    /// Queries all targets, [`PODS_MAX`] at once, each within [`SCRAPE_MAX`].
+    fn scrape_pods<'a>(
+        &'a self,
+        targets: &'a [PodTarget],
+        now: Timestamp,
+    ) -> BoxFuture<'a, ScrapeResults>;
 }
 
-/// What pods count by signal and reason, by name: more than sizing needs, for reports.
-pub type Figures = BTreeMap<String, Result<millrace_reports::facts::Sample, ScrapeError>>;
+/// Pods' counters by signal and reason, by pod: more than sizing needs, for reports.
+pub type PodCounters =
+    BTreeMap<String, Result<millrace_reports::facts::CounterSample, ScrapeError>>;
 
-/// Something that can ask pods for what reports need.
+/// A source of the figures that reports need.
 pub trait FigureSource: Send + Sync {
-    /// Asks all of them now, [`PODS_MAX`] at once, each within [`LOOK_MAX`].
-    fn figures<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, Figures>;
+    /// Queries all targets now, [`PODS_MAX`] at once, each within [`SCRAPE_MAX`].
+    fn read_figures<'a>(&'a self, targets: &'a [PodTarget]) -> BoxFuture<'a, PodCounters>;
 }

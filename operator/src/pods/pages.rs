@@ -1,21 +1,21 @@
-//! Reads lists to their end, page by page: a decision on half a list is wrong.
+//! Reads complete lists, page by page: a decision on half a list would be wrong.
 //!
 //! Each page is reduced to what is needed before the next one is read, so a long list takes the
-//! memory of that and one page. Pages are of one resource version. Limits: none; a pool has at most
-//! 1,000 pods, or one on each node.
+//! memory of the reduced objects and one page. Pages are of one resource version. Limits: none; a
+//! pool has at most 1,000 pods, or one on each node.
 
 use kube::api::{Api, ListParams};
 use serde::de::DeserializeOwned;
 
-/// Objects asked for at once, in watches too: it bounds the memory of a cold start. A pod is some
-/// 10 kB as it is sent: 1 MB.
+/// The number of objects per request, in watches too: it bounds the memory of a cold start. A pod
+/// is some 10 kB on the wire: 1 MB.
 pub const PAGE: u32 = 100;
 
-/// All objects of a list, each as `keep` leaves it.
+/// Returns all objects of a list, each reduced by `keep`.
 ///
 /// # Errors
-/// What the API server answers to any page.
-pub async fn all<K>(
+/// The API server's error for any page.
+pub async fn list_all<K>(
     api: &Api<K>,
     params: ListParams,
     mut keep: impl FnMut(K) -> K,

@@ -1,4 +1,4 @@
-//! What the API server says of a pool's pod, as far as sizing and rollouts need it. Pure; judges
+//! The state of a pool's pod in the API server, as far as sizing and rollouts need it. Pure; judges
 //! nothing.
 
 use std::net::IpAddr;
@@ -7,26 +7,26 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::CONTAINER;
-use super::Target;
+use super::PodTarget;
 
-/// One pod that is to stay.
+/// One pod that should continue to exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodState {
-    /// Its name.
+    /// The pod's name.
     pub name: String,
-    /// Its ordinal, if it is a StatefulSet's.
+    /// Its ordinal, if it belongs to a StatefulSet.
     pub ordinal: Option<u32>,
     /// Its address, once it has one.
     pub address: Option<IpAddr>,
-    /// The node that it is on, once it has one.
+    /// Its node, once it has one.
     pub node: Option<String>,
-    /// The StatefulSet's revision it was made from.
+    /// The revision of the StatefulSet from which it was created.
     pub revision: Option<String>,
-    /// Since when it has been ready, in seconds; `None` while it isn't.
+    /// When it became ready, in seconds; `None` while it isn't.
     pub ready_since: Option<i64>,
-    /// How often its collector was started again.
+    /// How often its collector restarted.
     pub restarts: u32,
-    /// When its collector was last ended for using more memory than its limit, in seconds.
+    /// When its collector was last killed for exceeding its memory limit, in seconds.
     pub out_of_memory_at: Option<i64>,
     /// The memory limit in force, in bytes.
     pub memory_limit_bytes: Option<u64>,
@@ -35,16 +35,16 @@ pub struct PodState {
 }
 
 impl PodState {
-    /// Where to ask it; `None` while it has no address.
+    /// Returns the pod as a target of queries; `None` while it has no address.
     #[must_use]
-    pub fn target(&self) -> Option<Target> {
-        self.address.map(|address| Target { pod: self.name.clone(), address })
+    pub fn scrape_target(&self) -> Option<PodTarget> {
+        self.address.map(|address| PodTarget { pod: self.name.clone(), address })
     }
 }
 
-/// What one pod's object says.
+/// Returns the state in a pod's object.
 #[must_use]
-pub fn facts(pod: &Pod) -> PodState {
+pub fn read_pod_state(pod: &Pod) -> PodState {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let label = |key: &str| pod.metadata.labels.as_ref()?.get(key).cloned();
     let status = pod.status.as_ref();
@@ -53,7 +53,7 @@ pub fn facts(pod: &Pod) -> PodState {
     let container = status
         .and_then(|status| status.container_statuses.as_deref())
         .and_then(|all| all.iter().find(|it| it.name == CONTAINER));
-    let limit = |resource: &str| limit(pod, container, resource);
+    let limit = |resource: &str| effective_limit(pod, container, resource);
     PodState {
         ordinal: name.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse().ok()),
         address: status.and_then(|status| status.pod_ip.as_deref()?.parse().ok()),
@@ -64,23 +64,30 @@ pub fn facts(pod: &Pod) -> PodState {
             .map(|it| it.0.as_second()),
         restarts: container.map_or(0, |it| u32::try_from(it.restart_count).unwrap_or(0)),
         out_of_memory_at: container.and_then(out_of_memory_at),
-        memory_limit_bytes: limit("memory").as_ref().and_then(amount).map(|it| it as u64),
-        cpu_limit_millicores: limit("cpu").as_ref().and_then(amount).map(|it| (it * 1e3) as u64),
+        memory_limit_bytes: limit("memory").as_ref().and_then(parse_quantity).map(|it| it as u64),
+        cpu_limit_millicores: limit("cpu")
+            .as_ref()
+            .and_then(parse_quantity)
+            .map(|it| (it * 1e3) as u64),
         name,
     }
 }
 
-/// The limit in force: the kubelet's figure, else the spec's.
-fn limit(pod: &Pod, container: Option<&ContainerStatus>, resource: &str) -> Option<Quantity> {
+/// Returns the limit in force: the kubelet's figure, else the spec's.
+fn effective_limit(
+    pod: &Pod,
+    container: Option<&ContainerStatus>,
+    resource: &str,
+) -> Option<Quantity> {
     let set = container
         .and_then(|it| it.resources.as_ref()?.limits.as_ref())
         .and_then(|limits| limits.get(resource));
-    let asked = || {
+    let declared = || {
         let containers = &pod.spec.as_ref()?.containers;
         let resources = containers.iter().find(|it| it.name == CONTAINER)?.resources.as_ref()?;
         resources.limits.as_ref()?.get(resource)
     };
-    set.or_else(asked).cloned()
+    set.or_else(declared).cloned()
 }
 
 fn out_of_memory_at(container: &ContainerStatus) -> Option<i64> {
@@ -90,8 +97,8 @@ fn out_of_memory_at(container: &ContainerStatus) -> Option<i64> {
     killed.filter_map(|it| it.finished_at.as_ref()).map(|it| it.0.as_second()).max()
 }
 
-/// An amount as the API server writes it, in bytes or cores.
-pub(super) fn amount(quantity: &Quantity) -> Option<f64> {
+/// Parses a quantity of the API server, in bytes or cores.
+pub(super) fn parse_quantity(quantity: &Quantity) -> Option<f64> {
     const UNITS: [(&str, f64); 12] = [
         ("Ki", 1024.0),
         ("Mi", 1048576.0),
@@ -119,8 +126,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Scenario: a pod as the API server gives it, resized in place and once ended for its memory.
-    /// Guarantee: its name's ordinal, its limits in force and the time of that end are read.
+    /// Scenario: a pod as the API server returns it, resized in place and once killed for its
+    /// memory. Guarantee: its name's ordinal, its limits in force and the time of that kill are
+    /// read.
     #[test]
     fn a_pods_facts_are_read() {
         let pod = json!({
@@ -134,7 +142,7 @@ mod tests {
                     "restartCount": 1, "resources": {"limits": {"memory": "1Gi"}},
                     "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled",
                         "finishedAt": "1970-01-01T00:00:30Z"}}}]}});
-        let facts = facts(&serde_json::from_value(pod).unwrap());
+        let facts = read_pod_state(&serde_json::from_value(pod).unwrap());
         let expected = PodState {
             name: "prod-gateway-12".into(),
             ordinal: Some(12),
@@ -150,11 +158,11 @@ mod tests {
         assert_eq!(facts, expected);
     }
 
-    /// Scenario: amounts in the API server's units, and texts that are none. Guarantee: their
-    /// value, or nothing; never a zero for what can't be read.
+    /// Scenario: amounts in the API server's units, and invalid texts. Guarantee: their value, or
+    /// none; never a zero for an invalid text.
     #[test]
     fn amounts_are_read_or_left_out() {
-        let read = |text: &str| amount(&Quantity(text.into()));
+        let read = |text: &str| parse_quantity(&Quantity(text.into()));
         assert_eq!(read("1536Mi"), Some(1_610_612_736.0));
         assert_eq!((read("250m"), read("2"), read("1G")), (Some(0.25), Some(2.0), Some(1e9)));
         assert_eq!((read("5000000n"), read("5000u")), (Some(0.005), Some(0.005)));

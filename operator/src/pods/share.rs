@@ -1,5 +1,5 @@
-//! What a pod says of the targets that it scrapes: `GET /share` on its admin port, as JSON. Judges
-//! nothing. Unknown fields are left out, so that collectors may say more.
+//! A pod's report of the targets that it scrapes: `GET /share` on its admin port, as JSON. Judges
+//! nothing. Unknown fields are ignored, so that later collectors may report more.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use futures::future::BoxFuture;
 use millrace_shares::TargetId;
 use serde::Deserialize;
 
-use super::{ScrapeError, Target};
+use super::{PodTarget, ScrapeError};
 
 /// A pod's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct ShareReport {
-    /// The version of its share that it has taken up; none before the first.
+    /// The version of its share that it applied; `None` before the first.
     #[serde(default)]
     pub version: Option<u64>,
-    /// What it scrapes.
+    /// The targets that it scrapes.
     #[serde(default)]
     pub targets: BTreeMap<TargetId, TargetReport>,
     /// Targets whose last scrape succeeded.
@@ -26,28 +26,28 @@ pub struct ShareReport {
     pub down: u64,
 }
 
-/// One target's part of it. A list of targets counts as one.
+/// One target in a report. A list of targets counts as one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct TargetReport {
-    /// Samples of its last scrape.
+    /// The number of samples of its last scrape.
     #[serde(default)]
     pub samples: Option<u64>,
-    /// Whether that succeeded; none before the first.
+    /// Whether the last scrape succeeded; `None` before the first.
     #[serde(default)]
     pub up: Option<bool>,
-    /// Why not.
+    /// Why the last scrape failed.
     #[serde(default)]
     pub error: Option<String>,
 }
 
 impl ShareReport {
-    /// A report as a pod writes it; otherwise what is wrong with it.
+    /// Parses a pod's report, or returns the fault in it.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// The samples of each target whose last scrape succeeded.
-    pub fn samples(&self) -> impl Iterator<Item = (TargetId, u64)> {
+    /// Returns the samples of each target whose last scrape succeeded.
+    pub fn measured_samples(&self) -> impl Iterator<Item = (TargetId, u64)> {
         let measured = |(id, report): (&TargetId, &TargetReport)| {
             Some((*id, report.samples.filter(|_| report.up == Some(true))?))
         };
@@ -55,13 +55,13 @@ impl ShareReport {
     }
 }
 
-/// What pods answered, by name.
-pub type ShareAnswers = BTreeMap<String, Result<ShareReport, ScrapeError>>;
+/// The reports of pods, by name.
+pub type ShareResponses = BTreeMap<String, Result<ShareReport, ScrapeError>>;
 
-/// Something that can ask pods for their shares.
+/// A source of pods' shares.
 pub trait ShareSource: Send + Sync {
-    /// Asks all of them, [`super::PODS_MAX`] at once, each within [`super::LOOK_MAX`].
-    fn ask<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, ShareAnswers>;
+    /// Queries all targets, [`super::PODS_MAX`] at once, each within [`super::SCRAPE_MAX`].
+    fn query_shares<'a>(&'a self, targets: &'a [PodTarget]) -> BoxFuture<'a, ShareResponses>;
 }
 
 #[cfg(test)]
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
 
     /// Scenario: a report with a target that is up, one that is down, one not scraped yet, and a
-    /// field of a later release; one of a pod that has no share yet. Guarantee: both are read, and
-    /// only what was measured counts.
+    /// field of a later release; one of a pod that has no share yet. Guarantee: both are parsed,
+    /// and only measured samples count.
     #[test]
     fn a_report_is_read() {
         let text = r#"{"version": 7, "up": 1, "down": 1, "later": [], "targets": {
@@ -79,7 +79,7 @@ mod tests {
             "00000000000000000000000000000003": {"samples": null, "up": null}}}"#;
         let report = ShareReport::read(text).unwrap();
         assert_eq!((report.version, report.up, report.down), (Some(7), 1, 1));
-        assert_eq!(report.samples().collect::<Vec<_>>(), [(TargetId(1), 1234)]);
+        assert_eq!(report.measured_samples().collect::<Vec<_>>(), [(TargetId(1), 1234)]);
         let none = ShareReport::read(r#"{"version":null,"targets":{},"up":0,"down":0}"#).unwrap();
         assert_eq!(none, ShareReport::default());
         assert!(ShareReport::read("not found").is_err());

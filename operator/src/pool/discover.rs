@@ -1,5 +1,5 @@
-//! From a pool's spec to what is to be found for it in the cluster, and the volume with the secrets
-//! of what is found. Pure.
+//! Translates a pool's spec to what is discovered for it in the cluster, and defines the volume
+//! with the secrets of discovered targets. Pure.
 
 use k8s_openapi::api::core::v1::{SecretVolumeSource, Volume, VolumeMount};
 use millrace_crds::v1alpha1 as crds;
@@ -8,15 +8,15 @@ use millrace_scrape::relabel::Rule;
 
 use super::names::PoolNames;
 use super::scrape;
-use crate::discovery::{Pick, Wants};
+use crate::discovery::{DiscoveryRequest, Pick};
 
 /// The volume with the secrets of monitors.
 pub const MONITORS_VOLUME: &str = "monitors";
 /// Owner and group may read; the group is the pod's own (`fsGroup`).
 const FILE_MODE: i32 = 0o440;
 
-/// The volume with the secrets of monitors, and where it is mounted. Pods start without the Secret:
-/// it is there once a monitor names a key, and the kubelet writes what changes in it.
+/// Returns the volume with the secrets of monitors, and its mount. Pods start without the Secret:
+/// it exists once a monitor names a key, and the kubelet updates the files.
 #[must_use]
 pub(super) fn secrets_volume(names: &PoolNames) -> (Volume, VolumeMount) {
     let source = SecretVolumeSource {
@@ -36,9 +36,9 @@ pub(super) fn secrets_volume(names: &PoolNames) -> (Volume, VolumeMount) {
     (volume, mount)
 }
 
-/// What a pool asks for; none if it asks for nothing.
+/// Returns what is discovered for a pool; `None` if the pool declares no discovery.
 #[must_use]
-pub fn wants(pool: &crds::EdgePool) -> Option<Wants> {
+pub fn discovery_request(pool: &crds::EdgePool) -> Option<DiscoveryRequest> {
     let receiver = pool.spec.settings.receivers.prometheus.as_ref()?;
     let crds::KubernetesDiscovery {
         service_monitors,
@@ -56,21 +56,25 @@ pub fn wants(pool: &crds::EdgePool) -> Option<Wants> {
     ];
     let monitors = monitors.into_iter().filter_map(|(kind, wanted)| {
         let crds::MonitorSelection { selector, namespace_selector } = wanted.as_ref()?;
-        Some((kind, pick(selector, namespace_selector.as_ref())))
+        Some((kind, build_pick(selector, namespace_selector.as_ref())))
     });
     let annotated = annotations.as_ref().map(|annotations| {
         let crds::AnnotatedSelection { selector, namespace_selector, relabel } = annotations;
-        let rules = relabel.iter().map(|rule| Rule::from(&scrape::rule(rule))).collect();
-        (pick(selector, namespace_selector.as_ref()), rules)
+        let rules = relabel.iter().map(|rule| Rule::from(&scrape::build_rule(rule))).collect();
+        (build_pick(selector, namespace_selector.as_ref()), rules)
     });
-    Some(Wants { monitors: monitors.collect(), annotated, interval_seconds: *interval_seconds })
+    Some(DiscoveryRequest {
+        monitors: monitors.collect(),
+        annotated,
+        interval_seconds: *interval_seconds,
+    })
 }
 
-fn pick(of: &crds::LabelSelector, namespaces: Option<&crds::LabelSelector>) -> Pick {
-    Pick { selector: selector(of), namespaces: namespaces.map(selector) }
+fn build_pick(of: &crds::LabelSelector, namespaces: Option<&crds::LabelSelector>) -> Pick {
+    Pick { selector: build_selector(of), namespaces: namespaces.map(build_selector) }
 }
 
-fn selector(selector: &crds::LabelSelector) -> Selector {
+fn build_selector(selector: &crds::LabelSelector) -> Selector {
     let crds::LabelSelector { match_labels, match_expressions } = selector;
     let labels = match_labels.iter().map(|(key, value)| Requirement {
         key: key.clone(),

@@ -1,4 +1,4 @@
-//! What a pool's spec alone says of its pods, whichever kind it is. Pure.
+//! Builds the part of a pool's pods that follows from the spec alone. Pure.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use millrace_config::Config;
@@ -9,31 +9,31 @@ use super::secrets::SecretUses;
 use super::template::{self, PodPlan};
 use crate::error::Invalid;
 
-/// What the spec alone says.
+/// The part of a pool's pods that follows from the spec.
 #[derive(Clone, Debug)]
-pub struct Draft {
+pub struct PoolDraft {
     /// Checked names.
     pub names: PoolNames,
-    /// The image pods run.
+    /// The image that pods run.
     pub image: String,
     /// The collector's configuration, as YAML.
     pub config: String,
-    /// The name of the ConfigMap with it.
+    /// The name of the ConfigMap that holds the configuration.
     pub config_map: String,
-    /// The pods' template, with the spec's resources and without the digest of their Secrets.
+    /// The pod template, with the spec's resources and without the digest of the Secrets.
     pub template: PodTemplateSpec,
-    /// The Secrets it refers to.
+    /// The Secrets that the template refers to.
     pub secrets: SecretUses,
 }
 
-/// Checks the collector's settings and makes the template of pods that run with them.
+/// Checks the collector's settings and builds the template of pods that run with them.
 ///
 /// # Errors
 /// When the collector would refuse the settings, or the spec's `podTemplate` can't be merged.
-pub fn draft(settings: Config, plan: &PodPlan<'_>) -> Result<Draft, Invalid> {
-    let config = connection::render(settings)?;
+pub fn build_draft(settings: Config, plan: &PodPlan<'_>) -> Result<PoolDraft, Invalid> {
+    let config = connection::render_config(settings)?;
     let config_map = plan.names.config_map(&template::unit_hash(&config, plan.theirs));
-    Ok(Draft {
+    Ok(PoolDraft {
         names: plan.names.clone(),
         image: plan.image.to_owned(),
         template: template::pod_template(plan, &config_map)?,

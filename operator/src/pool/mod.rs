@@ -1,10 +1,11 @@
-//! What edge and gateway pools share: names, labels, secrets as files, the pod template, and how
-//! their workloads and pods are read; pods that try a change; the number that autoscalers write.
+//! Shares code between edge and gateway pools: names, labels, secrets as files, the pod template,
+//! observation of workloads and pods, trial pods, and the replica count that autoscalers write.
 //!
-//! Only `access`, `observe`, `scale` and `try_pods` hold a client. Everything
-//! else turns values into values.
+//! Only `access`, `observe`, `scale` and `try_pods` hold a client. All other modules turn values
+//! into values.
 
 pub mod access;
+pub mod attributes;
 pub mod connection;
 pub mod discover;
 pub mod draft;
@@ -14,25 +15,25 @@ pub mod merge;
 pub mod names;
 pub mod objects;
 pub mod observe;
+pub mod overrides;
 pub mod preflight;
+pub mod processing;
 pub mod scale;
 pub mod scrape;
 pub mod secrets;
 pub mod status;
 pub mod template;
-pub mod try_pods;
+pub mod trial_pods;
 pub mod workload;
 
-use kube::{Resource, ResourceExt};
-use millrace_crds::ROLLOUT_ANNOTATION;
+use millrace_crds::v1alpha1::{Controlled, RolloutAction};
 use millrace_rollout::Wish;
 
-/// The user's annotation about a pool's rollout. An unknown value holds it: it was meant to do
-/// something.
-pub fn wish<K: Resource>(pool: &K) -> Wish {
-    match pool.annotations().get(ROLLOUT_ANNOTATION).map(String::as_str) {
-        None | Some("" | "resume") => Wish::Go,
-        Some("abort") => Wish::Abort,
-        Some(_) => Wish::Pause,
+/// Returns the user's action on a pool's rollout.
+pub fn rollout_request<K: Controlled>(pool: &K) -> Wish {
+    match pool.rollout_action() {
+        None => Wish::Continue,
+        Some(RolloutAction::Abort) => Wish::Abort,
+        Some(RolloutAction::Pause) => Wish::Pause,
     }
 }

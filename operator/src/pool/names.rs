@@ -1,5 +1,5 @@
-//! Names and labels of what a pool is made of. They derive from the pool's name and role alone, so
-//! a restarted operator finds everything again, and are checked against Kubernetes' limits once.
+//! Derives names and labels of a pool's objects. They depend on the pool's name and role alone, so
+//! a restarted operator finds all objects again, and are checked against Kubernetes' limits once.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ pub use millrace_crds::pods::{PRODUCT, Role};
 
 use crate::error::Invalid;
 
-/// A StatefulSet's pods carry `<name>-<hash of 10>` as a label value of at most 63, and a pod's
-/// ordinal needs up to 5 more; 52 is what Kubernetes itself advises.
+/// The longest workload name. A StatefulSet's pods carry `<name>-<hash of 10>` as a label value of
+/// at most 63, and a pod's ordinal needs up to 5 more; Kubernetes itself advises 52.
 const WORKLOAD_NAME_BYTES_MAX: usize = 52;
 
 /// The checked names and labels of one pool.
@@ -21,28 +21,28 @@ pub struct PoolNames {
     pub namespace: String,
     /// The pool's own name.
     pub pool: String,
-    /// What its collectors do.
+    /// The role of its collectors.
     pub role: Role,
-    /// `<pool>-<role>`: the workload, Service, account, budget and policy all carry it.
+    /// `<pool>-<role>`, the name of the workload, Service, account, budget and policy.
     pub base: String,
 }
 
 impl PoolNames {
-    /// Names for a pool.
+    /// Returns the names for a pool.
     ///
     /// # Errors
-    /// When the pool's name leaves no room for what must be put behind it.
+    /// When the pool's name is too long for the suffixes.
     pub fn new(namespace: &str, pool: &str, role: Role) -> Result<Self, Invalid> {
         let base = format!("{pool}-{}", role.as_str());
         if base.len() > WORKLOAD_NAME_BYTES_MAX {
             let most = WORKLOAD_NAME_BYTES_MAX - role.as_str().len() - 1;
-            return Err(Invalid::spec(format!(
+            return Err(Invalid::spec_invalid(format!(
                 "metadata.name has {} characters; use at most {most}, as pods are named after it",
                 pool.len()
             )));
         }
         if pool.contains('.') {
-            return Err(Invalid::spec(
+            return Err(Invalid::spec_invalid(
                 "metadata.name holds a dot; use letters, digits and '-', as Services are named \
                  after it",
             ));
@@ -50,11 +50,11 @@ impl PoolNames {
         Ok(Self { namespace: namespace.to_owned(), pool: pool.to_owned(), role, base })
     }
 
-    /// The same for a stored pool.
+    /// Returns the names for a stored pool.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn of<K: Resource>(pool: &K, role: Role) -> Result<Self, Invalid> {
+    pub fn of_pool<K: Resource>(pool: &K, role: Role) -> Result<Self, Invalid> {
         let ObjectMeta { namespace, name, .. } = pool.meta();
         Self::new(
             namespace.as_deref().unwrap_or_default(),
@@ -63,19 +63,19 @@ impl PoolNames {
         )
     }
 
-    /// The immutable ConfigMap that holds the configuration with this hash.
+    /// Returns the name of the immutable ConfigMap for the configuration with this hash.
     #[must_use]
     pub fn config_map(&self, hash: &str) -> String {
         format!("{}-{}", self.base, hash.get(..10).unwrap_or(hash))
     }
 
-    /// The Secret with the values that monitors name.
+    /// Returns the name of the Secret for monitors.
     #[must_use]
     pub fn monitors_secret(&self) -> String {
         format!("{}-monitors", self.base)
     }
 
-    /// The labels that select the pool's pods and nothing else.
+    /// Returns the labels that select only the pool's pods.
     #[must_use]
     pub fn selector(&self) -> BTreeMap<String, String> {
         [
@@ -88,7 +88,7 @@ impl PoolNames {
         .collect()
     }
 
-    /// The labels every object of the pool carries.
+    /// Returns the labels of every object of the pool.
     #[must_use]
     pub fn labels(&self) -> BTreeMap<String, String> {
         let mut labels = self.selector();
@@ -96,7 +96,7 @@ impl PoolNames {
         labels
     }
 
-    /// The selector as text, for status and lists.
+    /// Returns the selector as text, for status and lists.
     #[must_use]
     pub fn selector_text(&self) -> String {
         let parts: Vec<String> =
@@ -104,7 +104,7 @@ impl PoolNames {
         parts.join(",")
     }
 
-    /// The Service's name inside the cluster.
+    /// Returns the Service's name inside the cluster.
     #[must_use]
     pub fn service_host(&self) -> String {
         format!("{}.{}.svc", self.base, self.namespace)
@@ -115,7 +115,8 @@ impl PoolNames {
 mod tests {
     use super::*;
 
-    /// Scenario: names at and over the limit. Guarantee: refused before anything is made.
+    /// Scenario: names are at and over the limit. Guarantee: long ones are refused before anything
+    /// is created.
     #[test]
     fn a_name_that_leaves_no_room_is_refused() {
         assert!(PoolNames::new("ns", &"a".repeat(44), Role::Gateway).is_ok());
@@ -124,7 +125,8 @@ mod tests {
         assert!(PoolNames::new("ns", "a.b", Role::Edge).is_err());
     }
 
-    /// Scenario: an edge and a gateway pool of one name. Guarantee: no object of theirs collides.
+    /// Scenario: an edge and a gateway pool have one name. Guarantee: none of their objects
+    /// collide.
     #[test]
     fn two_roles_of_one_name_share_nothing() {
         let edge = PoolNames::new("ns", "prod", Role::Edge).unwrap();

@@ -1,5 +1,5 @@
-//! The small objects of a pool: account, configuration, Service, disruption budget, network policy.
-//! Pure; each function gives one object without namespace and owner, which `apply` adds.
+//! Builds the small objects of a pool: account, configuration, Service, disruption budget, network
+//! policy. Pure; each function returns one object without namespace and owner, which `apply` adds.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,15 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec}
 use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use millrace_crds::v1alpha1::DisruptionBudgetSettings;
+use millrace_crds::v1alpha1::{DisruptionBudgetSettings, ExtraMetadata, ServiceAccountSettings};
 
 use super::names::PoolNames;
-use super::status::as_i32;
 use super::template::CONFIG_KEY;
 use crate::pods::ADMIN_PORT;
 
-/// Metadata of an object of the pool.
+/// Returns the metadata of an object of the pool.
 #[must_use]
-pub fn metadata(names: &PoolNames, name: &str) -> ObjectMeta {
+pub fn build_metadata(names: &PoolNames, name: &str) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         labels: Some(names.labels()),
@@ -28,30 +27,39 @@ pub fn metadata(names: &PoolNames, name: &str) -> ObjectMeta {
     }
 }
 
-/// The pool's label selector.
+/// Returns the pool's label selector.
 #[must_use]
-pub fn selector(names: &PoolNames) -> LabelSelector {
+pub fn label_selector(names: &PoolNames) -> LabelSelector {
     LabelSelector { match_labels: Some(names.selector()), match_expressions: None }
 }
 
-/// An account without a token; pods that watch pods, or read their share of targets, ask for one
-/// themselves, and the account has the right to it then (`access`, [`share_access`]). No other
-/// collector talks to the Kubernetes API.
+/// Returns an account without a token. Pods that watch pods, or read their share of targets, mount
+/// a token themselves; the account then has the right (`access`, [`share_access`]). No other
+/// collector uses the Kubernetes API.
 #[must_use]
-pub fn service_account(names: &PoolNames) -> ServiceAccount {
+pub fn service_account(names: &PoolNames, theirs: &ServiceAccountSettings) -> ServiceAccount {
+    let mut metadata = build_metadata(names, &names.base);
+    add_metadata(&mut metadata, &theirs.metadata);
     ServiceAccount {
-        metadata: metadata(names, &names.base),
+        metadata,
         automount_service_account_token: Some(false),
         ..ServiceAccount::default()
     }
 }
 
-/// Lets the pool's pods read ConfigMaps of their namespace, as the role says: RBAC can't restrict a
-/// watch to labels.
+/// Adds the spec's labels and annotations to the operator's own.
+pub fn add_metadata(metadata: &mut ObjectMeta, theirs: &ExtraMetadata) {
+    metadata.labels.get_or_insert_default().extend(theirs.labels.clone());
+    let annotations = Some(theirs.annotations.clone());
+    metadata.annotations = annotations.filter(|it| !it.is_empty());
+}
+
+/// Lets the pool's pods read ConfigMaps of their namespace, as the role allows: RBAC can't restrict
+/// a watch to labels.
 #[must_use]
-pub fn share_access(names: &PoolNames, role: &str) -> RoleBinding {
+pub fn share_access(names: &PoolNames, account: &str, role: &str) -> RoleBinding {
     RoleBinding {
-        metadata: metadata(names, &names.base),
+        metadata: build_metadata(names, &names.base),
         role_ref: RoleRef {
             api_group: "rbac.authorization.k8s.io".to_owned(),
             kind: "ClusterRole".to_owned(),
@@ -60,27 +68,27 @@ pub fn share_access(names: &PoolNames, role: &str) -> RoleBinding {
         subjects: Some(vec![Subject {
             kind: "ServiceAccount".to_owned(),
             namespace: Some(names.namespace.clone()),
-            name: names.base.clone(),
+            name: account.to_owned(),
             api_group: None,
         }]),
     }
 }
 
-/// The configuration, immutable and named by its content: pods of an older revision that restart
-/// during a rollout still find theirs.
+/// Returns the configuration, immutable and named by its content: pods of an older revision that
+/// restart during a rollout still find theirs.
 #[must_use]
 pub fn config_map(names: &PoolNames, name: &str, text: &str) -> ConfigMap {
     ConfigMap {
-        metadata: metadata(names, name),
+        metadata: build_metadata(names, name),
         data: Some(BTreeMap::from([(CONFIG_KEY.to_owned(), text.to_owned())])),
         immutable: Some(true),
         ..ConfigMap::default()
     }
 }
 
-/// A Service over the pool's pods.
+/// Returns a Service for the pool's pods.
 #[must_use]
-pub fn service(names: &PoolNames, ports: &[(&str, i32)], spec: ServiceSpec) -> Service {
+pub fn build_service(names: &PoolNames, ports: &[(&str, i32)], spec: ServiceSpec) -> Service {
     let ports = ports.iter().map(|(name, port)| ServicePort {
         name: Some((*name).into()),
         port: *port,
@@ -89,7 +97,7 @@ pub fn service(names: &PoolNames, ports: &[(&str, i32)], spec: ServiceSpec) -> S
         ..ServicePort::default()
     });
     Service {
-        metadata: metadata(names, &names.base),
+        metadata: build_metadata(names, &names.base),
         spec: Some(ServiceSpec {
             ports: Some(ports.collect()),
             selector: Some(names.selector()),
@@ -99,26 +107,28 @@ pub fn service(names: &PoolNames, ports: &[(&str, i32)], spec: ServiceSpec) -> S
     }
 }
 
-/// A budget that always lets some pod go (a drain is never blocked for ever), and lets broken pods
-/// go whatever the count.
+/// Returns a budget that by default always allows the eviction of some pod, so a drain is never
+/// blocked for ever, and of broken pods whatever the count.
 #[must_use]
 pub fn disruption_budget(
     names: &PoolNames,
     settings: &DisruptionBudgetSettings,
 ) -> Option<PodDisruptionBudget> {
-    settings.enabled.then(|| PodDisruptionBudget {
-        metadata: metadata(names, &names.base),
+    let DisruptionBudgetSettings { enabled, max_unavailable, min_available } = settings;
+    let usual = || min_available.is_none().then_some(IntOrString::Int(1));
+    enabled.then(|| PodDisruptionBudget {
+        metadata: build_metadata(names, &names.base),
         spec: Some(PodDisruptionBudgetSpec {
-            max_unavailable: Some(IntOrString::Int(as_i32(settings.max_unavailable))),
-            selector: Some(selector(names)),
+            max_unavailable: max_unavailable.clone().or_else(usual),
+            min_available: min_available.clone(),
+            selector: Some(label_selector(names)),
             unhealthy_pod_eviction_policy: Some("AlwaysAllow".into()),
-            ..PodDisruptionBudgetSpec::default()
         }),
         ..PodDisruptionBudget::default()
     })
 }
 
-/// Allows only the served ports. Egress is not restricted: brokers give out addresses that no spec
+/// Allows only the served ports. Egress is not restricted: brokers advertise addresses that no spec
 /// names.
 #[must_use]
 pub fn network_policy(names: &PoolNames, ports: &[(&str, i32)]) -> NetworkPolicy {
@@ -135,9 +145,9 @@ pub fn network_policy(names: &PoolNames, ports: &[(&str, i32)]) -> NetworkPolicy
         from: None,
     };
     NetworkPolicy {
-        metadata: metadata(names, &names.base),
+        metadata: build_metadata(names, &names.base),
         spec: Some(NetworkPolicySpec {
-            pod_selector: Some(selector(names)),
+            pod_selector: Some(label_selector(names)),
             policy_types: Some(vec!["Ingress".into()]),
             ingress: Some(vec![rule]),
             egress: None,

@@ -1,47 +1,45 @@
-//! Reads what both kinds of pools need: Secrets, pods, and what pods say of themselves.
+//! Reads what both kinds of pools need: Secrets, pods, and the pods' own metrics.
 //!
 //! Secrets are read one by one by name, never listed or watched: the role needs only `get`, and
-//! none is cached. A change is seen at the next reconcile.
+//! none is cached. A change is observed at the next reconcile.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Secret};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use kube::api::{Api, ListParams};
 
 use super::names::PoolNames;
-use super::secrets::{CurrentSecrets, SecretUses, SecretsSeen};
-use super::template::CONFIG_VOLUME;
+use super::secrets::{CurrentSecrets, SecretUses, SecretsObservation};
+use super::template::{CONFIG_VOLUME, IMAGE_ANNOTATION};
 use crate::context::Context;
-use crate::error::{Step, StepError};
-use crate::pods::{Look, PodState, facts, pages};
+use crate::error::{ReconcileStep, StepError};
+use crate::outbound::credentials::Secrets;
+use crate::pods::{PodState, ScrapeResults, pages, read_pod_state};
 
-/// Reads the Secrets needed; `salt` is the pool's uid.
+/// Reads the needed Secrets and ConfigMaps; `salt` is the pool's uid.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached. A missing Secret is no error here.
-pub async fn secrets(
+pub async fn read_secrets(
     context: &Context,
     namespace: &str,
     salt: &str,
     uses: &SecretUses,
-) -> Result<SecretsSeen, StepError> {
-    let api: Api<Secret> = Api::namespaced(context.client.clone(), namespace);
-    let mut seen = SecretsSeen::default();
-    for (name, keys) in uses.iter() {
-        let found = api.get_opt(name).await.map_err(|error| {
-            StepError::api(Step::Observe, format!("get Secret {namespace}/{name}"), error)
-        })?;
-        match found {
-            None => seen.absent(name),
-            Some(secret) => seen.found(salt, name, keys, &secret.data.unwrap_or_default()),
+) -> Result<SecretsObservation, StepError> {
+    let reader = Secrets::in_namespace(&context.client, namespace);
+    let mut observation = SecretsObservation::default();
+    for (source, keys) in uses.iter() {
+        match reader.read_source(source).await? {
+            None => observation.record_absent(source),
+            Some(data) => observation.record_found(salt, source, keys, &data),
         }
     }
-    Ok(seen)
+    Ok(observation)
 }
 
-/// What the Secrets that templates need are now. `known` are those of the spec, which aren't read
-/// again: templates that need the same cost nothing.
+/// Returns the present state of the Secrets that templates need. `known` are those of the spec,
+/// which aren't read again, so templates that need the same cost nothing.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached. A missing Secret is no error here.
@@ -53,22 +51,22 @@ pub async fn current_secrets(
     templates: Vec<SecretUses>,
 ) -> Result<CurrentSecrets, StepError> {
     let mut current = CurrentSecrets::default();
-    current.note(known.0, known.1);
+    current.record_digest(known.0, known.1);
     for uses in templates {
-        if !current.knows(&uses) {
-            let seen = secrets(context, namespace, salt, &uses).await?;
-            current.note(uses, seen.digest().ok().flatten());
+        if !current.has_digest(&uses) {
+            let observation = read_secrets(context, namespace, salt, &uses).await?;
+            current.record_digest(uses, observation.combined_digest().ok().flatten());
         }
     }
     Ok(current)
 }
 
-/// Reads all pods of a pool, each as [`cut_down`] leaves it: one page would have the first by name,
-/// and pods with a change have the highest numbers.
+/// Reads all pods of a pool, each reduced by [`cut_down`]. One page would contain the first by
+/// name, but pods with a change have the highest ordinals.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
-pub async fn pods(
+pub async fn list_pods(
     context: &Context,
     namespace: &str,
     selector: &BTreeMap<String, String>,
@@ -77,35 +75,37 @@ pub async fn pods(
     let selector: Vec<String> =
         selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let params = ListParams::default().labels(&selector.join(","));
-    pages::all(&api, params, cut_down)
-        .await
-        .map_err(|error| StepError::api(Step::Observe, format!("list pods in {namespace}"), error))
+    pages::list_all(&api, params, cut_down).await.map_err(|error| {
+        StepError::from_kube(ReconcileStep::Observe, format!("list pods in {namespace}"), error)
+    })
 }
 
-/// Scrapes the pods that will stay. A silent one is part of the observation.
-pub async fn figures(
+/// Scrapes the pods that are not being deleted. The observation includes pods that don't answer.
+pub async fn scrape_pods(
     context: &Context,
     names: &PoolNames,
     pods: &[Pod],
     now: Timestamp,
-) -> (Vec<PodState>, Look) {
+) -> (Vec<PodState>, ScrapeResults) {
     let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    let facts: Vec<PodState> = staying.map(facts).collect();
-    let targets: Vec<_> = facts.iter().filter_map(PodState::target).collect();
-    let look = context.pods.look(&targets, now).await;
-    for error in look.values().filter_map(|answer| answer.as_ref().err()) {
+    let facts: Vec<PodState> = staying.map(read_pod_state).collect();
+    let targets: Vec<_> = facts.iter().filter_map(PodState::scrape_target).collect();
+    let scrapes = context.pods.scrape_pods(&targets, now).await;
+    for error in scrapes.values().filter_map(|answer| answer.as_ref().err()) {
         tracing::debug!(pool = %names.pool, namespace = %names.namespace, %error, "no figures");
     }
-    (facts, look)
+    (facts, scrapes)
 }
 
-/// The needed part of a pod, about 2 kB: image, configuration and resources of its containers, its
-/// node and its status.
+/// Returns the needed part of a pod, about 2 kB: image, configuration and resources of its
+/// containers, its node and its status.
 fn cut_down(mut pod: Pod) -> Pod {
     pod.metadata.managed_fields = None;
-    pod.metadata.annotations = None;
+    let image = pod.metadata.annotations.take();
+    let image = image.and_then(|mut all| all.remove_entry(IMAGE_ANNOTATION));
+    pod.metadata.annotations = image.map(|image| [image].into());
     pod.spec = pod.spec.map(|spec| PodSpec {
-        containers: spec.containers.into_iter().map(container).collect(),
+        containers: spec.containers.into_iter().map(cut_container).collect(),
         node_name: spec.node_name,
         volumes: spec.volumes.map(|mut volumes| {
             volumes.retain(|volume| volume.name == CONFIG_VOLUME);
@@ -116,7 +116,7 @@ fn cut_down(mut pod: Pod) -> Pod {
     pod
 }
 
-fn container(whole: Container) -> Container {
+fn cut_container(whole: Container) -> Container {
     Container {
         name: whole.name,
         image: whole.image,

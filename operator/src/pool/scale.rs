@@ -1,10 +1,10 @@
-//! The number in a pool's `spec.replicas`, which the `/scale` subresource shows and autoscalers
-//! write.
+//! Writes the number in a pool's `spec.replicas`, which the `/scale` subresource shows and
+//! autoscalers write.
 //!
 //! The API server answers `/scale` only if the field exists, so an autoscaler can't start on a pool
-//! that leaves it out. The operator then writes it under a field manager of its own: a number that
-//! only we own asks for nothing, and follows what is decided. Whoever changes or applies it becomes
-//! its owner.
+//! that omits it. The operator then writes the field under a separate field manager. A number that
+//! only the operator owns requests nothing and follows the operator's decision. Whoever changes or
+//! applies it becomes its owner.
 
 use std::borrow::Cow;
 
@@ -14,60 +14,60 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::core::ObjectMeta;
-use millrace_crds::v1alpha1::{EdgePool, GatewayPool};
+use millrace_crds::v1alpha1::{Controlled, EdgePool, GatewayPool};
 use serde_json::json;
 
 use crate::cache::sizing::{SCALER_FRESH, Sizing};
-use crate::cluster::{Applicable, Children, Looked, is_paused};
+use crate::cluster::{Applicable, Children, WorkloadComparison, is_paused};
 use crate::context::Context;
-use crate::error::{Step, StepError};
+use crate::error::{ReconcileStep, StepError};
 use crate::ownership::CHILDREN_MANAGER;
 use crate::pods::pages;
 
-/// Owns the number while nobody else does.
+/// The field manager of a number without another owner.
 pub const SCALE_MANAGER: &str = "millrace-operator/scale";
 
-/// A pool with a number of pods.
-pub trait Scaled: Applicable {
-    /// The number in its spec.
-    fn replicas(&mut self) -> &mut Option<u32>;
+/// A pool with a replica count.
+pub trait Scaled: Applicable + Controlled {
+    /// Returns the number in the pool's spec.
+    fn replicas_mut(&mut self) -> &mut Option<u32>;
 }
 
 impl Scaled for EdgePool {
-    fn replicas(&mut self) -> &mut Option<u32> {
+    fn replicas_mut(&mut self) -> &mut Option<u32> {
         &mut self.spec.settings.replicas
     }
 }
 
 impl Scaled for GatewayPool {
-    fn replicas(&mut self) -> &mut Option<u32> {
+    fn replicas_mut(&mut self) -> &mut Option<u32> {
         &mut self.spec.settings.replicas
     }
 }
 
-/// The pool as the user declared it: without the number, if only we own that.
-pub fn asked<K: Scaled>(pool: &K) -> Cow<'_, K> {
+/// Returns the pool as the user declared it: without the number, if only the operator owns that.
+pub fn declared_pool<K: Scaled>(pool: &K) -> Cow<'_, K> {
     if !is_ours(pool.meta()) {
         return Cow::Borrowed(pool);
     }
-    let mut asked = pool.clone();
-    *asked.replicas() = None;
-    Cow::Owned(asked)
+    let mut declared = pool.clone();
+    *declared.replicas_mut() = None;
+    Cow::Owned(declared)
 }
 
-/// Sets the number to `size` where nobody else owns it; `None` removes it. `asked` is `pool` as the
+/// Sets the number to `size` if no one else owns it; `None` removes it. `declared` is `pool` as the
 /// user declared it; it is returned with its new generation and version. A failure is logged: the
 /// next reconcile retries.
-pub async fn keep<'a, K: Scaled>(
+pub async fn apply_replicas<'a, K: Scaled>(
     context: &Context,
     pool: &K,
-    asked: &'a K,
+    declared: &'a K,
     size: Option<u32>,
 ) -> Cow<'a, K> {
-    let written = pool.clone().replicas().take();
+    let written = pool.clone().replicas_mut().take();
     let is_theirs = written.is_some() && !is_ours(pool.meta());
     if is_theirs || written == size || is_paused(pool) {
-        return Cow::Borrowed(asked);
+        return Cow::Borrowed(declared);
     }
     let (kind, name) = (K::kind(&()), pool.name_any());
     let namespace = pool.namespace().unwrap_or_default();
@@ -77,40 +77,39 @@ pub async fn keep<'a, K: Scaled>(
         body["spec"] = json!({"replicas": size});
     }
     let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
-    // Not forced, and only onto the version that was read: a change of either in between is a
-    // conflict.
+    // The patch is not forced and tests the version: a change in between is a conflict.
     let applied = api.patch(&name, &PatchParams::apply(SCALE_MANAGER), &Patch::Apply(&body)).await;
     match applied {
-        // Nobody else changed the pool in between, so the observations still hold.
+        // No one else changed the pool in between, so the observations still apply.
         Ok(now) => {
-            context.metrics.wrote(&kind, "scale");
-            let mut told = asked.clone();
-            told.meta_mut().generation = now.meta().generation;
-            told.meta_mut().resource_version = now.resource_version();
-            Cow::Owned(told)
+            context.metrics.record_write(&kind, "scale");
+            let mut updated = declared.clone();
+            updated.meta_mut().generation = now.meta().generation;
+            updated.meta_mut().resource_version = now.resource_version();
+            Cow::Owned(updated)
         }
         Err(error) => {
             let is_taken = matches!(&error, kube::Error::Api(status) if status.code == 409);
             if !is_taken {
                 tracing::warn!(%kind, namespace, name, %error, "cannot write spec.replicas");
             }
-            Cow::Borrowed(asked)
+            Cow::Borrowed(declared)
         }
     }
 }
 
-/// Whether a pool's number is the operator's alone.
+/// Returns whether only the operator owns a pool's number.
 fn is_ours(metadata: &ObjectMeta) -> bool {
-    let managers: Vec<_> = owners(metadata).collect();
+    let managers: Vec<_> = replica_owners(metadata).collect();
     !managers.is_empty() && managers.iter().all(|manager| *manager == Some(SCALE_MANAGER))
 }
 
-/// Whether somebody other than `ours` owns the number in a workload's spec.
+/// Returns whether anyone except the operator owns the number in a workload's spec.
 pub fn is_others(metadata: &ObjectMeta) -> bool {
-    owners(metadata).any(|manager| manager != Some(CHILDREN_MANAGER))
+    replica_owners(metadata).any(|manager| manager != Some(CHILDREN_MANAGER))
 }
 
-fn owners(metadata: &ObjectMeta) -> impl Iterator<Item = Option<&str>> {
+fn replica_owners(metadata: &ObjectMeta) -> impl Iterator<Item = Option<&str>> {
     let entries = metadata.managed_fields.as_deref().unwrap_or_default();
     let owns = |entry: &&ManagedFieldsEntry| {
         let fields = entry.fields_v1.as_ref();
@@ -119,20 +118,20 @@ fn owners(metadata: &ObjectMeta) -> impl Iterator<Item = Option<&str>> {
     entries.iter().filter(owns).map(|entry| entry.manager.as_deref())
 }
 
-/// The HorizontalPodAutoscaler of one of these targets (kind, name), if there is one. KEDA acts
-/// through one too: each ScaledObject makes its own.
+/// Returns the HorizontalPodAutoscaler of one of these targets (kind, name), if one exists. KEDA
+/// also acts through one: each ScaledObject creates its own.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
-pub async fn scaler(
+pub async fn find_autoscaler(
     context: &Context,
     namespace: &str,
     targets: &[(&str, &str)],
 ) -> Result<Option<String>, StepError> {
     let api: Api<HorizontalPodAutoscaler> = Api::namespaced(context.client.clone(), namespace);
-    let scalers = pages::all(&api, ListParams::default(), |it| it).await.map_err(|error| {
+    let scalers = pages::list_all(&api, ListParams::default(), |it| it).await.map_err(|error| {
         let what = format!("list HorizontalPodAutoscalers in {namespace}");
-        StepError::api(Step::Observe, what, error)
+        StepError::from_kube(ReconcileStep::Observe, what, error)
     })?;
     let is_one = |scaler: &&HorizontalPodAutoscaler| {
         let target = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
@@ -142,13 +141,13 @@ pub async fn scaler(
     Ok(found.find(is_one).map(|it| format!("HorizontalPodAutoscaler {}", it.name_any())))
 }
 
-/// Removes the number from a Deployment that an autoscaler targets directly: only once somebody
-/// else owns it, since a field without an owner falls back to 1. Autoscalers are searched for only
-/// then, so that a pool without one costs nothing.
+/// Removes the number from a Deployment that an autoscaler targets directly, but only once someone
+/// else owns it: a field without an owner falls back to 1. Autoscalers are listed only then, so a
+/// pool without one costs nothing.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
-pub async fn leave(
+pub async fn release_replicas(
     context: &Context,
     pool: &EdgePool,
     children: &Children<'_>,
@@ -157,27 +156,27 @@ pub async fn leave(
     let uid = pool.metadata.uid.as_deref().unwrap_or_default();
     let (namespace, name) = (pool.namespace().unwrap_or_default(), wanted.name_any());
     let now = context.clock.now();
-    let mut kept: Sizing = context.sizings.get(uid);
-    if kept.sized_by().is_none() {
-        if let Looked::AsWanted(_) = children.look_at_workload(wanted.clone()).await? {
+    let mut sizing: Sizing = context.sizings.get(uid);
+    if sizing.sized_by().is_none() {
+        if let WorkloadComparison::AsDesired(_) = children.compare_workload(wanted.clone()).await? {
             return Ok(());
         }
-        let live = children.live::<Deployment>(&name).await?;
+        let live = children.read_live(wanted).await?;
         if !live.is_some_and(|live| is_others(&live.metadata)) {
             return Ok(());
         }
     }
     let is_fresh = |(at, _): &(_, _)| now.duration_since(*at) < SCALER_FRESH;
-    if !kept.scaler.as_ref().is_some_and(is_fresh) {
-        let found = scaler(context, &namespace, &[("Deployment", &name)]).await?;
-        if found.as_deref() != kept.sized_by() {
+    if !sizing.scaler.as_ref().is_some_and(is_fresh) {
+        let found = find_autoscaler(context, &namespace, &[("Deployment", &name)]).await?;
+        if found.as_deref() != sizing.sized_by() {
             tracing::info!(namespace, name, sized_by = found, "who sizes this edge pool changed");
         }
-        kept.scaler = Some((now, found));
+        sizing.scaler = Some((now, found));
     }
-    if let (Some(_), Some(spec)) = (kept.sized_by(), &mut wanted.spec) {
+    if let (Some(_), Some(spec)) = (sizing.sized_by(), &mut wanted.spec) {
         spec.replicas = None;
     }
-    context.sizings.put(uid, kept, now);
+    context.sizings.insert(uid, sizing, now);
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! From the spec's scraped targets to the collector's: the same settings, with references to
-//! Secrets as file paths. Pure; notes every path in [`SecretUses`]. Jobs and targets are not in
-//! pods' own settings: they come with their shares.
+//! Translates the spec's scraped targets to the collector's: the same settings, with references to
+//! Secrets as file paths. Pure; records every path in [`SecretUses`]. Pods' own settings contain no
+//! jobs or targets, which arrive with their shares.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -9,40 +9,40 @@ use millrace_config as config;
 use millrace_crds::v1alpha1 as crds;
 use millrace_scrape::relabel::{Rule, Rules};
 
-use super::connection::file;
+use super::connection::{ca_file, certificate_files, secret_file};
 use super::secrets::SecretUses;
 use crate::error::Invalid;
 
-/// All jobs, those that are pasted among them.
+/// Returns all jobs, including pasted ones.
 ///
 /// # Errors
-/// When a value is outside what the collector accepts; the message names job and field.
-pub fn jobs(
+/// When the collector doesn't accept a value; the message names job and field.
+pub fn build_jobs(
     spec: &crds::PrometheusReceiver,
     uses: &mut SecretUses,
 ) -> Result<Vec<config::ScrapeJob>, Invalid> {
     let crds::PrometheusReceiver {
         jobs,
         scrape_configs,
-        sharing: _,
+        assignment: _,
         kubernetes,
         allow_local_addresses: _,
     } = spec;
     if jobs.is_empty() && scrape_configs.is_empty() && kubernetes.is_some() {
         return Ok(Vec::new());
     }
-    let jobs = jobs.iter().map(|spec| job(spec, uses));
+    let jobs = jobs.iter().map(|spec| build_job(spec, uses));
     let receiver = config::PrometheusReceiver {
         jobs: jobs.collect::<Result<_, Invalid>>()?,
         scrape_configs: scrape_configs.clone(),
         ..config::PrometheusReceiver::default()
     };
     let jobs = receiver.all_jobs().map_err(|error| {
-        Invalid::spec(format!("the collector would refuse its configuration: {error}"))
+        Invalid::spec_invalid(format!("the collector would refuse its configuration: {error}"))
     })?;
     jobs.iter().try_for_each(check_rules)?;
     match jobs.iter().find(|job| !job.files.is_empty()) {
-        Some(job) => Err(Invalid::spec(format!(
+        Some(job) => Err(Invalid::spec_invalid(format!(
             "receivers.prometheus: {}: file_sd_configs: targets are shared out by the operator, \
              which has no such files: write static_configs or http_sd_configs",
             job.name
@@ -51,29 +51,29 @@ pub fn jobs(
     }
 }
 
-/// Whether the job's rules can be used: their patterns most of all.
+/// Checks that the job's rules are usable, above all their patterns.
 fn check_rules(job: &config::ScrapeJob) -> Result<(), Invalid> {
     for (field, rules) in [("relabel", &job.relabel), ("metricRelabel", &job.metric_relabel)] {
         let rules: Vec<_> = rules.iter().map(Rule::from).collect();
         Rules::new(&rules).map_err(|error| {
             let (place, fault) = (error.place, error.fault);
             let field = format!("receivers.prometheus.jobs: {}: {field}[{place}]", job.name);
-            Invalid::spec(format!("{field}: {fault}"))
+            Invalid::spec_invalid(format!("{field}: {fault}"))
         })?;
     }
     Ok(())
 }
 
-/// What pods are told: their jobs and targets come with their shares, so that other targets are no
-/// rollout. Notes the Secrets of all jobs.
+/// Returns the pods' own settings. Jobs and targets arrive with their shares, so changed targets
+/// cause no rollout. Records the Secrets of all jobs.
 ///
 /// # Errors
 /// As [`jobs`].
-pub fn receiver(
+pub fn build_receiver(
     spec: &crds::PrometheusReceiver,
     uses: &mut SecretUses,
 ) -> Result<config::PrometheusReceiver, Invalid> {
-    jobs(spec, uses)?;
+    build_jobs(spec, uses)?;
     Ok(config::PrometheusReceiver {
         share: Some(config::ScrapeShare::default()),
         allow_local_addresses: spec.allow_local_addresses,
@@ -81,7 +81,7 @@ pub fn receiver(
     })
 }
 
-fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJob, Invalid> {
+fn build_job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJob, Invalid> {
     let usual = config::ScrapeJob::default();
     let crds::ScrapeJob {
         name,
@@ -106,7 +106,7 @@ fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJo
         honor_timestamps,
         limits,
     } = spec;
-    let targets = targets.iter().map(|target| checked(name, "targets", target));
+    let targets = targets.iter().map(|target| parse_field(name, "targets", target));
     Ok(config::ScrapeJob {
         name: name.clone(),
         targets: targets.collect::<Result<_, _>>()?,
@@ -118,31 +118,31 @@ fn job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::ScrapeJo
             crds::ScrapeScheme::Https => config::Scheme::Https,
         },
         params: params.clone(),
-        tls: encryption.as_ref().map(|it| tls(it, uses)).transpose()?,
-        authorization: header.as_ref().map(|it| authorization(it, uses)).transpose()?,
+        tls: encryption.as_ref().map(|it| build_tls(it, uses)).transpose()?,
+        authorization: header.as_ref().map(|it| build_authorization(it, uses)).transpose()?,
         basic_auth: match basic_auth {
             Some(crds::ScrapeBasicAuth { credentials_secret_ref: user }) => {
-                Some(password(user, uses)?)
+                Some(build_basic_auth(user, uses)?)
             }
             None => None,
         },
-        oauth2: token.as_ref().map(|it| oauth2(name, it, uses)).transpose()?,
-        proxy: way.as_ref().map(|it| proxy((name, "proxy"), it, uses)).transpose()?,
+        oauth2: token.as_ref().map(|it| build_oauth2(name, it, uses)).transpose()?,
+        proxy: way.as_ref().map(|it| build_proxy((name, "proxy"), it, uses)).transpose()?,
         follow_redirects: *follow_redirects,
         labels: labels.clone(),
         honor_labels: *honor_labels,
         honor_timestamps: *honor_timestamps,
         files: usual.files,
-        http: http.iter().map(list).collect(),
-        relabel: relabel.iter().map(rule).collect(),
-        metric_relabel: metric_relabel.iter().map(rule).collect(),
+        http: http.iter().map(build_http_list).collect(),
+        relabel: relabel.iter().map(build_rule).collect(),
+        metric_relabel: metric_relabel.iter().map(build_rule).collect(),
         native_histograms: *native_histograms,
-        limits: bounds(limits, usual.limits),
+        limits: build_limits(limits, usual.limits),
     })
 }
 
-/// What a target may send; the collector's own where nothing is said.
-fn bounds(spec: &crds::ScrapeLimits, usual: config::ScrapeLimits) -> config::ScrapeLimits {
+/// Returns the limits of a target, by default the collector's own.
+fn build_limits(spec: &crds::ScrapeLimits, usual: config::ScrapeLimits) -> config::ScrapeLimits {
     let crds::ScrapeLimits { body_bytes, samples, labels } = spec;
     let body_bytes = body_bytes.as_ref().map(|it| config::ByteSize::bytes(it.bytes()));
     config::ScrapeLimits {
@@ -152,13 +152,13 @@ fn bounds(spec: &crds::ScrapeLimits, usual: config::ScrapeLimits) -> config::Scr
     }
 }
 
-fn list(spec: &crds::ScrapeHttpList) -> config::HttpTargets {
+fn build_http_list(spec: &crds::ScrapeHttpList) -> config::HttpTargets {
     let crds::ScrapeHttpList { url, refresh_seconds } = spec;
     config::HttpTargets { url: url.clone(), refresh_seconds: *refresh_seconds }
 }
 
-/// A rule as collectors read it.
-pub(super) fn rule(spec: &crds::RelabelRule) -> config::RelabelRule {
+/// Translates a rule to the collector's settings.
+pub(super) fn build_rule(spec: &crds::RelabelRule) -> config::RelabelRule {
     use crds::RelabelAction as Action;
     let crds::RelabelRule {
         action,
@@ -193,57 +193,51 @@ pub(super) fn rule(spec: &crds::RelabelRule) -> config::RelabelRule {
     }
 }
 
-fn checked<T>(job: &str, field: &str, text: &str) -> Result<T, Invalid>
+fn parse_field<T>(job: &str, field: &str, text: &str) -> Result<T, Invalid>
 where
     T: FromStr<Err: std::fmt::Display>,
 {
-    let told = |error| format!("receivers.prometheus.jobs: {job}: {field}: {error}");
-    text.parse().map_err(|error| Invalid::spec(told(error)))
+    let message_of = |error| format!("receivers.prometheus.jobs: {job}: {field}: {error}");
+    text.parse().map_err(|error| Invalid::spec_invalid(message_of(error)))
 }
 
-fn tls(spec: &crds::ScrapeTls, uses: &mut SecretUses) -> Result<config::HttpTls, Invalid> {
-    let crds::ScrapeTls {
-        ca_secret_ref,
-        client_certificate_secret_ref: pair,
-        server_name,
-        insecure_skip_verify,
-    } = spec;
-    let ca = ca_secret_ref.as_ref();
-    let ca_file = ca.map(|ca| file(uses, ca.name.as_str(), ca.key())).transpose()?;
-    let mut of_pair =
-        |key: &str| pair.as_ref().map(|pair| file(uses, pair.name.as_str(), key)).transpose();
+fn build_tls(spec: &crds::ScrapeTls, uses: &mut SecretUses) -> Result<config::HttpTls, Invalid> {
+    let crds::ScrapeTls { ca, certificate_secret, server_name, insecure_skip_verify } = spec;
+    let ca_file = ca.as_ref().map(|ca| ca_file(uses, ca)).transpose()?;
+    let pair = certificate_secret.as_ref().map(|pair| certificate_files(uses, pair)).transpose()?;
+    let (cert_file, key_file) = pair.unzip();
     Ok(config::HttpTls {
         ca_file,
-        cert_file: of_pair("tls.crt")?,
-        key_file: of_pair("tls.key")?,
+        cert_file,
+        key_file,
         server_name: server_name.clone(),
         insecure_skip_verify: *insecure_skip_verify,
     })
 }
 
-fn authorization(
+fn build_authorization(
     spec: &crds::ScrapeAuthorization,
     uses: &mut SecretUses,
 ) -> Result<config::Authorization, Invalid> {
     let crds::ScrapeAuthorization { r#type: word, credentials_secret_ref: token } = spec;
     Ok(config::Authorization {
         r#type: word.clone().unwrap_or_else(|| "Bearer".to_owned()),
-        credentials_file: file(uses, token.name.as_str(), token.key())?,
+        credentials_file: secret_file(uses, token.name.as_str(), token.key())?,
     })
 }
 
-fn password(
+fn build_basic_auth(
     user: &crds::CredentialsRef,
     uses: &mut SecretUses,
 ) -> Result<config::BasicAuth, Invalid> {
     Ok(config::BasicAuth {
         username: None,
-        username_file: Some(file(uses, user.name.as_str(), user.username_key())?),
-        password_file: Some(file(uses, user.name.as_str(), user.password_key())?),
+        username_file: Some(secret_file(uses, user.name.as_str(), user.username_key())?),
+        password_file: Some(secret_file(uses, user.name.as_str(), user.password_key())?),
     })
 }
 
-fn oauth2(
+fn build_oauth2(
     job: &str,
     spec: &crds::ScrapeOAuth2,
     uses: &mut SecretUses,
@@ -258,26 +252,26 @@ fn oauth2(
     } = spec;
     Ok(config::OAuth2 {
         client_id: None,
-        client_id_file: Some(file(uses, client.name.as_str(), client.id_key())?),
-        client_secret_file: file(uses, client.name.as_str(), client.secret_key())?,
-        token_url: checked(job, "oauth2.tokenUrl", token_url)?,
+        client_id_file: Some(secret_file(uses, client.name.as_str(), client.id_key())?),
+        client_secret_file: secret_file(uses, client.name.as_str(), client.secret_key())?,
+        token_url: parse_field(job, "oauth2.tokenUrl", token_url)?,
         scopes: scopes.clone(),
         endpoint_params: BTreeMap::clone(endpoint_params),
-        tls: encryption.as_ref().map(|it| tls(it, uses)).transpose()?,
-        proxy: way.as_ref().map(|it| proxy((job, "oauth2.proxy"), it, uses)).transpose()?,
+        tls: encryption.as_ref().map(|it| build_tls(it, uses)).transpose()?,
+        proxy: way.as_ref().map(|it| build_proxy((job, "oauth2.proxy"), it, uses)).transpose()?,
     })
 }
 
-fn proxy(
+fn build_proxy(
     (job, field): (&str, &str),
     spec: &crds::ScrapeProxy,
     uses: &mut SecretUses,
 ) -> Result<config::Proxy, Invalid> {
     let crds::ScrapeProxy { url, credentials_secret_ref: user, no_proxy } = spec;
-    let no_proxy = no_proxy.iter().map(|host| checked(job, &format!("{field}.noProxy"), host));
+    let no_proxy = no_proxy.iter().map(|host| parse_field(job, &format!("{field}.noProxy"), host));
     Ok(config::Proxy {
-        url: checked(job, &format!("{field}.url"), url)?,
-        basic_auth: user.as_ref().map(|user| password(user, uses)).transpose()?,
+        url: parse_field(job, &format!("{field}.url"), url)?,
+        basic_auth: user.as_ref().map(|user| build_basic_auth(user, uses)).transpose()?,
         no_proxy: no_proxy.collect::<Result<_, _>>()?,
     })
 }

@@ -1,84 +1,137 @@
-//! Secrets as files: which keys a pool needs, where the collector finds them, and a digest that
-//! changes when one of them does.
+//! Mounts Secrets, and ConfigMaps with CAs, as files: which keys a pool needs, where the
+//! collector finds them, and a digest that changes when one of them does.
 //!
-//! A value is seen only while its digest is made. The digest is salted with the pool's uid and cut
-//! to 64 bits; it says that a value changed, not what it is.
+//! A value is read only to compute its digest. The digest is salted with the pool's uid and cut to
+//! 64 bits; it shows that a value changed, not what it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
-    KeyToPath, PodTemplateSpec, ProjectedVolumeSource, SecretProjection, Volume, VolumeMount,
-    VolumeProjection,
+    ConfigMapProjection, KeyToPath, PodTemplateSpec, ProjectedVolumeSource, SecretProjection,
+    Volume, VolumeMount, VolumeProjection,
 };
 use millrace_crds::Reason;
 use sha2::{Digest, Sha256};
 
-use crate::cluster::hex;
+use crate::cluster::encode_hex;
 use crate::error::Invalid;
+pub use crate::outbound::credentials::FileSource;
 
-/// Carries the digest of the Secrets a pod was started with; a change rolls the pods.
+/// The annotation with the digest of the Secrets that a pod was started with; a change replaces the
+/// pods.
 pub const SECRETS_ANNOTATION: &str = "millrace.dev/secrets-digest";
-/// Where the secrets of a pod are mounted, one folder per Secret.
+/// The directory where the secrets of a pod are mounted, with one folder per Secret.
 pub const SECRETS_FOLDER: &str = "/etc/millrace/secrets";
 /// The volume's name in the pod.
 pub const SECRETS_VOLUME: &str = "secrets";
 /// Owner and group may read; the group is the pod's own (`fsGroup`).
 const FILE_MODE: i32 = 0o440;
 
-/// The keys needed, by Secret.
+/// The folder of ConfigMaps in it: no Secret has such a name.
+const CONFIG_MAPS_FOLDER: &str = "config_maps";
+
+impl FileSource {
+    /// Returns the path of a key, relative to the volume.
+    fn path_of_key(&self, key: &str) -> String {
+        match self {
+            Self::Secret(name) => format!("{name}/{key}"),
+            Self::ConfigMap(name) => format!("{CONFIG_MAPS_FOLDER}/{name}/{key}"),
+        }
+    }
+}
+
+impl std::fmt::Display for FileSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Secret(name) => write!(f, "Secret {name}"),
+            Self::ConfigMap(name) => write!(f, "ConfigMap {name}"),
+        }
+    }
+}
+
+/// The needed keys of each Secret and ConfigMap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretUses {
-    keys: BTreeMap<String, BTreeSet<String>>,
+    keys: BTreeMap<FileSource, BTreeSet<String>>,
 }
 
 impl SecretUses {
-    /// Notes that `key` of `secret` is needed; gives the path of its file.
-    pub fn file(&mut self, secret: &str, key: &str) -> String {
-        self.keys.entry(secret.to_owned()).or_default().insert(key.to_owned());
-        format!("{SECRETS_FOLDER}/{secret}/{key}")
+    /// Records that `key` of `secret` is needed; returns the path of its file.
+    pub fn add_file(&mut self, secret: &str, key: &str) -> String {
+        self.add_key(FileSource::Secret(secret.to_owned()), key)
     }
 
-    /// The Secrets of a template's pods: those in its volume.
+    /// Records that `key` of a ConfigMap is needed; returns the path of its file.
+    pub fn add_config_map_file(&mut self, name: &str, key: &str) -> String {
+        self.add_key(FileSource::ConfigMap(name.to_owned()), key)
+    }
+
+    fn add_key(&mut self, source: FileSource, key: &str) -> String {
+        let path = format!("{SECRETS_FOLDER}/{}", source.path_of_key(key));
+        self.keys.entry(source).or_default().insert(key.to_owned());
+        path
+    }
+
+    /// Returns the Secrets and ConfigMaps in the volume of a template's pods.
     #[must_use]
-    pub fn of(template: &PodTemplateSpec) -> Self {
+    pub fn from_template(template: &PodTemplateSpec) -> Self {
         let volumes = template.spec.iter().flat_map(|pod| pod.volumes.iter().flatten());
         let sources = volumes
             .filter(|volume| volume.name == SECRETS_VOLUME)
             .flat_map(|volume| volume.projected.iter().flat_map(|it| it.sources.iter().flatten()));
-        let secrets = sources.filter_map(|source| source.secret.as_ref()).map(|secret| {
-            let keys = secret.items.iter().flatten().map(|item| item.key.clone());
-            (secret.name.clone(), keys.collect())
+        let keys = |items: &Option<Vec<KeyToPath>>| {
+            items.iter().flatten().map(|item| item.key.clone()).collect()
+        };
+        let sources = sources.filter_map(|source| {
+            let secret = source.secret.as_ref();
+            let secret = secret.map(|it| (FileSource::Secret(it.name.clone()), keys(&it.items)));
+            let map = source.config_map.as_ref();
+            secret.or(map.map(|it| (FileSource::ConfigMap(it.name.clone()), keys(&it.items))))
         });
-        Self { keys: secrets.collect() }
+        Self { keys: sources.collect() }
     }
 
-    /// The Secrets needed, with their keys.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
-        self.keys.iter().map(|(secret, keys)| (secret.as_str(), keys))
+    /// Returns the needed Secrets and ConfigMaps with their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&FileSource, &BTreeSet<String>)> {
+        self.keys.iter()
     }
 
-    /// The volume and its mount; `None` when no Secret is needed.
+    /// Returns the names of the needed Secrets.
+    pub fn secret_names(&self) -> impl Iterator<Item = &str> {
+        self.keys.keys().filter_map(|source| match source {
+            FileSource::Secret(name) => Some(name.as_str()),
+            FileSource::ConfigMap(_) => None,
+        })
+    }
+
+    /// Returns the volume and its mount; `None` if no Secret is needed.
     #[must_use]
-    pub fn volume(&self) -> Option<(Volume, VolumeMount)> {
+    pub fn build_volume(&self) -> Option<(Volume, VolumeMount)> {
         if self.keys.is_empty() {
             return None;
         }
-        let sources = self.iter().map(|(secret, keys)| VolumeProjection {
-            secret: Some(SecretProjection {
-                name: secret.to_owned(),
-                items: Some(
-                    keys.iter()
-                        .map(|key| KeyToPath {
-                            key: key.clone(),
-                            path: format!("{secret}/{key}"),
-                            mode: None,
-                        })
-                        .collect(),
-                ),
-                optional: None,
-            }),
-            ..VolumeProjection::default()
+        let sources = self.iter().map(|(source, keys)| {
+            let item = |key: &String| KeyToPath {
+                key: key.clone(),
+                path: source.path_of_key(key),
+                mode: None,
+            };
+            let items = Some(keys.iter().map(item).collect());
+            match source {
+                FileSource::Secret(name) => VolumeProjection {
+                    secret: Some(SecretProjection { name: name.clone(), items, optional: None }),
+                    ..VolumeProjection::default()
+                },
+                FileSource::ConfigMap(name) => VolumeProjection {
+                    config_map: Some(ConfigMapProjection {
+                        name: name.clone(),
+                        items,
+                        optional: None,
+                    }),
+                    ..VolumeProjection::default()
+                },
+            }
         });
         let volume = Volume {
             name: SECRETS_VOLUME.into(),
@@ -98,31 +151,31 @@ impl SecretUses {
     }
 }
 
-/// The Secrets that were found.
+/// The Secrets that were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SecretsSeen {
-    digests: BTreeMap<String, String>,
+pub struct SecretsObservation {
+    digests: BTreeMap<FileSource, String>,
     missing: Vec<Missing>,
 }
 
-/// A Secret, or a key of one, that is not there.
+/// A Secret or ConfigMap, or a key of one, that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Missing {
-    Secret(String),
-    Key(String, String),
+    Source(FileSource),
+    Key(FileSource, String),
 }
 
-impl SecretsSeen {
-    /// Notes that a Secret does not exist.
-    pub fn absent(&mut self, secret: &str) {
-        self.missing.push(Missing::Secret(secret.to_owned()));
+impl SecretsObservation {
+    /// Records that a Secret or ConfigMap does not exist.
+    pub fn record_absent(&mut self, source: &FileSource) {
+        self.missing.push(Missing::Source(source.clone()));
     }
 
-    /// Notes a Secret's content: the keys needed are digested, keys not there are missing.
-    pub fn found(
+    /// Records the content: digests the needed keys, or records them as missing.
+    pub fn record_found(
         &mut self,
         salt: &str,
-        secret: &str,
+        source: &FileSource,
         keys: &BTreeSet<String>,
         data: &BTreeMap<String, ByteString>,
     ) {
@@ -131,71 +184,74 @@ impl SecretsSeen {
         for key in keys {
             match data.get(key) {
                 Some(ByteString(value)) => {
-                    // Lengths keep neighbouring values from running into each other.
+                    // Lengths separate neighbouring values.
                     digest.update((value.len() as u64).to_le_bytes());
                     digest.update(value);
                 }
-                None => self.missing.push(Missing::Key(secret.to_owned(), key.clone())),
+                None => self.missing.push(Missing::Key(source.clone(), key.clone())),
             }
         }
-        self.digests.insert(secret.to_owned(), hex(&digest.finalize()[..8]));
+        self.digests.insert(source.clone(), encode_hex(&digest.finalize()[..8]));
     }
 
-    /// One digest over all Secrets; it changes when a needed key of one does.
+    /// Returns one digest of all Secrets; it changes when a needed key of one does.
     ///
     /// # Errors
-    /// When something is missing; the message names all of it.
-    pub fn digest(&self) -> Result<Option<String>, Invalid> {
+    /// When something is missing; the message names everything missing.
+    pub fn combined_digest(&self) -> Result<Option<String>, Invalid> {
         if let Some(first) = self.missing.first() {
             let reason = match first {
-                Missing::Secret(_) => Reason::SecretMissing,
+                Missing::Source(_) => Reason::SecretMissing,
                 Missing::Key(..) => Reason::SecretKeyMissing,
             };
-            let told: Vec<String> = self
+            let messages: Vec<String> = self
                 .missing
                 .iter()
                 .map(|missing| match missing {
-                    Missing::Secret(secret) => format!("Secret {secret} does not exist"),
-                    Missing::Key(secret, key) => format!("Secret {secret} has no key {key}"),
+                    Missing::Source(source) => format!("{source} does not exist"),
+                    Missing::Key(source, key) => format!("{source} has no key {key}"),
                 })
                 .collect();
-            let message = format!("{}; create it in the pool's namespace", told.join(", "));
+            let message = format!("{}; create it in the pool's namespace", messages.join(", "));
             return Err(Invalid { reason, message });
         }
         if self.digests.is_empty() {
             return Ok(None);
         }
         let mut all = Sha256::new();
-        for (secret, digest) in &self.digests {
-            all.update(secret);
+        for (source, digest) in &self.digests {
+            match source {
+                FileSource::Secret(name) => all.update(name),
+                FileSource::ConfigMap(name) => all.update(format!("{CONFIG_MAPS_FOLDER}/{name}")),
+            }
             all.update(digest);
         }
-        Ok(Some(hex(&all.finalize()[..8])))
+        Ok(Some(encode_hex(&all.finalize()[..8])))
     }
 }
 
-/// Today's Secrets, for templates that may need others than the spec: earlier ones.
+/// The present Secrets, for earlier templates too, which may need others than the spec.
 #[derive(Clone, Debug, Default)]
 pub struct CurrentSecrets {
     known: Vec<(SecretUses, Option<String>)>,
 }
 
 impl CurrentSecrets {
-    /// Notes the digest over the Secrets of a template; `None` if it needs none, or one is missing.
-    pub fn note(&mut self, uses: SecretUses, digest: Option<String>) {
+    /// Records the digest of a template's Secrets; `None` if it needs none, or one is missing.
+    pub fn record_digest(&mut self, uses: SecretUses, digest: Option<String>) {
         self.known.push((uses, digest));
     }
 
-    /// Whether they were noted.
+    /// Returns whether these Secrets were recorded.
     #[must_use]
-    pub fn knows(&self, uses: &SecretUses) -> bool {
+    pub fn has_digest(&self, uses: &SecretUses) -> bool {
         self.known.iter().any(|(known, _)| known == uses)
     }
 
-    /// Updates a template's digest of Secrets, so that its pods restart with today's; returns
-    /// whether it changed. A template whose Secrets are missing stays as it is.
-    pub fn renew(&self, template: &mut PodTemplateSpec) -> bool {
-        let uses = SecretUses::of(template);
+    /// Updates a template's digest of Secrets, so that its pods restart with the present ones;
+    /// returns whether it changed. A template whose Secrets are missing is unchanged.
+    pub fn renew_digest(&self, template: &mut PodTemplateSpec) -> bool {
+        let uses = SecretUses::from_template(template);
         let digest = self.known.iter().find(|(known, _)| *known == uses);
         let Some(digest) = digest.and_then(|(_, digest)| digest.clone()) else { return false };
         let annotations = &mut template.metadata.get_or_insert_default().annotations;
@@ -206,24 +262,23 @@ impl CurrentSecrets {
     }
 }
 
-/// Separates the change from its Secrets in a digest.
+/// The separator of a change and its Secrets in a digest.
 const WITH_SECRETS: char = '/';
 
-/// A change's identity in a status: the change, and the digest of its Secrets then.
+/// Returns a change's identity in a status: the change, and the digest of its Secrets then.
 #[must_use]
 pub fn with_secrets(asked: &str, secrets: Option<&str>) -> String {
     secrets.map_or_else(|| asked.to_owned(), |secrets| format!("{asked}{WITH_SECRETS}{secrets}"))
 }
 
-/// The change, and the digest of its Secrets then.
+/// Splits a change's identity into both.
 #[must_use]
 pub fn without_secrets(digest: &str) -> (&str, Option<&str>) {
     match digest.split_once(WITH_SECRETS) {
-        Some((asked, secrets)) => (asked, Some(secrets)),
+        Some((change, secrets)) => (change, Some(secrets)),
         None => (digest, None),
     }
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/pool/secrets.rs"]
 mod tests;

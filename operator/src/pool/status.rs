@@ -1,188 +1,218 @@
-//! What both kinds of pools report about their pods. Pure.
+//! Reports on pods, for both kinds of pools. Pure.
 
-use millrace_crds::{ConditionType, Reason};
-use millrace_rollout::{Moving, NODE_LOST_REMEDY, Observation, Stuck, Trouble, Verdict};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason, find_condition};
+use millrace_rollout::{
+    Moving, NODE_LOST_REMEDY, RolloutVerdict, Stuck, Trouble, WorkloadObservation,
+};
 
 use crate::error::{Invalid, StepError};
 use crate::report::conditions::Conditions;
+use crate::report::counts::format_count;
 
 /// The state of a workload's rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rollout {
-    /// Judged from the live workload that has the spec.
-    Judged(Verdict),
-    /// The workload could not be brought to the spec, so it proves nothing.
+    /// Assessed from the live workload that has the spec.
+    Evaluated(RolloutVerdict),
+    /// The workload could not be updated to the spec, so it proves nothing.
     NotApplied {
-        /// Why.
+        /// The reason.
         reason: Reason,
         /// The message.
         message: String,
-        /// The same again would be refused again.
+        /// A retry without a change would be refused again.
         stalled: bool,
     },
-    /// The API server failed, which says nothing about the workload.
-    NotSeen {
-        /// Why.
+    /// The API server failed, which proves nothing about the workload.
+    NotObserved {
+        /// The reason.
         reason: Reason,
         /// The message.
         message: String,
     },
-    /// Not all pods have the spec, and the rollout says why.
-    Told {
-        /// Why.
+    /// Not all pods have the spec; the rollout reports the reason.
+    Reported {
+        /// The reason.
         reason: Reason,
         /// The message.
         message: String,
-        /// It proceeds without a person.
+        /// The rollout proceeds without a person.
         progressing: bool,
-        /// It needs a change by a person.
+        /// The rollout needs a change by a person.
         stalled: bool,
     },
 }
 
 impl Rollout {
-    /// The judged rollout, unless the pool differs from its spec because it is paused.
+    /// Returns the assessed rollout, unless the pool differs from its spec because it is paused.
     #[must_use]
-    pub fn of(verdict: &Verdict, withheld: bool) -> Self {
+    pub fn from_verdict(verdict: &RolloutVerdict, withheld: bool) -> Self {
         if withheld {
             let message = "the pool differs from its spec and is paused".to_owned();
-            let reason = Reason::PausedByAnnotation;
+            let reason = Reason::PausedBySpec;
             return Self::NotApplied { reason, message, stalled: false };
         }
-        Self::Judged(verdict.clone())
+        Self::Evaluated(verdict.clone())
     }
 
-    /// A rollout that could not be applied.
+    /// Returns a rollout that could not be applied.
     #[must_use]
-    pub fn failed(error: &StepError) -> Self {
+    pub fn from_error(error: &StepError) -> Self {
         let (reason, message) = (error.reason, error.cause());
         match error.category.needs_a_person() {
             true => Self::NotApplied { reason, message, stalled: true },
-            false => Self::NotSeen { reason, message },
+            false => Self::NotObserved { reason, message },
         }
     }
 
-    /// A rollout that did not begin because the spec is invalid.
+    /// Returns a rollout that did not begin because the spec is invalid.
     #[must_use]
-    pub fn invalid(invalid: &Invalid) -> Self {
+    pub fn from_invalid(invalid: &Invalid) -> Self {
         let (reason, message) = (invalid.reason, invalid.message.clone());
         let stalled = matches!(reason, Reason::SpecInvalid | Reason::HeldByAnother);
         Self::NotApplied { reason, message, stalled }
     }
 }
 
-/// How the steps before the status ended; `A` is what a kind found after applying.
+/// The bounds of an invalid pool's resync delay, which equals the time that it has not been ready.
+/// A repair by a person is thus observed soon, and a pool that stays invalid costs next to nothing.
+/// A change of the spec doesn't wait for it.
+const INVALID_RESYNC: (SignedDuration, SignedDuration) =
+    (SignedDuration::from_secs(5), SignedDuration::from_secs(120));
+
+/// Returns the delay until an invalid pool is reconciled again, from its last conditions.
+#[must_use]
+pub fn invalid_resync(conditions: &[Condition], now: Timestamp) -> Duration {
+    let (least, most) = INVALID_RESYNC;
+    let last = find_condition(conditions, ConditionType::PodsReady);
+    let since = last.filter(|it| it.status == ConditionStatus::False);
+    let lasts = since.map_or(least, |it| now.duration_since(it.last_transition_time.0));
+    lasts.clamp(least, most).unsigned_abs()
+}
+
+/// The result of the steps before the status; `A` is a kind's observation after applying.
 #[derive(Debug)]
-pub enum Outcome<A> {
+pub enum PoolOutcome<A> {
     /// Nothing was applied: the spec cannot work as written, or not yet.
     Invalid {
-        /// Why.
+        /// The reason.
         invalid: Invalid,
         /// The workload's figures, if it exists.
-        live: Option<Observation>,
+        live: Option<WorkloadObservation>,
     },
-    /// Applying failed part of the way.
+    /// Applying failed after some writes.
     Failed(StepError),
-    /// Everything is as declared, or on its way there.
+    /// Everything was applied, so pods have or will have the declared state.
     Applied(Box<A>),
 }
 
-impl<A> Outcome<A> {
-    /// The failure to retry, if there was one, once the status reports it.
+impl<A> PoolOutcome<A> {
+    /// Returns the failure to retry, if any, after the status reports it.
     pub fn into_failure(self) -> Option<StepError> {
         match self {
-            Self::Failed(error) => Some(error.told()),
+            Self::Failed(error) => Some(error.mark_reported()),
             Self::Invalid { .. } | Self::Applied(_) => None,
         }
     }
 }
 
-/// States PodsReady, Progressing and Stalled.
-pub fn state_pods(conditions: &mut Conditions, rollout: &Rollout, seen: Option<&Observation>) {
+/// Sets PodsReady, Progressing and Stalled.
+pub fn state_pods(
+    conditions: &mut Conditions,
+    rollout: &Rollout,
+    observation: Option<&WorkloadObservation>,
+) {
     use ConditionType::{PodsReady, Progressing, Stalled};
     match rollout {
-        Rollout::Judged(Verdict::Complete) => {
-            let pods = seen.map_or(0, |seen| seen.wanted);
-            conditions.holds(
+        Rollout::Evaluated(RolloutVerdict::Complete) => {
+            let pods = observation.map_or(0, |seen| seen.desired);
+            conditions.set_true(
                 PodsReady,
-                Reason::AsAsked,
-                format!("{pods} pods updated and available"),
+                Reason::Reconciled,
+                format!("{} updated and available", format_count(pods, "pod")),
             );
-            conditions.fails(Progressing, Reason::Settled, "no change is under way");
-            conditions.fails(Stalled, Reason::Settled, "nothing is stuck");
+            conditions.set_false(Progressing, Reason::UpToDate, "no change is under way");
+            conditions.set_false(Stalled, Reason::UpToDate, "nothing is stuck");
         }
-        Rollout::Judged(Verdict::Moving(moving)) => {
+        Rollout::Evaluated(RolloutVerdict::Moving(moving)) => {
             let message = moving_text(moving);
-            conditions.fails(PodsReady, Reason::PodsNotReady, message.as_str());
-            conditions.holds(Progressing, Reason::Applying, message.as_str());
-            conditions.fails(Stalled, Reason::Applying, "the change goes on by itself");
+            conditions.set_false(PodsReady, Reason::PodsNotReady, message.as_str());
+            conditions.set_true(Progressing, Reason::Applying, message.as_str());
+            conditions.set_false(Stalled, Reason::Applying, "the change continues automatically");
         }
-        Rollout::Judged(Verdict::Stuck(stuck)) => {
+        Rollout::Evaluated(RolloutVerdict::Stuck(stuck)) => {
             let (reason, message) = stuck_text(stuck);
-            conditions.fails(PodsReady, reason, message.as_str());
-            conditions.fails(Progressing, reason, message.as_str());
-            conditions.holds(Stalled, reason, message.as_str());
+            conditions.set_false(PodsReady, reason, message.as_str());
+            conditions.set_false(Progressing, reason, message.as_str());
+            conditions.set_true(Stalled, reason, message.as_str());
         }
-        Rollout::Told { reason, message, progressing, stalled } => {
-            conditions.fails(PodsReady, *reason, message.as_str());
+        Rollout::Reported { reason, message, progressing, stalled } => {
+            conditions.set_false(PodsReady, *reason, message.as_str());
             for (fact, holds) in [(Progressing, *progressing), (Stalled, *stalled)] {
                 match holds {
-                    true => conditions.holds(fact, *reason, message.as_str()),
-                    false => conditions.fails(fact, *reason, message.as_str()),
+                    true => conditions.set_true(fact, *reason, message.as_str()),
+                    false => conditions.set_false(fact, *reason, message.as_str()),
                 }
             }
         }
         Rollout::NotApplied { reason, message, stalled } => {
-            conditions.fails(PodsReady, *reason, message.as_str());
-            conditions.fails(Progressing, *reason, message.as_str());
+            conditions.set_false(PodsReady, *reason, message.as_str());
+            conditions.set_false(Progressing, *reason, message.as_str());
             if *stalled {
-                conditions.holds(Stalled, *reason, message.as_str());
+                conditions.set_true(Stalled, *reason, message.as_str());
             } else {
-                conditions.fails(Stalled, *reason, message.as_str());
+                conditions.set_false(Stalled, *reason, message.as_str());
             }
         }
-        Rollout::NotSeen { reason, message } => {
-            conditions.unknown(PodsReady, *reason, message.as_str());
-            conditions.holds(Progressing, *reason, "tried again by itself");
-            conditions.fails(Stalled, *reason, "tried again by itself");
+        Rollout::NotObserved { reason, message } => {
+            conditions.set_unknown(PodsReady, *reason, message.as_str());
+            conditions.set_true(Progressing, *reason, "the operator retries automatically");
+            conditions.set_false(Stalled, *reason, "the operator retries automatically");
         }
     }
 }
 
 fn moving_text(moving: &Moving) -> String {
     match moving {
-        Moving::NotSeen => "the newest revision has not been taken up yet".into(),
-        Moving::Updating { updated, wanted } => format!("{updated} of {wanted} pods updated"),
-        Moving::Starting { available, wanted } => format!("{available} of {wanted} pods available"),
-        Moving::Ending { surplus } => format!("{surplus} old pods still end"),
+        Moving::NotObserved => "the newest revision has not been observed yet".into(),
+        Moving::Updating { updated, desired: wanted } => {
+            format!("{updated} of {wanted} pods updated")
+        }
+        Moving::Starting { available, desired: wanted } => {
+            format!("{available} of {wanted} pods available")
+        }
+        Moving::Ending { surplus } => format!("{} terminating", format_count(surplus, "old pod")),
     }
 }
 
-/// Why a rollout is stuck: reason and message.
+/// Returns why a rollout is stuck: reason and message.
 #[must_use]
 pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
     match stuck {
         Stuck::Pods { trouble, pod, message, count } => {
             // The kubelet's messages about images and crashes contain ports, times and back-offs
-            // that vary; they are in the pod's events.
+            // that vary; the pod's events show them.
             let remedy = NODE_LOST_REMEDY.to_owned();
             let (reason, what, said) = match trouble {
                 Trouble::ImagePull => {
                     (Reason::ImagePullFailed, "its image can't be pulled; see its events", None)
                 }
                 Trouble::Configuration => {
-                    (Reason::PodsRefused, "its container can't be made", Some(message))
+                    (Reason::PodCreationFailed, "its container can't be created", Some(message))
                 }
                 Trouble::OutOfMemory => {
-                    let what = "it was ended for using more memory than its limit";
+                    let what = "it was OOM-killed: it exceeded its memory limit";
                     (Reason::PodOutOfMemory, what, None)
                 }
                 Trouble::CrashLoop => {
-                    (Reason::PodCrashing, "it ends again and again; see its log", None)
+                    (Reason::PodCrashing, "it crashes repeatedly; see its log", None)
                 }
                 Trouble::NodeLost => (Reason::PodsNotReady, message.as_str(), Some(&remedy)),
                 Trouble::Unschedulable => {
-                    (Reason::PodUnschedulable, "it fits on no node", Some(message))
+                    (Reason::PodUnschedulable, "no node has room for it", Some(message))
                 }
             };
             let more = match count {
@@ -194,7 +224,7 @@ pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
             (reason, format!("pod {pod}{more}: {what}{said}"))
         }
         Stuck::Refused { message } => {
-            (Reason::PodsRefused, format!("pods can't be made: {message}"))
+            (Reason::PodCreationFailed, format!("pods can't be created: {message}"))
         }
         Stuck::DeadlineExceeded => (
             Reason::RolloutDeadlineExceeded,
@@ -203,37 +233,43 @@ pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
     }
 }
 
-/// States SecretsFound from a validation error about Secrets.
+/// Sets SecretsFound from a validation error about Secrets.
 pub fn state_secrets(conditions: &mut Conditions, invalid: Option<&Invalid>) {
     match invalid {
         Some(invalid)
             if matches!(invalid.reason, Reason::SecretMissing | Reason::SecretKeyMissing) =>
         {
-            conditions.fails(ConditionType::SecretsFound, invalid.reason, invalid.message.as_str());
+            conditions.set_false(
+                ConditionType::SecretsFound,
+                invalid.reason,
+                invalid.message.as_str(),
+            );
         }
-        _ => {
-            conditions.holds(ConditionType::SecretsFound, Reason::AsAsked, "every Secret is there")
-        }
+        _ => conditions.set_true(
+            ConditionType::SecretsFound,
+            Reason::Reconciled,
+            "every Secret exists",
+        ),
     }
 }
 
-/// Ready pods of desired pods, as text.
+/// Returns ready and desired pods, as text.
 #[must_use]
-pub fn pods_text(seen: Option<&Observation>) -> String {
-    seen.map_or_else(|| "0/0".into(), |seen| format!("{}/{}", seen.ready, seen.wanted))
+pub fn pods_text(observation: Option<&WorkloadObservation>) -> String {
+    observation.map_or_else(|| "0/0".into(), |seen| format!("{}/{}", seen.ready, seen.desired))
 }
 
-/// Messages in a status are at most this long.
+/// The longest message in a status.
 const MESSAGE_BYTES_MAX: usize = 1_024;
 
-/// Cuts a message for a status, at a character.
+/// Cuts a message for a status, at a character boundary.
 #[must_use]
-pub fn cut(mut text: String) -> String {
-    millrace_crds::cut(&mut text, MESSAGE_BYTES_MAX);
+pub fn cut_message(mut text: String) -> String {
+    millrace_crds::truncate_text(&mut text, MESSAGE_BYTES_MAX);
     text
 }
 
-/// A count as Kubernetes types carry it.
+/// Converts a count to Kubernetes' type.
 #[must_use]
 pub fn as_i32(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)

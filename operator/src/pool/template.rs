@@ -1,7 +1,8 @@
-//! The pod template of a collector: one container, everything restricted, configuration and secrets
-//! as files; and over it what the spec adds (`merge`). Pure.
+//! Builds the pod template of a collector: one restricted container, with configuration and secrets
+//! as files. Merges the spec's additions over it (`merge`). Pure.
 //!
-//! Nothing in it may depend on the operator's own version: upgrading the operator restarts no pod.
+//! The template must not depend on the operator's own version: upgrading the operator restarts no
+//! pod.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,8 @@ use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapVolumeSource, Container, ContainerPort, ContainerStatus,
     EmptyDirVolumeSource, EnvVar, EnvVarSource, EphemeralVolumeSource, HTTPGetAction,
     HostPathVolumeSource, ObjectFieldSelector, PersistentVolumeClaimSpec,
-    PersistentVolumeClaimTemplate, PodSecurityContext, PodSpec, PodStatus, PodTemplateSpec, Probe,
-    ResourceRequirements, SeccompProfile, SecurityContext, TopologySpreadConstraint, Volume,
+    PersistentVolumeClaimTemplate, Pod, PodSecurityContext, PodSpec, PodStatus, PodTemplateSpec,
+    Probe, ResourceRequirements, SeccompProfile, SecurityContext, TopologySpreadConstraint, Volume,
     VolumeMount, VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -34,44 +35,46 @@ use crate::pods::{ADMIN_PORT, CONTAINER};
 pub const OTLP_GRPC_PORT: i32 = 4317;
 /// OTLP over HTTP.
 pub const OTLP_HTTP_PORT: i32 = 4318;
-/// Where the configuration is mounted.
+/// The mount path of the configuration.
 const CONFIG_FOLDER: &str = "/etc/millrace/config";
-/// Where a buffer's volume is mounted.
+/// The mount path of a buffer's volume.
 const BUFFER_MOUNT: &str = "/var/lib/millrace";
-/// The buffer's folder in the volume: not its root, where file systems put entries of their own.
+/// The buffer's folder in the volume. It is not the root, where file systems put entries of their
+/// own.
 pub const BUFFER_FOLDER: &str = "/var/lib/millrace/buffer";
-/// Its volume.
+/// The buffer's volume.
 pub const BUFFER_VOLUME: &str = "buffer";
-/// Least size of a volume beyond its buffer: one segment that begins before the oldest is removed
-/// (16 MiB), and the file system's own needs.
+/// The minimum size of a volume beyond its buffer: one segment that begins before the oldest is
+/// removed (16 MiB), and the file system's own needs.
 const BUFFER_SPARE_BYTES: u64 = 64 << 20;
-/// The same as a fraction: what common file systems take, with their reserve.
+/// The divisor for the same size: common file systems use an eighth, with their reserve.
 const BUFFER_SPARE_SHARE: u64 = 8;
-/// Where a node's logs are, and where a pod that reads them finds them.
+/// The directory of a node's logs, on the node and in a pod that reads them.
 const NODE_LOGS: &str = "/var/log";
-/// The volume with them.
+/// The volume with the node's logs.
 pub const NODE_LOGS_VOLUME: &str = "node-logs";
-/// The volume with Docker's log files of a node, which a pod finds where the node has them: links
-/// lead there.
+/// The volume with Docker's log files of a node. It has the node's path in the pod, since links
+/// point there.
 pub const DOCKER_LOGS_VOLUME: &str = "docker-logs";
-/// A node's kernel log, where a pod finds it as well.
+/// The node's kernel log, on the node and in the pod.
 const KMSG: &str = "/dev/kmsg";
-/// The volume that is this device.
+/// The volume with the kernel log's device.
 pub const KMSG_VOLUME: &str = "kmsg";
-/// Where a node keeps the position directories of all pools.
+/// The node's directory with the position directories of all pools.
 const NODE_POSITIONS: &str = "/var/lib/millrace";
-/// Where a pod finds its pool's.
+/// The pool's position directory in a pod.
 pub const POSITIONS_FOLDER: &str = "/var/lib/millrace/positions";
-/// The volume with it.
+/// The volume with the position directory.
 pub const POSITIONS_VOLUME: &str = "positions";
 /// The user that reads a node's files and kernel log: container runtimes write logs for root alone,
-/// and the kernel may give its log to nobody else.
+/// and the kernel may give its log only to root.
 const FILES_USER: i64 = 0;
-/// The one capability it keeps of root's: to read files, and search directories, of other owners.
+/// The only capability of root that this user retains: to read files, and search directories, of
+/// other owners.
 const FILES_CAPABILITY: &str = "DAC_READ_SEARCH";
 /// The volume with the configuration.
 pub const CONFIG_VOLUME: &str = "config";
-/// Volumes that no spec may name, whether a pool has them or not.
+/// The volume names that no spec may use, whether a pool has the volumes or not.
 pub const OUR_VOLUMES: [&str; 8] = [
     CONFIG_VOLUME,
     SECRETS_VOLUME,
@@ -84,65 +87,70 @@ pub const OUR_VOLUMES: [&str; 8] = [
 ];
 /// The configuration's file name in its ConfigMap.
 pub const CONFIG_KEY: &str = "collector.yaml";
-/// The environment variable with the pod's own name; a gateway's fixed name in its group.
+/// The environment variable with the pod's own name; for a gateway the static member's id in its
+/// group.
 pub const POD_NAME_ENV: &str = "POD_NAME";
-/// The environment variables with its namespace and uid, by which it finds its share.
+/// The environment variables with the pod's namespace and uid, by which it finds its share.
 const POD_NAMESPACE_ENV: &str = "POD_NAMESPACE";
 const POD_UID_ENV: &str = "POD_UID";
 /// The environment variable with the name of the pod's node.
 const NODE_NAME_ENV: &str = "NODE_NAME";
-/// The user and group images are made for: `nonroot`.
+/// The user and group that images are made for: `nonroot`.
 pub const USER: i64 = 65_532;
-/// What the kubelet waits beyond the drain before it kills: closing sockets and writing logs.
+/// The kubelet's wait after the drain before it kills a pod: sockets close and logs are written.
 const GRACE_BEYOND_DRAIN_SECONDS: u32 = 10;
 /// Start-up may wait for a broker: 30 * 2 s before liveness counts.
 const STARTUP_ATTEMPTS: i32 = 30;
 
-/// What a pod template is made from.
+/// The inputs of a pod template.
 #[derive(Clone, Debug)]
 pub struct PodPlan<'a> {
     /// Names and labels.
     pub names: &'a PoolNames,
     /// The image with its tag.
     pub image: &'a str,
-    /// User and group; none where the cluster assigns them.
+    /// User and group; `None` where the cluster assigns them.
     pub user: Option<i64>,
-    /// Memory and processor time.
+    /// Memory and CPU.
     pub resources: PodResources,
-    /// What the spec writes of its pods.
+    /// The spec's additions to its pods.
     pub theirs: &'a PodTemplate,
-    /// No two of the pods share a node.
+    /// Whether no two of the pods share a node.
     pub per_node: bool,
     /// Secrets to mount.
     pub secrets: &'a SecretUses,
-    /// A buffer on disk; an edge's only.
+    /// The buffer on disk; only for edges.
     pub buffer: Option<&'a EdgeBuffer>,
-    /// Whether files of the node are read; an edge's only.
+    /// Whether files of the node are read; only for edges.
     pub reads_files: bool,
-    /// Where the node has Docker's log files, if they are read; an edge's only.
+    /// The node's directory of Docker's log files, if they are read; only for edges.
     pub docker_directory: Option<&'a str>,
-    /// Whether the node's kernel log is read; an edge's only.
+    /// Whether the node's kernel log is read; only for edges.
     pub reads_kernel: bool,
-    /// Whether pods of the node are watched; an edge's only.
+    /// Whether pods of the node are watched; only for edges.
     pub watches_pods: bool,
-    /// Whether targets are scraped, as a share says; an edge's only.
+    /// Whether targets are scraped, according to a share; only for edges.
     pub reads_share: bool,
-    /// Whether monitors are followed, whose secrets are files; an edge's only.
+    /// Whether monitors are followed, whose secrets are files; only for edges.
     pub follows_monitors: bool,
-    /// How long a pod may drain.
+    /// The time limit of a pod's drain.
     pub drain_seconds: u32,
-    /// Ports besides the admin port, with their names.
+    /// Ports in addition to the admin port, with their names.
     pub ports: &'a [(&'a str, i32)],
-    /// Label whose value differs between revisions, for spreading; Deployments only.
+    /// The label whose value differs between revisions, for spreading; only for Deployments.
     pub revision_label: Option<&'a str>,
 }
 
-/// The image of a spec: repository, version and allocator, and the digest where one is known for
-/// them. A version left out is that of `running`, the image of the pool's pods, and a digest that
-/// runs stays while its tag does: upgrading the operator changes no image. A new pool gets this
-/// release's.
+/// Returns the image of a spec: repository, version and allocator, and their digest if known. An
+/// omitted version is that of `running`, the image of the pool's pods, and a running digest is
+/// retained as long as its tag: upgrading the operator changes no image. A new pool gets this
+/// release's version.
 #[must_use]
-pub fn image(collector: &CollectorSettings, images: &Images, running: Option<&str>) -> String {
+pub fn collector_image(
+    collector: &CollectorSettings,
+    images: &Images,
+    running: Option<&str>,
+) -> String {
     let repository = collector
         .image_repository
         .as_ref()
@@ -162,13 +170,13 @@ pub fn image(collector: &CollectorSettings, images: &Images, running: Option<&st
     }
 }
 
-/// Repository and tag of an image.
+/// Returns repository and tag of an image.
 #[must_use]
 pub fn without_digest(image: &str) -> &str {
     image.split_once('@').map_or(image, |(name, _)| name)
 }
 
-/// The version in an image's tag, which ends in its allocator.
+/// Returns the version in an image's tag, which ends in its allocator.
 fn version_of(image: &str) -> Option<&str> {
     let (_, tag) = without_digest(image).rsplit_once(':')?;
     let (version, allocator) = tag.rsplit_once('-')?;
@@ -176,54 +184,97 @@ fn version_of(image: &str) -> Option<&str> {
     (known && !version.is_empty()).then_some(version)
 }
 
-/// Annotation with the template of a rollback, during a rollout.
+/// The annotation with the template of a rollback, during a rollout.
 pub const BASELINE_ANNOTATION: &str = "millrace.dev/rollout-baseline";
 
-/// The image and the ConfigMap of a pod; `None` for one that this operator's templates don't make.
+/// The annotation of templates, and so of their pods, with the image as the operator wrote it:
+/// admission may write another into the container, such as a mirror's or one with a digest.
+pub const IMAGE_ANNOTATION: &str = "millrace.dev/collector-image";
+
+/// Returns the image and the ConfigMap that a pod is made for; `None` if it is not made from this
+/// operator's templates.
 #[must_use]
-pub fn runs(pod: &PodSpec) -> Option<(&str, &str)> {
-    Some((collector(pod)?.image.as_deref()?, config_map(pod)?))
+fn image_and_config<'a>(
+    metadata: Option<&'a ObjectMeta>,
+    spec: Option<&'a PodSpec>,
+) -> Option<(&'a str, &'a str)> {
+    Some((image_of(metadata, spec)?, config_map(spec?)?))
 }
 
-/// The collector's own container: others may be added to pods, before it too.
+/// Returns the image that a pod is made for.
 #[must_use]
-pub fn collector(pod: &PodSpec) -> Option<&Container> {
+pub fn image_of<'a>(
+    metadata: Option<&'a ObjectMeta>,
+    spec: Option<&'a PodSpec>,
+) -> Option<&'a str> {
+    let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
+    let written = annotations.and_then(|all| all.get(IMAGE_ANNOTATION));
+    written.or_else(|| collector_container(spec?)?.image.as_ref()).map(String::as_str)
+}
+
+/// As [`pod_runs`], for a template.
+#[must_use]
+pub fn template_runs(template: &PodTemplateSpec) -> Option<(&str, &str)> {
+    image_and_config(template.metadata.as_ref(), template.spec.as_ref())
+}
+
+/// Returns the image and the ConfigMap that a pod is made for.
+#[must_use]
+pub fn pod_runs(pod: &Pod) -> Option<(&str, &str)> {
+    image_and_config(Some(&pod.metadata), pod.spec.as_ref())
+}
+
+/// Returns the collector's own container: pods may have others, even before it.
+#[must_use]
+pub fn collector_container(pod: &PodSpec) -> Option<&Container> {
     pod.containers.iter().find(|container| container.name == CONTAINER)
 }
 
-/// What its node says of it.
+/// Returns the status of the collector's container.
 #[must_use]
 pub fn collector_status(status: &PodStatus) -> Option<&ContainerStatus> {
     status.container_statuses.as_ref()?.iter().find(|container| container.name == CONTAINER)
 }
 
-/// The ConfigMap that a pod mounts.
+/// Returns the ConfigMap that a pod mounts.
 #[must_use]
 pub fn config_map(pod: &PodSpec) -> Option<&str> {
     let volume = pod.volumes.as_ref()?.iter().find(|volume| volume.name == CONFIG_VOLUME)?;
     Some(volume.config_map.as_ref()?.name.as_str())
 }
 
-/// The rollback template of a workload, as text and parsed.
+/// Returns the rollback template of a workload, as text and parsed.
 #[must_use]
-pub fn kept<K: Resource>(live: &K) -> Option<(String, PodTemplateSpec)> {
+pub fn baseline_template<K: Resource>(live: &K) -> Option<(String, PodTemplateSpec)> {
     let text = live.meta().annotations.as_ref()?.get(BASELINE_ANNOTATION)?;
     Some((text.clone(), serde_json::from_str(text).ok()?))
 }
 
-/// The pod template, with what the spec adds to it. Its configuration is in `config_map`.
+/// Builds the pod template, with the spec's additions. Its configuration is in `config_map`.
 ///
 /// # Errors
-/// When the spec's part can't be merged into it.
+/// When the spec's additions can't be merged.
 pub fn pod_template(plan: &PodPlan<'_>, config_map: &str) -> Result<PodTemplateSpec, Invalid> {
-    let metadata = ObjectMeta { labels: Some(plan.names.labels()), ..ObjectMeta::default() };
+    let image = [(IMAGE_ANNOTATION.to_owned(), plan.image.to_owned())];
+    let metadata = ObjectMeta {
+        labels: Some(plan.names.labels()),
+        annotations: Some(image.into()),
+        ..ObjectMeta::default()
+    };
     let spec = Some(pod_spec(plan, config_map));
     let built = PodTemplateSpec { metadata: Some(metadata), spec };
-    merge::merged(built, plan.theirs, plan.per_node)
+    merge::merge_template(built, plan.theirs, plan.per_node)
 }
 
-/// Adds the digest of its Secrets' content, if it needs any.
-pub fn note_secrets(template: &mut PodTemplateSpec, digest: Option<&str>) {
+/// Records the image that the template is made for.
+pub fn annotate_image(template: &mut PodTemplateSpec, image: &str) {
+    let metadata = template.metadata.get_or_insert_default();
+    let annotations = metadata.annotations.get_or_insert_default();
+    annotations.insert(IMAGE_ANNOTATION.into(), image.into());
+}
+
+/// Records the digest of the content of the template's Secrets, if it needs any.
+pub fn annotate_secrets(template: &mut PodTemplateSpec, digest: Option<&str>) {
     if let Some(digest) = digest {
         let metadata = template.metadata.get_or_insert_default();
         let annotations = metadata.annotations.get_or_insert_default();
@@ -231,19 +282,22 @@ pub fn note_secrets(template: &mut PodTemplateSpec, digest: Option<&str>) {
     }
 }
 
-/// Gives the collector other resources.
-pub fn give(template: &mut PodTemplateSpec, wanted: &PodResources) {
+/// Sets the collector's resources.
+pub fn set_resources(template: &mut PodTemplateSpec, wanted: &PodResources) {
     let containers = template.spec.iter_mut().flat_map(|pod| &mut pod.containers);
     for container in containers.filter(|container| container.name == CONTAINER) {
-        container.resources = Some(resources(wanted));
+        container.resources = Some(build_resources(wanted, None));
     }
 }
 
-/// What names a pool's ConfigMap, and with it the unit that its pods run: the configuration, and
-/// what the spec writes of its pods.
+/// Returns the hash that names a pool's ConfigMap, and with it the unit that its pods run: the
+/// configuration and the spec's additions.
 #[must_use]
 pub fn unit_hash(config: &str, theirs: &PodTemplate) -> String {
-    hash_of(&merge::written(theirs).map_or_else(|| config.into(), |theirs| json!([config, theirs])))
+    hash_of(
+        &merge::declared_template(theirs)
+            .map_or_else(|| config.into(), |theirs| json!([config, theirs])),
+    )
 }
 
 fn pod_spec(plan: &PodPlan<'_>, config_map: &str) -> PodSpec {
@@ -261,7 +315,7 @@ fn pod_spec(plan: &PodPlan<'_>, config_map: &str) -> PodSpec {
         read_only: Some(true),
         ..VolumeMount::default()
     }];
-    if let Some((volume, mount)) = plan.secrets.volume() {
+    if let Some((volume, mount)) = plan.secrets.build_volume() {
         volumes.push(volume);
         mounts.push(mount);
     }
@@ -302,16 +356,16 @@ fn pod_spec(plan: &PodPlan<'_>, config_map: &str) -> PodSpec {
             }),
             ..PodSecurityContext::default()
         }),
-        containers: vec![container(plan, mounts)],
+        containers: vec![build_container(plan, mounts)],
         volumes: Some(volumes),
-        topology_spread_constraints: Some(spread(plan)),
+        topology_spread_constraints: Some(spread_constraints(plan)),
         ..PodSpec::default()
     }
 }
 
-/// A node's logs and kernel log, as far as they are read, and where; with them the directory of
-/// this pool on the node: it outlives the pod, and its name is no other pool's, as names of
-/// namespaces have no dots.
+/// Returns the volumes of a node's logs and kernel log that the pool reads, with their mounts, and
+/// the pool's position directory on the node. That directory outlives the pod, and its name belongs
+/// to no other pool, since names of namespaces have no dots.
 fn node_volumes(plan: &PodPlan<'_>) -> Vec<(Volume, VolumeMount)> {
     let host = |name: &str, type_: &str, path: &str, (mount_path, read_only): (&str, _)| {
         let source = HostPathVolumeSource { path: path.into(), type_: Some(type_.into()) };
@@ -328,20 +382,30 @@ fn node_volumes(plan: &PodPlan<'_>) -> Vec<(Volume, VolumeMount)> {
     let positions = format!("{NODE_POSITIONS}/{}.{}", names.namespace, names.base);
     let logs = || host(NODE_LOGS_VOLUME, "Directory", NODE_LOGS, (NODE_LOGS, read_only));
     let kmsg = || host(KMSG_VOLUME, "CharDevice", KMSG, (KMSG, read_only));
-    let kept = || host(POSITIONS_VOLUME, "DirectoryOrCreate", &positions, (POSITIONS_FOLDER, None));
+    let positions_mount =
+        || host(POSITIONS_VOLUME, "DirectoryOrCreate", &positions, (POSITIONS_FOLDER, None));
     let docker = |path| host(DOCKER_LOGS_VOLUME, "Directory", path, (path, read_only));
     let docker = plan.docker_directory.map(docker);
     let logs = plan.reads_files.then(logs);
     let kmsg = plan.reads_kernel.then(kmsg);
-    let kept = (plan.reads_files || plan.reads_kernel).then(kept);
-    [logs, docker, kmsg, kept].into_iter().flatten().collect()
+    let positions_mount = (plan.reads_files || plan.reads_kernel).then(positions_mount);
+    [logs, docker, kmsg, positions_mount].into_iter().flatten().collect()
 }
 
-/// A volume that lives as long as the pod. Pods of a Deployment or DaemonSet have no lasting names,
-/// so they can have no other.
+fn volume_bytes(buffer: &EdgeBuffer) -> u64 {
+    let bytes = buffer.capacity_bytes();
+    bytes + BUFFER_SPARE_BYTES.max(bytes / BUFFER_SPARE_SHARE)
+}
+
+/// Returns the buffer's size on the node's own disk.
+fn node_disk_bytes(buffer: &EdgeBuffer) -> Option<u64> {
+    buffer.storage_class_name.is_none().then(|| volume_bytes(buffer))
+}
+
+/// Returns a volume with the lifetime of the pod. Pods of a Deployment or DaemonSet have no lasting
+/// names, so no other volume is possible.
 fn buffer_volume(buffer: &EdgeBuffer) -> Volume {
-    let bytes = buffer.bytes();
-    let size = Quantity(memory_text(bytes + BUFFER_SPARE_BYTES.max(bytes / BUFFER_SPARE_SHARE)));
+    let size = Quantity(memory_text(volume_bytes(buffer)));
     let volume = Volume { name: BUFFER_VOLUME.into(), ..Volume::default() };
     let Some(class) = &buffer.storage_class_name else {
         let empty_dir = EmptyDirVolumeSource { size_limit: Some(size), medium: None };
@@ -354,7 +418,7 @@ fn buffer_volume(buffer: &EdgeBuffer) -> Volume {
             requests: Some(BTreeMap::from([("storage".to_owned(), size)])),
             limits: None,
         }),
-        // As the API server itself would write it.
+        // The API server itself would write this default.
         volume_mode: Some("Filesystem".into()),
         ..PersistentVolumeClaimSpec::default()
     };
@@ -363,14 +427,14 @@ fn buffer_volume(buffer: &EdgeBuffer) -> Volume {
     Volume { ephemeral: Some(ephemeral), ..volume }
 }
 
-fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
+fn build_container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
     let ports = plan.ports.iter().copied().chain([("admin", ADMIN_PORT)]);
     Container {
         name: CONTAINER.into(),
         image: Some(plan.image.to_owned()),
         image_pull_policy: Some("IfNotPresent".into()),
         args: Some(vec!["run".into(), "--config".into(), format!("{CONFIG_FOLDER}/{CONFIG_KEY}")]),
-        env: Some(environment(plan)),
+        env: Some(build_environment(plan)),
         ports: Some(
             ports
                 .map(|(name, port)| ContainerPort {
@@ -381,35 +445,35 @@ fn container(plan: &PodPlan<'_>, mounts: Vec<VolumeMount>) -> Container {
                 })
                 .collect(),
         ),
-        resources: Some(resources(&plan.resources)),
-        // The last output of a failed container is in its pod's status: a rollout reports it.
+        resources: Some(build_resources(&plan.resources, plan.buffer.and_then(node_disk_bytes))),
+        // With this policy, a failed container's last output enters its pod's status, from which a
+        // rollout reports it.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
-        startup_probe: Some(probe("/livez", 2, STARTUP_ATTEMPTS)),
-        liveness_probe: Some(probe("/livez", 10, 3)),
-        readiness_probe: Some(probe("/readyz", 3, 2)),
-        security_context: Some(security(plan)),
+        startup_probe: Some(build_probe("/livez", 2, STARTUP_ATTEMPTS)),
+        liveness_probe: Some(build_probe("/livez", 10, 3)),
+        readiness_probe: Some(build_probe("/readyz", 3, 2)),
+        security_context: Some(security_context(plan)),
         volume_mounts: Some(mounts),
         ..Container::default()
     }
 }
 
-/// As little as there can be. A device of the node opens in privileged containers alone: the device
-/// cgroup of any other forbids it, whatever is mounted and whichever capabilities it has. A
-/// privileged container has all capabilities, and the API server refuses to have one without
-/// escalation.
-fn security(plan: &PodPlan<'_>) -> SecurityContext {
+/// Returns the minimum of rights. Only privileged containers can open a device of the node: the
+/// device cgroup of any other forbids it, whatever is mounted and whichever capabilities it has. A
+/// privileged container has all capabilities, and the API server refuses one without escalation.
+fn security_context(plan: &PodPlan<'_>) -> SecurityContext {
     let mut context =
         SecurityContext { read_only_root_filesystem: Some(true), ..SecurityContext::default() };
     if plan.reads_kernel {
         context.privileged = Some(true);
     } else {
-        restrict(&mut context, plan.reads_files.then_some(FILES_CAPABILITY));
+        restrict_context(&mut context, plan.reads_files.then_some(FILES_CAPABILITY));
     }
     context
 }
 
-/// No capability but one, and no way to more.
-pub fn restrict(context: &mut SecurityContext, capability: Option<&str>) {
+/// Drops all capabilities except `capability`, and forbids escalation.
+fn restrict_context(context: &mut SecurityContext, capability: Option<&str>) {
     context.allow_privilege_escalation = Some(false);
     context.capabilities = Some(Capabilities {
         drop: Some(vec!["ALL".into()]),
@@ -417,7 +481,7 @@ pub fn restrict(context: &mut SecurityContext, capability: Option<&str>) {
     });
 }
 
-fn environment(plan: &PodPlan<'_>) -> Vec<EnvVar> {
+fn build_environment(plan: &PodPlan<'_>) -> Vec<EnvVar> {
     let needs_node = plan.watches_pods || plan.reads_kernel;
     let node = needs_node.then_some((NODE_NAME_ENV, "spec.nodeName"));
     let share = [(POD_NAMESPACE_ENV, "metadata.namespace"), (POD_UID_ENV, "metadata.uid")];
@@ -437,7 +501,7 @@ fn environment(plan: &PodPlan<'_>) -> Vec<EnvVar> {
     fields.map(variable).collect()
 }
 
-fn probe(path: &str, period_seconds: i32, failures: i32) -> Probe {
+fn build_probe(path: &str, period_seconds: i32, failures: i32) -> Probe {
     Probe {
         http_get: Some(HTTPGetAction {
             path: Some(path.into()),
@@ -451,11 +515,11 @@ fn probe(path: &str, period_seconds: i32, failures: i32) -> Probe {
     }
 }
 
-/// What a spec writes of them, defaults filled in.
+/// Returns the spec's resources, with defaults.
 #[must_use]
-pub fn written(wanted: &Resources) -> PodResources {
-    let (memory_request_bytes, memory_limit_bytes) = wanted.memory.bytes();
-    let (cpu_request_millicores, cpu_limit_millicores) = wanted.cpu.millicores();
+pub fn declared_resources(wanted: &Resources) -> PodResources {
+    let (memory_request_bytes, memory_limit_bytes) = wanted.memory_bytes();
+    let (cpu_request_millicores, cpu_limit_millicores) = wanted.cpu_millicores();
     PodResources {
         memory_request_bytes,
         memory_limit_bytes,
@@ -464,17 +528,21 @@ pub fn written(wanted: &Resources) -> PodResources {
     }
 }
 
-fn resources(wanted: &PodResources) -> ResourceRequirements {
+/// Requests the node's disk, so that no node gets more buffers than fit: it would evict pods, and
+/// their buffers with them.
+fn build_resources(wanted: &PodResources, node_disk_bytes: Option<u64>) -> ResourceRequirements {
     let memory = |bytes| ("memory".to_owned(), Quantity(memory_text(bytes)));
+    let disk =
+        node_disk_bytes.map(|it| ("ephemeral-storage".to_owned(), Quantity(memory_text(it))));
     let cpu = |millicores| ("cpu".to_owned(), Quantity(cpu_text(millicores)));
     let limits = BTreeMap::from([memory(wanted.memory_limit_bytes)]);
-    let requests =
-        BTreeMap::from([memory(wanted.memory_request_bytes), cpu(wanted.cpu_request_millicores)]);
+    let requests = [memory(wanted.memory_request_bytes), cpu(wanted.cpu_request_millicores)];
+    let requests = requests.into_iter().chain(disk).collect();
     let limits = limits.into_iter().chain(wanted.cpu_limit_millicores.map(cpu)).collect();
     ResourceRequirements { limits: Some(limits), requests: Some(requests), claims: None }
 }
 
-/// Bytes in the form the API server itself would write.
+/// Formats bytes as the API server itself would.
 #[must_use]
 pub fn memory_text(bytes: u64) -> String {
     [("Gi", 30u32), ("Mi", 20), ("Ki", 10)]
@@ -483,7 +551,7 @@ pub fn memory_text(bytes: u64) -> String {
         .map_or_else(|| bytes.to_string(), |(unit, shift)| format!("{}{unit}", bytes >> shift))
 }
 
-/// Thousandths of a core in the form the API server itself would write.
+/// Formats thousandths of a core as the API server itself would.
 #[must_use]
 pub fn cpu_text(millicores: u64) -> String {
     if millicores.is_multiple_of(1000) {
@@ -493,8 +561,9 @@ pub fn cpu_text(millicores: u64) -> String {
     }
 }
 
-/// Over zones, then nodes, as far as possible: a cluster with one node must still run all.
-fn spread(plan: &PodPlan<'_>) -> Vec<TopologySpreadConstraint> {
+/// Spreads pods over zones, then nodes, as far as possible: a cluster with one node must still run
+/// all.
+fn spread_constraints(plan: &PodPlan<'_>) -> Vec<TopologySpreadConstraint> {
     ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
         .into_iter()
         .map(|key| TopologySpreadConstraint {
@@ -512,5 +581,4 @@ fn spread(plan: &PodPlan<'_>) -> Vec<TopologySpreadConstraint> {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/pool/template.rs"]
 mod tests;

@@ -1,19 +1,20 @@
-//! The loop around every kind's reconciler: one run per object, time limit, back-off, metrics.
+//! Runs every kind's reconciler: one run per object, time limit, back-off, metrics.
 //!
 //! A kind implements [`Reconciler`]. The loop isolates objects that do not parse, skips objects
 //! being deleted (unless the kind has finalizers), turns failures into delays, and lets no object
-//! stop another. A standby replica watches all that a leader does and reconciles nothing. It knows
-//! nothing of a kind's work.
+//! stop another. A standby replica watches everything that a leader does and reconciles nothing.
+//! The loop must not know a kind's work.
 
+use std::any::TypeId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt, TryStreamExt};
-use kube::Resource;
+use futures::{Stream, StreamExt, TryStreamExt};
 use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::{self, Action, Controller};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
+use kube::{Resource, ResourceExt};
 use millrace_crds::v1alpha1::{EdgePool, GatewayPool};
 use millrace_crds::{EventReason, Reason};
 use millrace_observe::otlp::{SPANS, Trace};
@@ -23,86 +24,103 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use crate::cache::claims::Claim;
+use crate::cache::objects::FirstListGuard;
 use crate::cache::packed::Packed;
 use crate::cache::{self, key_of};
-use crate::cluster::{Applicable, state_unknown};
+use crate::cluster::{Applicable, patch_unknown_status};
 use crate::context::Context;
-use crate::error::{Category, Step, StepError, chain};
+use crate::error::{Category, ReconcileStep, StepError, error_chain};
 use crate::holders;
 use crate::pods::pages::PAGE;
 use crate::reconcile::finalizer;
 use crate::reconcile::next::Next;
-use crate::reconcile::place::Place;
-use crate::reconcile::watches::{Tell, Watching, apart};
+use crate::reconcile::watch_scope::WatchScope;
+use crate::reconcile::watches::{WatchBuilder, WatchCaches, with_backoff};
 use crate::report::events::Notice;
 
-/// A reconcile that takes longer is cut off and retried: a hanging endpoint must not hold a slot
-/// for ever. The slowest legitimate step, a schema migration, resumes where it stopped.
+/// The time limit of a reconcile, after which it is aborted and retried: a hanging endpoint must
+/// not hold a slot for ever. The slowest legitimate step, a schema migration, resumes where it
+/// stopped.
 const RECONCILE_SECONDS_MAX: u64 = 120;
-/// Reporting a failed reconcile takes two requests, and at most this long.
-const TELLING_MAX: Duration = Duration::from_secs(10);
-/// Reconciles of one kind at once, unless it says otherwise. Each holds a few API answers (under
-/// 100 KiB), so the bound also bounds memory: (3 kinds * 16 + 2 * 64) * 100 KiB = 18 MiB. A
-/// reconcile that writes waits for about six answers in a row, so at 15 ms each sixteen at once are
-/// 170 a second.
+/// The time limit for reporting a failed reconcile, which takes two requests.
+const REPORT_MAX: Duration = Duration::from_secs(10);
+/// The memory of reconciles, part of the limit in the chart's values. Each holds a few API answers
+/// (under 100 KiB); three kinds run 16 at once, two run 64.
+pub const RECONCILES_BYTES_MAX: usize = (3 * 16 + 2 * 64) * 100 * 1024;
+/// The default number of concurrent reconciles of one kind. It also bounds memory
+/// ([`RECONCILES_BYTES_MAX`]). A reconcile that writes waits for about six answers in a row, so at
+/// 15 ms each sixteen at once are 170 a second.
 const CONCURRENCY: u16 = 16;
 
-/// What a kind brings: which children it watches and how it reconciles one object.
+/// A kind's part: the children that it watches and how it reconciles one object.
 pub trait Reconciler: Send + Sync + 'static {
     /// The kind.
     type Object: Applicable;
 
-    /// Whether the kind has finalizers and so wants to see objects being deleted.
+    /// Whether the kind has finalizers, so objects being deleted are reconciled too.
     const HANDLES_DELETION: bool = false;
 
-    /// How many objects of the kind are reconciled at once.
+    /// The number of objects of the kind that are reconciled at once, in all namespaces.
     const CONCURRENCY: u16 = CONCURRENCY;
 
-    /// Whether its objects claim something outside Kubernetes.
+    /// Whether objects of the kind claim something outside Kubernetes.
     const CLAIMS: bool = false;
 
-    /// What an object claims outside Kubernetes.
-    fn claim(_object: &Self::Object) -> Option<Claim> {
+    /// Returns what an object claims outside Kubernetes.
+    fn claim_of(_object: &Self::Object) -> Option<Claim> {
         None
     }
 
-    /// Adds the watches of children, one for each of their kinds.
-    fn watches(watching: Watching<Self::Object>) -> Watching<Self::Object>;
+    /// Adds a watch for each kind of child.
+    fn add_watches(watching: WatchBuilder<Self::Object>) -> WatchBuilder<Self::Object>;
 
-    /// Observe, validate, build, apply, status, for one object.
+    /// Runs observe, validate, build, apply and status for one object.
     fn reconcile(
         context: &Context,
         object: &Self::Object,
     ) -> impl Future<Output = Result<Next, StepError>> + Send;
 }
 
-/// Runs the controller of `R` in `place` until `stop` resolves and its running reconciles end.
-/// While `leads` is false it only watches, so that a replica that takes over has a full cache.
+/// Runs the controller of `R` in `place` until `stop` resolves and its reconciles end. While
+/// `leads` is false it only watches, so that a replica that takes over has a full cache.
 pub async fn run<R: Reconciler>(
     context: Arc<Context>,
-    place: Place,
+    scope: WatchScope,
     leads: watch::Receiver<bool>,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let kind = R::Object::kind(&()).into_owned();
     let (store, writer) = reflector::store();
     let own = watcher::Config::default().page_size(PAGE);
-    let own = watcher(place.api::<Packed<R::Object>>(), own);
-    let own = apart(&kind, &kind, &context.metrics, own).reflect(writer);
-    let told = context.clone();
+    let own = watcher(scope.scoped_api::<Packed<R::Object>>(), own);
+    let unread = Arc::new(context.stores.add_store::<R::Object>(store.clone()));
+    let own = log_refused_list(own, unread.clone(), kind.clone(), scope.log_name().to_owned());
+    let own = with_backoff(&kind, &kind, &context.metrics, own).reflect(writer).inspect_ok(
+        move |event| {
+            // This event follows all objects of the first list, whose claims are recorded by then.
+            if matches!(event, watcher::Event::InitDone) {
+                unread.mark_read();
+            }
+        },
+    );
+    let recorder = context.clone();
     let own = own.touched_objects().inspect_ok(move |object| {
-        told.queue_times.woken(key_of(object));
-        // All are noted before the first is reconciled, so claims know the oldest.
+        recorder.queue_times.record_event(key_of(object));
+        // All claims are recorded before the first reconcile, so the oldest claimant is known.
         if R::CLAIMS
             && let Ok(object) = &object.unpack().0
         {
-            note_claim::<R>(&told, object);
+            record_claim::<R>(&recorder, object);
         }
     });
-    context.stores.add::<R::Object>(store.clone());
     let controller = Controller::for_stream(own, store);
-    let watching = Watching::new(controller, place, Tell::of(&context), context.metrics.clone());
-    let controller = R::watches(watching)
+    let watching = WatchBuilder::new(
+        controller,
+        scope,
+        WatchCaches::of_context(&context),
+        context.metrics.clone(),
+    );
+    let controller = R::add_watches(watching)
         .into_controller()
         .with_config(controller::Config::default().concurrency(R::CONCURRENCY))
         .graceful_shutdown_on(stop);
@@ -110,7 +128,7 @@ pub async fn run<R: Reconciler>(
     let forget = context.clone();
     controller
         .run(
-            move |packed, context| unpacked::<R>(packed, context, leads.clone()),
+            move |packed, context| reconcile_packed::<R>(packed, context, leads.clone()),
             error_policy::<R>,
             context,
         )
@@ -119,24 +137,12 @@ pub async fn run<R: Reconciler>(
                 Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
                 Err(controller::Error::ObjectNotFound(gone)) => {
                     let namespace = gone.namespace.as_deref().unwrap_or_default();
-                    let key = cache::key(&kind, namespace, &gone.name);
-                    forget.failures.clear(&key);
-                    forget.claims.forget(&key);
-                    let _ = forget.queue_times.begun(&key);
-                    forget.metrics.conditions_are_gone(&kind, namespace, &gone.name);
-                    if kind == GatewayPool::kind(&()) {
-                        let (namespace, name) = (namespace.to_owned(), gone.name.clone());
-                        forget.metrics.deduplication_is_covered(namespace, name);
-                    }
-                    let (held, of) = (forget.clone(), key);
-                    drop(tokio::spawn(async move { holders::gone(&held, &of).await }));
-                    if kind == EdgePool::kind(&()) {
-                        forget.references.set(namespace, &gone.name, std::iter::empty());
-                    }
+                    forget_object(&forget, &kind, namespace, &gone.name);
                 }
                 Err(error) => {
-                    figures.watch_broke(&kind);
-                    tracing::warn!(kind, error = %chain(&error), "a watch broke and starts again");
+                    figures.record_watch_error(&kind);
+                    tracing::warn!(kind, error = %error_chain(&error), "a watch failed and is \
+                                                                        restarted");
                 }
             }
             std::future::ready(())
@@ -144,70 +150,129 @@ pub async fn run<R: Reconciler>(
         .await;
 }
 
-/// One run of a reconciler, for an object from its store, once this replica leads: in its own task,
-/// so that threads share the work and a panic stops no other object.
-async fn unpacked<R: Reconciler>(
+/// Drops what is recorded about an object that no longer exists, and releases its claims.
+fn forget_object(context: &Arc<Context>, kind: &str, namespace: &str, name: &str) {
+    let key = cache::object_key(kind, namespace, name);
+    context.failures.clear(&key);
+    context.claims.remove_claims(&key);
+    let _ = context.queue_times.end_wait(&key);
+    context.metrics.remove_conditions(kind, namespace, name);
+    if kind == GatewayPool::kind(&()) {
+        context.metrics.clear_dedup_shortfall(namespace.to_owned(), name.to_owned());
+    }
+    if kind == EdgePool::kind(&()) {
+        context.references.set_secrets(namespace, name, std::iter::empty());
+    }
+    let holder = context.clone();
+    drop(tokio::spawn(async move { holders::release_record(&holder, &key).await }));
+}
+
+/// Passes the events on. A refused first list of a kind in a place is logged once, and no claim
+/// waits for it.
+fn log_refused_list<T>(
+    events: impl Stream<Item = Result<T, watcher::Error>>,
+    unread: Arc<FirstListGuard>,
+    kind: String,
+    scope: String,
+) -> impl Stream<Item = Result<T, watcher::Error>> {
+    events.inspect_err(move |error| {
+        if is_refused_list(error) && unread.mark_refused() {
+            let error = error_chain(error);
+            tracing::warn!(kind, scope, error, "refused list: claims don't wait for it");
+        }
+    })
+}
+
+/// Returns whether the API server refused a list, which may never change: rights or the kind are
+/// missing.
+fn is_refused_list(error: &watcher::Error) -> bool {
+    let watcher::Error::InitialListFailed(kube::Error::Api(status)) = error else { return false };
+    [403, 404].contains(&status.code)
+}
+
+/// Runs a reconciler once, for an object from its store, after this replica becomes the leader. The
+/// run has its own task, so threads share the work and a panic stops no other object.
+async fn reconcile_packed<R: Reconciler>(
     packed: Arc<Packed<R::Object>>,
     context: Arc<Context>,
     mut leads: watch::Receiver<bool>,
 ) -> Result<Action, StepError> {
     if !*leads.borrow() {
-        // The waiting copy is old by then: look it up again.
+        // The copy is old by then: the next run reads the store again.
         let led = leads.wait_for(|leads| *leads).await.is_ok();
         return Ok(if led { Action::requeue(Duration::ZERO) } else { Action::await_change() });
     }
+    // The holder of a claim is known after the objects of all places are read. Before that, the
+    // younger of two would claim what the older one holds.
+    if R::CLAIMS && context.stores.wait_until_read::<R::Object>().await {
+        return Ok(Action::requeue(Duration::ZERO));
+    }
+    let (_slot, waited) = context.slots.acquire(TypeId::of::<R>(), R::CONCURRENCY.into()).await;
+    let packed = match waited {
+        false => packed,
+        // The copy may be old by now, or the object deleted.
+        true => {
+            let namespace = packed.namespace().unwrap_or_default();
+            match context.stores.get::<R::Object>(&namespace, &packed.name_any()) {
+                Some(newest) => newest,
+                None => return Ok(Action::await_change()),
+            }
+        }
+    };
     let guarded = Arc::new(packed.unpack());
-    let running = tokio::spawn(reconcile::<R>(guarded.clone(), context.clone()));
+    let running = tokio::spawn(reconcile_object::<R>(guarded.clone(), context.clone()));
     match AbortOnDropHandle::new(running).await {
         Ok(outcome) => outcome,
         Err(ended) => {
-            let cause = format!("the reconcile did not end by itself, which is a bug: {ended}");
-            let bug = StepError::new(Step::Observe, Category::Temporary, Reason::Waiting, cause);
+            let cause = format!("the reconcile did not end normally, which is a bug: {ended}");
+            let bug =
+                StepError::new(ReconcileStep::Observe, Category::Temporary, Reason::Waiting, cause);
             if let Ok(object) = &guarded.0 {
-                tell(&context, object, &bug).await;
+                report_failure(&context, object, &bug).await;
             }
             Err(bug)
         }
     }
 }
 
-fn note_claim<R: Reconciler>(context: &Context, object: &R::Object) {
-    if let Some(claim) = R::claim(object) {
-        context.claims.note(object, claim);
+fn record_claim<R: Reconciler>(context: &Context, object: &R::Object) {
+    if let Some(claim) = R::claim_of(object) {
+        context.claims.record_claim(object, claim);
     }
 }
 
-/// One run of a reconciler, with the frame around it. Public so that tests drive the same code.
+/// Runs a reconciler once, with time limit, trace and metrics. Public so that tests drive the same
+/// code.
 ///
 /// # Errors
-/// What the kind's steps fail with, or a time-out.
-pub async fn reconcile<R: Reconciler>(
+/// When a step of the kind fails, or on a time-out.
+pub async fn reconcile_object<R: Reconciler>(
     guarded: Arc<DeserializeGuard<R::Object>>,
     context: Arc<Context>,
 ) -> Result<Action, StepError> {
     let kind = R::Object::kind(&()).into_owned();
-    if let Some(waited) = context.queue_times.begun(&key_of(guarded.as_ref())) {
-        context.metrics.waited(&kind, waited);
+    if let Some(waited) = context.queue_times.end_wait(&key_of(guarded.as_ref())) {
+        context.metrics.record_queue_time(&kind, waited);
     }
     let object = match &guarded.0 {
         Ok(object) => object,
-        Err(invalid) => return unparsable::<R>(&guarded, invalid, &context).await,
+        Err(invalid) => return report_unparsable::<R>(&guarded, invalid, &context).await,
     };
-    note_claim::<R>(&context, object);
+    record_claim::<R>(&context, object);
     if object.meta().deletion_timestamp.is_some() && !R::HANDLES_DELETION {
         context.failures.clear(&key_of(object));
         return Ok(Action::await_change());
     }
     let running = context.metrics.reconcile_started(&kind);
     let started = Instant::now();
-    let trace = trace(&context, &kind, object);
+    let trace = begin_trace(&context, &kind, object);
     let limit = Duration::from_secs(RECONCILE_SECONDS_MAX);
     let work = async {
         let reconciling = Box::pin(R::reconcile(&context, object));
         let outcome = tokio::time::timeout(limit, reconciling).await;
-        let outcome = outcome.unwrap_or_else(|_elapsed| Err(given_up()));
+        let outcome = outcome.unwrap_or_else(|_elapsed| Err(timed_out()));
         if let Err(failure) = &outcome {
-            tell(&context, object, failure).await;
+            report_failure(&context, object, failure).await;
         }
         outcome
     };
@@ -215,18 +280,19 @@ pub async fn reconcile<R: Reconciler>(
     drop(running);
     let failure = outcome.as_ref().err().map(|error| error.category);
     trace.span().record("result", failure.map_or("ok", Category::as_str));
-    trace.ended(outcome.as_ref().err().map(|error| chain(error)).as_deref());
+    trace.record_result(outcome.as_ref().err().map(|error| error_chain(error)).as_deref());
     context.metrics.reconcile_finished(&kind, started.elapsed(), failure, trace.id);
     let next = outcome?;
     context.failures.clear(&key_of(object));
-    context.metrics.set_failing(context.failures.failing());
-    Ok(next.action(&key_of(object)))
+    context.metrics.set_failing(context.failures.failing_count());
+    Ok(next.to_action(&key_of(object)))
 }
 
-/// The trace of a reconcile, if it is kept. Below it are the requests that it makes.
-fn trace<K: Resource>(context: &Context, kind: &str, object: &K) -> Trace {
+/// Begins the trace of a reconcile, if it is sampled. The requests that the reconcile makes are its
+/// children.
+fn begin_trace<K: Resource>(context: &Context, kind: &str, object: &K) -> Trace {
     let meta = object.meta();
-    context.metrics.tracer().begin(|trace_id| {
+    context.metrics.tracer().begin_trace(|trace_id| {
         tracing::debug_span!(
             target: SPANS,
             parent: None,
@@ -244,71 +310,71 @@ fn trace<K: Resource>(context: &Context, kind: &str, object: &K) -> Trace {
     })
 }
 
-/// Reports an object that doesn't parse, and leaves it alone. One that is being deleted with our
-/// finalizer, for example written by a newer release, is still released in the end.
-async fn unparsable<R: Reconciler>(
+/// Reports an object that doesn't parse, and leaves it unchanged. One that is being deleted with
+/// this operator's finalizer, for example written by a newer release, is still released in the end.
+async fn report_unparsable<R: Reconciler>(
     guarded: &DeserializeGuard<R::Object>,
     invalid: &InvalidObject,
     context: &Context,
 ) -> Result<Action, StepError> {
     let kind = R::Object::kind(&());
-    context.metrics.unparsable(&kind);
-    let note = format!("this {kind} does not parse and is left alone: {}", invalid.error);
+    context.metrics.record_unparsable(&kind);
+    let note = format!("this {kind} does not parse and is not reconciled: {}", invalid.error);
     let notice = Notice::warning(EventReason::Unparsable, "Reconcile", note);
     context.events.publish(&guarded.object_ref(&()), notice).await;
     let meta = guarded.meta();
-    if meta.deletion_timestamp.is_none() || !finalizer::is_held(meta) {
+    if meta.deletion_timestamp.is_none() || !finalizer::has_finalizer(meta) {
         return Ok(Action::await_change());
     }
-    // Until then, a release that can read it may return and clean up.
-    let left = finalizer::time_left(meta, context.clock.now(), finalizer::CLEANING_MAX);
+    // Until then, a release that can read the object may return and clean up.
+    let left = finalizer::remaining_time(meta, context.clock.now(), finalizer::CLEANING_MAX);
     if !left.is_zero() {
         return Ok(Action::requeue(left));
     }
     let note = format!(
-        "this {kind} does not parse: what it stands for outside Kubernetes is left as it is: {}",
+        "this {kind} does not parse: its resources outside Kubernetes are unchanged: {}",
         invalid.error
     );
-    let notice = Notice::warning(Reason::DeletionGivenUp, "Delete", note);
+    let notice = Notice::warning(Reason::DeletionFailed, "Delete", note);
     context.events.publish(&guarded.object_ref(&()), notice).await;
-    finalizer::release::<R::Object>(context, meta).await?;
+    finalizer::remove_finalizer::<R::Object>(context, meta).await?;
     Ok(Action::await_change())
 }
 
-/// Reports a failure that ended a reconcile before its kind could: the last report may no longer
-/// hold. Silent about conflicts, which the retry ends, and about objects being deleted.
-async fn tell<K: Applicable>(context: &Context, object: &K, failure: &StepError) {
-    let passing = failure.category == Category::Conflict || failure.step == Step::Status;
-    if failure.is_told() || passing || object.meta().deletion_timestamp.is_some() {
+/// Reports a failure that ended a reconcile before its kind could report: the last status may be
+/// outdated. Conflicts, which the retry ends, and objects being deleted are not reported.
+async fn report_failure<K: Applicable>(context: &Context, object: &K, failure: &StepError) {
+    let passing = failure.category == Category::Conflict || failure.step == ReconcileStep::Status;
+    if failure.is_reported() || passing || object.meta().deletion_timestamp.is_some() {
         return;
     }
-    let telling = state_unknown(context, object, failure);
-    if let Ok(Err(error)) = tokio::time::timeout(TELLING_MAX, telling).await {
+    let telling = patch_unknown_status(context, object, failure);
+    if let Ok(Err(error)) = tokio::time::timeout(REPORT_MAX, telling).await {
         let key = key_of(object);
-        tracing::warn!(key, error = %chain(&error), "a failed reconcile can't be told of");
+        tracing::warn!(key, error = %error_chain(&error), "a failed reconcile can't be reported");
     }
 }
 
-fn given_up() -> StepError {
+fn timed_out() -> StepError {
     let cause =
-        format!("the reconcile took longer than {RECONCILE_SECONDS_MAX} s and was given up");
-    StepError::new(Step::Observe, Category::External, Reason::ReconcileTimedOut, cause)
+        format!("the reconcile took longer than {RECONCILE_SECONDS_MAX} s and was abandoned");
+    StepError::new(ReconcileStep::Observe, Category::External, Reason::ReconcileTimedOut, cause)
 }
 
-/// What follows a failed reconcile: a log line, and another attempt after a growing delay.
+/// Logs a failed reconcile and schedules another attempt after a growing delay.
 fn error_policy<R: Reconciler>(
     object: Arc<Packed<R::Object>>,
     error: &StepError,
     context: Arc<Context>,
 ) -> Action {
     let key = key_of(object.as_ref());
-    let delay = context.failures.failed(&key, error.category);
-    context.metrics.set_failing(context.failures.failing());
+    let delay = context.failures.record_failure(&key, error.category);
+    context.metrics.set_failing(context.failures.failing_count());
     let delay_seconds = delay.as_secs_f64();
     let step = error.step.as_str();
     let category = error.category.as_str();
     let reason = error.reason.as_str();
-    let cause = chain(error);
+    let cause = error_chain(error);
     match error.category {
         Category::Conflict => tracing::debug!(key, step, delay_seconds, "conflict: {cause}"),
         _ => {

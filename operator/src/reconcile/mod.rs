@@ -1,12 +1,12 @@
-//! What runs every kind's reconciler: the loop, watches, time limits, finalizers.
+//! Runs every kind's reconciler: the loop, watches, time limits, finalizers.
 //!
 //! It must not know what a kind does; a kind implements [`controller::Reconciler`].
 
 pub mod controller;
 pub mod finalizer;
 mod next;
-mod place;
+mod watch_scope;
 pub mod watches;
 
 pub use next::Next;
-pub use place::{KindController, MANAGED_BY_SELECTOR, Place};
+pub use watch_scope::{KindController, MANAGED_BY_SELECTOR, WatchScope};

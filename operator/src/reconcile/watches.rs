@@ -1,10 +1,10 @@
-//! A controller's watches beside its own objects: children by their metadata alone, except
-//! workloads whose figures go into a status.
+//! Watches a controller's children: their metadata alone, except workloads whose figures enter a
+//! status.
 //!
-//! Each event is noted in [`Seen`] before it triggers the owner's reconcile, which thus never takes
-//! an edited child for a verified one. A list after a broken watch is compared with the cache:
-//! owners of children deleted meanwhile are reconciled, which the watch alone would miss. It
-//! decides nothing about a child.
+//! Each event is recorded in [`ChildCache`] before it triggers the owner's reconcile, which thus
+//! never takes an edited child for a verified one. A list after a broken watch is compared with the
+//! cache, so owners of children deleted in between are reconciled; the watch alone would miss them.
+//! This module decides nothing about a child.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,50 +17,50 @@ use kube::core::{ObjectMeta, PartialObjectMeta, PartialObjectMetaExt};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Resource, ResourceExt};
-use millrace_rollout::Observation;
+use millrace_rollout::WorkloadObservation;
 use serde::de::DeserializeOwned;
 
 use crate::cache;
-use crate::cache::children::{Gone, Key, Round, Seen, State};
+use crate::cache::children::{ChildCache, ChildKey, ChildState, DeletedChild, ListRound};
 use crate::cache::queue_time::QueueTimes;
 use crate::cache::secret_references::References;
 use crate::cluster::Applicable;
 use crate::context::Context;
-use crate::error::chain;
+use crate::error::error_chain;
 use crate::pods::pages::PAGE;
-use crate::reconcile::place::{KindController, Place};
+use crate::reconcile::watch_scope::{KindController, WatchScope};
 use crate::telemetry::metrics::Metrics;
 
-/// A controller while its watches are added.
-pub struct Watching<K>
+/// A controller to which watches are being added.
+pub struct WatchBuilder<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
 {
     controller: KindController<K>,
-    place: Place,
-    tell: Tell,
+    scope: WatchScope,
+    caches: WatchCaches,
     metrics: Metrics,
 }
 
-/// What is notified of an event before the owner's reconcile begins.
+/// The caches that record an event before the owner's reconcile begins.
 #[derive(Clone, Debug, Default)]
-pub struct Tell {
+pub struct WatchCaches {
     /// The cache of children.
-    pub seen: Arc<Seen>,
-    /// Since when owners wait.
+    pub child_cache: Arc<ChildCache>,
+    /// The times since which owners wait.
     pub queue_times: Arc<QueueTimes>,
-    /// Which pools refer to which Secrets.
+    /// The Secrets that each pool refers to.
     pub references: Arc<References>,
     /// Whether Secrets may be watched.
     pub watches_secrets: bool,
 }
 
-impl Tell {
-    /// What a context holds of it.
+impl WatchCaches {
+    /// Returns the caches of a context.
     #[must_use]
-    pub fn of(context: &Context) -> Self {
+    pub fn of_context(context: &Context) -> Self {
         Self {
-            seen: context.seen.clone(),
+            child_cache: context.child_cache.clone(),
             queue_times: context.queue_times.clone(),
             references: context.references.clone(),
             watches_secrets: context.watches_secrets,
@@ -68,7 +68,7 @@ impl Tell {
     }
 }
 
-impl<K> Watching<K>
+impl<K> WatchBuilder<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -78,74 +78,82 @@ where
         + Sync
         + 'static,
 {
-    /// Begins with a controller of nothing but its own objects.
+    /// Returns a controller that watches only its own objects.
     #[must_use]
-    pub fn new(controller: KindController<K>, place: Place, tell: Tell, metrics: Metrics) -> Self {
-        Self { controller, place, tell, metrics }
+    pub fn new(
+        controller: KindController<K>,
+        scope: WatchScope,
+        caches: WatchCaches,
+        metrics: Metrics,
+    ) -> Self {
+        Self { controller, scope, caches, metrics }
     }
 
-    /// Adds a watch of children of kind `C`, as selected by `config`.
+    /// Adds a watch of the children of kind `C` that `config` selects.
     #[must_use]
     pub fn owns<C: Applicable>(self, config: watcher::Config) -> Self {
-        let events = watcher(self.place.api::<PartialObjectMeta<C>>(), config);
-        self.told_of::<C, _>(events, |_| None)
+        let events = watcher(self.scope.scoped_api::<PartialObjectMeta<C>>(), config);
+        self.owns_events::<C, _>(events, |_| None)
     }
 
-    /// Adds a watch of whole workloads of kind `C`: their controllers update counts all the time,
-    /// and each update would otherwise cost a read.
+    /// Adds a watch of complete workloads of kind `C`: their controllers update counts all the
+    /// time, and each update would otherwise cost a read.
     #[must_use]
     pub fn owns_workload<C: Applicable>(
         self,
         config: watcher::Config,
-        figures: fn(&C) -> Observation,
+        figures: fn(&C) -> WorkloadObservation,
     ) -> Self {
-        let events = watcher(self.place.api::<C>(), config);
-        self.told_of::<C, _>(events, move |workload| Some(figures(workload)))
+        let events = watcher(self.scope.scoped_api::<C>(), config);
+        self.owns_events::<C, _>(events, move |workload| Some(figures(workload)))
     }
 
-    fn told_of<C: Applicable, O: Resource + Send + 'static>(
+    fn owns_events<C: Applicable, O: Resource + Send + 'static>(
         self,
         events: impl Stream<Item = Result<watcher::Event<O>, watcher::Error>> + Send + 'static,
-        figures: impl Fn(&O) -> Option<Observation> + Send + 'static,
+        figures: impl Fn(&O) -> Option<WorkloadObservation> + Send + 'static,
     ) -> Self {
-        let events = apart(&K::kind(&()), &C::kind(&()), &self.metrics, events);
-        let noted = noted::<K, C, O>(self.tell.clone(), events, figures);
+        let events = with_backoff(&K::kind(&()), &C::kind(&()), &self.metrics, events);
+        let noted = record_children::<K, C, O>(self.caches.clone(), events, figures);
         Self { controller: self.controller.owns_stream(noted), ..self }
     }
 
-    /// Adds a watch of Secrets, if allowed: metadata only, and only events of Secrets that someone
-    /// refers to are passed on. If it is refused, little is lost: pools read their Secrets at each
-    /// resync too.
+    /// Adds a watch of Secrets, if allowed: metadata only, and it passes on only events of Secrets
+    /// that some pool refers to. If the watch is refused, little is lost: pools also read their
+    /// Secrets at each resync.
     #[must_use]
     pub fn refers_to_secrets(self) -> Self {
-        if !self.tell.watches_secrets {
+        if !self.caches.watches_secrets {
             return self;
         }
-        let secrets = self.place.api::<PartialObjectMeta<Secret>>();
+        let secrets = self.scope.scoped_api::<PartialObjectMeta<Secret>>();
         let events = watcher(secrets, watcher::Config::default().page_size(PAGE));
-        let changed = apart(&K::kind(&()), "Secret", &self.metrics, events).touched_objects();
-        let tell = self.tell.clone();
+        let changed =
+            with_backoff(&K::kind(&()), "Secret", &self.metrics, events).touched_objects();
+        let tell = self.caches.clone();
         let referring = move |secret: PartialObjectMeta<Secret>| {
             let namespace = secret.namespace().unwrap_or_default();
-            let pools = tell.references.pools(&namespace, &secret.name_any());
+            let pools = tell.references.pools_of_secret(&namespace, &secret.name_any());
             let kind = K::kind(&());
-            pools.iter().for_each(|it| tell.queue_times.woken(cache::key(&kind, &namespace, it)));
+            pools.iter().for_each(|it| {
+                tell.queue_times.record_event(cache::object_key(&kind, &namespace, it))
+            });
             pools.into_iter().map(move |pool| ObjectRef::new(&pool).within(&namespace))
         };
         Self { controller: self.controller.watches_stream(changed, referring), ..self }
     }
 
-    /// The controller with all its watches.
+    /// Returns the controller with all its watches.
     #[must_use]
     pub fn into_controller(self) -> KindController<K> {
         self.controller
     }
 }
 
-/// A watch of `watched` for the controller of `kind`, with its own back-off: a broken or refused
-/// one is reported and retried less and less often. Its errors end here, because a controller slows
-/// down all its watches for an error of one.
-pub fn apart<T>(
+/// Watches `watched` for the controller of `kind` with a separate back-off: a broken or refused
+/// watch is reported and retried less and less often. Its errors end here, because a controller
+/// slows down all its watches for an error of one.
+pub fn with_backoff<T>(
     kind: &str,
     watched: &str,
     metrics: &Metrics,
@@ -157,32 +165,34 @@ where
     let (kind, watched, metrics) = (kind.to_owned(), watched.to_owned(), metrics.clone());
     events.default_backoff().filter_map(move |event| {
         let event = event.inspect_err(|error| {
-            metrics.watch_broke(&kind);
-            tracing::warn!(kind, watched, error = %chain(error), "a watch broke and starts again");
+            metrics.record_watch_error(&kind);
+            tracing::warn!(kind, watched, error = %error_chain(error), "a watch failed and is \
+                                                                        restarted");
         });
         std::future::ready(event.ok().map(Ok))
     })
 }
 
-/// The children of kind `C` in these events, each noted first, with the figures that `figures`
-/// finds in it; a watched child is an `O`. Public so that tests can feed it.
-pub fn noted<K, C, O>(
-    tell: Tell,
+/// Returns the children of kind `C` from these events. Each is first recorded, with the figures
+/// that `figures` extracts; a watched child is an `O`. Public so that tests can feed it.
+pub fn record_children<K, C, O>(
+    caches: WatchCaches,
     events: impl Stream<Item = Result<watcher::Event<O>, watcher::Error>> + Send + 'static,
-    figures: impl Fn(&O) -> Option<Observation> + Send + 'static,
+    figures: impl Fn(&O) -> Option<WorkloadObservation> + Send + 'static,
 ) -> impl Stream<Item = Result<PartialObjectMeta<C>, watcher::Error>> + Send + 'static
 where
     K: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()> + Send + 'static,
     O: Resource + Send + 'static,
 {
-    let mut round = tell.seen.begin();
+    let mut round = caches.child_cache.begin_watch();
     events.flat_map(move |event| {
         let children = match event {
             Err(error) => vec![Err(error)],
             Ok(event) => {
-                let children = note::<K, C, O>(&tell.seen, &mut round, event, &figures);
-                children.iter().for_each(|child| wake::<K, C>(&tell.queue_times, child));
+                let children =
+                    record_event::<K, C, O>(&caches.child_cache, &mut round, event, &figures);
+                children.iter().for_each(|child| queue_owner::<K, C>(&caches.queue_times, child));
                 children.into_iter().map(Ok).collect()
             }
         };
@@ -190,19 +200,23 @@ where
     })
 }
 
-/// The owner waits from now on.
-fn wake<K, C>(queue_times: &QueueTimes, child: &PartialObjectMeta<C>)
+/// Records that the owner waits from now on.
+fn queue_owner<K, C>(queue_times: &QueueTimes, child: &PartialObjectMeta<C>)
 where
     K: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
 {
-    if let Some(owner) = owner::<K, C>(child) {
+    if let Some(owner) = owner_name::<K, C>(child) {
         let kind = K::kind(&());
-        queue_times.woken(cache::key(&kind, &child.namespace().unwrap_or_default(), owner));
+        queue_times.record_event(cache::object_key(
+            &kind,
+            &child.namespace().unwrap_or_default(),
+            owner,
+        ));
     }
 }
 
-fn owner<K, C>(child: &PartialObjectMeta<C>) -> Option<&str>
+fn owner_name<K, C>(child: &PartialObjectMeta<C>) -> Option<&str>
 where
     K: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
@@ -211,50 +225,52 @@ where
     owner.map(|owner| owner.name.as_str())
 }
 
-fn note<K, C, O>(
-    seen: &Seen,
-    round: &mut Round,
+fn record_event<K, C, O>(
+    child_cache: &ChildCache,
+    round: &mut ListRound,
     event: watcher::Event<O>,
-    figures: impl Fn(&O) -> Option<Observation>,
+    figures: impl Fn(&O) -> Option<WorkloadObservation>,
 ) -> Vec<PartialObjectMeta<C>>
 where
     K: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
     O: Resource,
 {
-    let metadata = |mut told: O| std::mem::take(told.meta_mut()).into_request_partial::<C>();
+    let metadata = |mut object: O| std::mem::take(object.meta_mut()).into_request_partial::<C>();
     match event {
         watcher::Event::Init => {
             *round = round.next();
             Vec::new()
         }
-        watcher::Event::Apply(told) | watcher::Event::InitApply(told) => {
-            let state = State::of(&told, figures(&told));
-            let child = metadata(told);
+        watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
+            let state = ChildState::of_object(&object, figures(&object));
+            let child = metadata(object);
             let (namespace, name) = (child.namespace().unwrap_or_default(), child.name_any());
-            let owner = owner::<K, C>(&child);
-            seen.note::<K, C>((&namespace, &name), state, owner, *round);
+            let owner = owner_name::<K, C>(&child);
+            child_cache.record_child::<K, C>((&namespace, &name), state, owner, *round);
             vec![child]
         }
-        watcher::Event::Delete(told) => {
-            let child = metadata(told);
+        watcher::Event::Delete(object) => {
+            let child = metadata(object);
             let namespace = child.namespace().unwrap_or_default();
-            seen.forget(&Key::new::<C>(&namespace, &child.name_any()));
+            child_cache.remove_child(&ChildKey::new::<C>(&namespace, &child.name_any()));
             vec![child]
         }
-        watcher::Event::InitDone => {
-            seen.settle(*round).into_iter().map(|gone| remains::<K, C>(gone)).collect()
-        }
+        watcher::Event::InitDone => child_cache
+            .finish_list(*round)
+            .into_iter()
+            .map(|gone| deleted_child_metadata::<K, C>(gone))
+            .collect(),
     }
 }
 
-/// What is kept of a deleted child: enough to find its owner.
-fn remains<K, C>(gone: Gone) -> PartialObjectMeta<C>
+/// Returns a stub of a deleted child, enough to find its owner.
+fn deleted_child_metadata<K, C>(gone: DeletedChild) -> PartialObjectMeta<C>
 where
     K: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
 {
-    let Gone { namespace, owner } = gone;
+    let DeletedChild { namespace, owner } = gone;
     let owner = OwnerReference {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),

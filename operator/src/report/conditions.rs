@@ -1,18 +1,21 @@
 //! An object's conditions while its status is computed, and the events of their changes.
 //!
-//! A condition is stated once per reconcile for the current generation. [`Conditions::conclude`]
-//! derives `Ready` from the required conditions and nothing else, so that no code path can claim
-//! readiness itself: a condition not stated in this reconcile counts as not true.
+//! A condition is stated once per reconcile for the current generation.
+//! [`Conditions::derive_ready`] derives `Ready` from the required conditions and nothing else, so
+//! that no code path can claim readiness itself: a condition not stated in this reconcile counts as
+//! not true.
 
 use std::collections::HashSet;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason, find, set};
+use millrace_crds::{
+    Condition, ConditionStatus, ConditionType, Reason, find_condition, set_condition,
+};
 
 use crate::report::events::Notice;
 
-/// Conditions being worked out.
+/// Conditions being computed.
 #[derive(Clone, Debug)]
 pub struct Conditions {
     before: Vec<Condition>,
@@ -26,7 +29,7 @@ impl Conditions {
     /// Starts from the last status; `generation` is that of the current spec.
     #[must_use]
     pub fn new(before: &[Condition], generation: Option<i64>, now: Timestamp) -> Self {
-        // Conditions keep whole seconds: more would make two writes of one moment differ.
+        // Conditions store whole seconds: a finer time would make two writes in one second differ.
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         Self {
             before: before.to_vec(),
@@ -38,7 +41,7 @@ impl Conditions {
     }
 
     /// States a condition.
-    pub fn state(
+    pub fn state_condition(
         &mut self,
         type_: ConditionType,
         status: ConditionStatus,
@@ -47,91 +50,109 @@ impl Conditions {
     ) {
         let condition =
             Condition::new(type_, status, reason, message, self.generation, self.now.clone());
-        set(&mut self.conditions, condition);
+        set_condition(&mut self.conditions, condition);
         self.stated.push(type_);
     }
 
-    /// States that a condition holds.
-    pub fn holds(&mut self, type_: ConditionType, reason: Reason, message: impl Into<String>) {
-        self.state(type_, ConditionStatus::True, reason, message);
+    /// States that a condition is true.
+    pub fn set_true(&mut self, type_: ConditionType, reason: Reason, message: impl Into<String>) {
+        self.state_condition(type_, ConditionStatus::True, reason, message);
     }
 
-    /// States that a condition does not hold.
-    pub fn fails(&mut self, type_: ConditionType, reason: Reason, message: impl Into<String>) {
-        self.state(type_, ConditionStatus::False, reason, message);
+    /// States that a condition is false.
+    pub fn set_false(&mut self, type_: ConditionType, reason: Reason, message: impl Into<String>) {
+        self.state_condition(type_, ConditionStatus::False, reason, message);
     }
 
     /// States that a condition could not be observed.
-    pub fn unknown(&mut self, type_: ConditionType, reason: Reason, message: impl Into<String>) {
-        self.state(type_, ConditionStatus::Unknown, reason, message);
+    pub fn set_unknown(
+        &mut self,
+        type_: ConditionType,
+        reason: Reason,
+        message: impl Into<String>,
+    ) {
+        self.state_condition(type_, ConditionStatus::Unknown, reason, message);
+    }
+
+    /// States a condition unchanged, for lack of new information. Returns whether it exists.
+    pub fn restate(&mut self, type_: ConditionType) -> bool {
+        let is_known = find_condition(&self.conditions, type_).is_some();
+        self.stated.extend(is_known.then_some(type_));
+        is_known
     }
 
     /// Removes a condition that does not apply (any more).
-    pub fn drop(&mut self, type_: ConditionType) {
+    pub fn remove_condition(&mut self, type_: ConditionType) {
         self.conditions.retain(|condition| condition.type_ != type_.as_str());
     }
 
-    /// States Paused, or takes it back.
-    pub fn paused(&mut self, paused: bool) {
+    /// States or removes `Paused`.
+    pub fn set_paused(&mut self, paused: bool) {
         if paused {
-            let message = "children are looked at, not written";
-            self.holds(ConditionType::Paused, Reason::PausedByAnnotation, message);
+            let message = "children are compared, not written";
+            self.set_true(ConditionType::Paused, Reason::PausedBySpec, message);
         } else {
-            self.drop(ConditionType::Paused);
+            self.remove_condition(ConditionType::Paused);
         }
     }
 
-    /// The condition as stated in this reconcile, if it was.
+    /// Returns the condition as stated in this reconcile, if it was.
     #[must_use]
-    pub fn stated(&self, type_: ConditionType) -> Option<&Condition> {
-        self.stated.contains(&type_).then(|| find(&self.conditions, type_)).flatten()
+    pub fn find_stated(&self, type_: ConditionType) -> Option<&Condition> {
+        self.stated.contains(&type_).then(|| find_condition(&self.conditions, type_)).flatten()
     }
 
     /// Derives `Ready`: true exactly when every condition in `required` was stated true in this
     /// reconcile; otherwise it has the reason of the first that was not. It is unknown, not false,
-    /// when the only trouble is that the API server could not be read.
-    pub fn conclude(&mut self, required: &[ConditionType]) {
+    /// when the only problem is that the API server could not be read.
+    pub fn derive_ready(&mut self, required: &[ConditionType]) {
         let is_missing = |type_: &&ConditionType| {
-            self.stated(**type_).is_none_or(|condition| condition.status != ConditionStatus::True)
+            self.find_stated(**type_)
+                .is_none_or(|condition| condition.status != ConditionStatus::True)
         };
         let missing: Vec<ConditionType> = required.iter().filter(is_missing).copied().collect();
-        let unseen = |type_: &ConditionType| self.stated(*type_).is_some_and(is_unseen);
+        let unseen = |type_: &ConditionType| self.find_stated(*type_).is_some_and(is_unobserved);
         let telling = missing.iter().find(|type_| !unseen(type_)).or(missing.first()).copied();
-        match telling.map(|type_| (type_, self.stated(type_).cloned())) {
-            None => self.holds(ConditionType::Ready, Reason::AsAsked, "everything is as asked for"),
+        match telling.map(|type_| (type_, self.find_stated(type_).cloned())) {
+            None => self.set_true(
+                ConditionType::Ready,
+                Reason::Reconciled,
+                "all resources match the spec",
+            ),
             Some((type_, Some(condition))) => {
                 let reason = Reason::parse(&condition.reason).unwrap_or(Reason::ChildNotReady);
-                let status = match is_unseen(&condition) {
+                let status = match is_unobserved(&condition) {
                     true => ConditionStatus::Unknown,
                     false => ConditionStatus::False,
                 };
                 let message = format!("{type_}: {}", condition.message);
-                self.state(ConditionType::Ready, status, reason, message);
+                self.state_condition(ConditionType::Ready, status, reason, message);
             }
             Some((type_, None)) => {
                 let message = format!("{type_} has not been observed yet");
-                self.fails(ConditionType::Ready, Reason::NotObserved, message);
+                self.set_false(ConditionType::Ready, Reason::NotObserved, message);
             }
         }
     }
 
-    /// The conditions, in the order of the reference so that equal conditions give equal lists.
+    /// Returns the conditions, in the order of the reference so that equal conditions give equal
+    /// lists.
     #[must_use]
     pub fn into_conditions(mut self) -> Vec<Condition> {
         self.conditions.sort_by_key(|condition| ConditionType::parse(&condition.type_));
         self.conditions
     }
 
-    /// One event for each condition that became true, and one for each that is not true for a new
-    /// reason. Conditions that are merely in progress publish none.
+    /// Returns one event for each condition that became true, and one for each that is not true for
+    /// a new reason. Conditions that are merely in progress publish none.
     #[must_use]
-    pub fn notices(&self) -> Vec<Notice> {
+    pub fn new_notices(&self) -> Vec<Notice> {
         let mut notices = Vec::new();
         for condition in &self.conditions {
             let Some(type_) = ConditionType::parse(&condition.type_) else {
                 continue;
             };
-            let old = find(&self.before, type_);
+            let old = find_condition(&self.before, type_);
             let same_status = old.is_some_and(|old| old.status == condition.status);
             let same = same_status && old.is_some_and(|old| old.reason == condition.reason);
             let silent = [ConditionType::Progressing, ConditionType::Paused].contains(&type_);
@@ -140,11 +161,15 @@ impl Conditions {
             }
             let holds = condition.status == ConditionStatus::True;
             let bad = type_.is_bad_when_true() == holds;
-            // One that was stated has a reason of the list.
+            // A stated condition always has a reason of the list.
             let Some(reason) = Reason::parse(&condition.reason) else { continue };
             let passing = matches!(
                 reason,
-                Reason::Applying | Reason::Waiting | Reason::PodsNotReady | Reason::NotObserved
+                Reason::Applying
+                    | Reason::Waiting
+                    | Reason::PodsNotReady
+                    | Reason::NotObserved
+                    | Reason::ResizePending
             );
             let note =
                 format!("{} is {:?}: {}", condition.type_, condition.status, condition.message);
@@ -154,19 +179,18 @@ impl Conditions {
                 notices.push(Notice::normal(reason, "Reconcile", note));
             }
         }
-        // Ready repeats the reason of the condition behind it; one event per reason is enough.
-        let mut seen = HashSet::new();
-        notices.retain(|notice| seen.insert(notice.reason));
+        // `Ready` repeats the reason of the condition behind it; one event per reason is enough.
+        let mut reasons = HashSet::new();
+        notices.retain(|notice| reasons.insert(notice.reason));
         notices
     }
 }
 
-/// Whether the API server could not be read.
-fn is_unseen(condition: &Condition) -> bool {
+/// Returns whether the API server could not be read.
+fn is_unobserved(condition: &Condition) -> bool {
     condition.status == ConditionStatus::Unknown
         && Reason::parse(&condition.reason) == Some(Reason::ApiServerFailed)
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/report/conditions.rs"]
 mod tests;

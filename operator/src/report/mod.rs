@@ -1,9 +1,10 @@
 //! What users see of their objects: conditions, and events when these change.
 //!
-//! It must not observe, decide or write a status: kinds state here what they found, and
+//! It must not observe, decide or write a status: kinds state here what they observed, and
 //! `cluster::status` writes it. Pure except for publishing events.
 
 pub mod conditions;
+pub mod counts;
 pub mod events;
 pub mod plaintext;
 pub mod spread;

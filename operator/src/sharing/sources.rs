@@ -1,49 +1,48 @@
-//! What is to be shared out, from a pool's spec: each target with its identity and entry, and each
-//! job's settings. Pure. What no document can hold is left out and named.
+//! Computes what to share out, from a pool's spec: each target with its identity and entry, and
+//! each job's settings. Pure. Entries that no document can hold are omitted and named.
 
 use std::collections::BTreeMap;
 
 use millrace_config::ScrapeJob;
-use millrace_monitors::{Effect, Scraped, ScrapedTarget};
-use millrace_shares::{Entry, JOB_BYTES_MAX, TargetId, Weight};
+use millrace_monitors::{DiscoveryResult, FaultEffect, ScrapedTarget};
+use millrace_shares::{JOB_BYTES_MAX, PodName, Share, TargetEntry, TargetId, Weight};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// Most refusals that are told: people read the first ones.
+/// Maximum number of reported refusals: people read the first ones.
 const REFUSALS_MAX: usize = 8;
 
-/// What is to be shared out.
+/// The targets to share out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sources {
-    /// Jobs' settings, by name, as documents have them.
+    /// Jobs' settings, by name, as stored in documents.
     pub(super) jobs: BTreeMap<String, Value>,
-    /// The targets.
-    pub(super) targets: BTreeMap<TargetId, Source>,
-    /// Monitors that are taken whole, and those of which something is left out.
+    pub(super) targets: BTreeMap<TargetId, SourceTarget>,
+    /// The numbers of monitors that are applied completely, and in part.
     pub(super) monitors: u64,
-    pub(super) broken_monitors: u64,
-    /// What can't be shared out, and why: the first ones.
+    pub(super) invalid_monitors: u64,
+    /// The first refused jobs and targets and faults in monitors, with the reasons.
     pub(super) refusals: Vec<String>,
-    /// How many that are.
+    /// The number of all of these.
     pub(super) refused: u64,
+    /// The number of those in the pool's own spec.
+    pub(super) refused_in_spec: u64,
 }
 
-/// A target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Source {
-    /// As a document has it; its weight is the least.
-    pub(super) entry: Entry,
-    /// The time between its scrapes.
+pub(super) struct SourceTarget {
+    /// The target's entry in a document, with the minimum weight.
+    pub(super) entry: TargetEntry,
     pub(super) interval_seconds: u32,
-    /// Where it runs, if that is known.
+    /// The zone where it runs, if known.
     pub(super) zone: Option<String>,
 }
 
-/// The targets of a spec's own jobs. A server with a list of targets is one: its pod reads the list
-/// and scrapes all of it.
+/// Returns the targets of a spec's own jobs. A server with a list of targets is one: its pod reads
+/// the list and scrapes all of it.
 #[must_use]
-pub(super) fn written(jobs: Vec<ScrapeJob>) -> Scraped {
-    let mut scraped = Scraped::default();
+pub(super) fn scraped_from_jobs(jobs: Vec<ScrapeJob>) -> DiscoveryResult {
+    let mut scraped = DiscoveryResult::default();
     for mut job in jobs {
         let addresses = job.targets.drain(..).map(|target| target.as_str().to_owned());
         let lists = job.http.iter().map(|list| list.url.clone());
@@ -60,57 +59,79 @@ pub(super) fn written(jobs: Vec<ScrapeJob>) -> Scraped {
 }
 
 impl Sources {
-    /// Those of what was found.
+    /// Returns the targets of a spec's own jobs.
     #[must_use]
-    pub(super) fn of(scraped: &Scraped) -> Self {
+    pub(super) fn from_scraped(scraped: &DiscoveryResult) -> Self {
         let mut sources = Self::default();
-        sources.add(scraped);
+        sources.add_scraped(scraped);
+        sources.refused_in_spec = sources.refused;
         sources
     }
 
-    /// Adds what was found. A job whose name is taken is refused.
-    pub(super) fn add(&mut self, scraped: &Scraped) {
+    /// Adds the targets of a discovery result. A job whose name is already used is refused.
+    pub(super) fn add_scraped(&mut self, scraped: &DiscoveryResult) {
         let sources = self;
         let mut intervals = BTreeMap::new();
         for (name, job) in &scraped.jobs {
-            match settings(job) {
+            match job_settings(job) {
                 Ok(_) if sources.jobs.contains_key(name) => {
                     let said = "another job has this name: give the pool's own another one";
-                    sources.refuse(format!("job {name}: {said}"));
+                    sources.record_refusal(format!("job {name}: {said}"));
                 }
                 Ok(settings) => {
                     intervals.insert(name.as_str(), job.interval_seconds);
                     sources.jobs.insert(name.clone(), settings);
                 }
-                Err(why) => sources.refuse(format!("job {name}: {why}")),
+                Err(why) => sources.record_refusal(format!("job {name}: {why}")),
             }
         }
-        for fault in scraped.faults.iter().filter(|fault| fault.effect == Effect::LeftOut) {
-            sources.refuse(fault.to_string());
+        for fault in scraped.faults.iter().filter(|fault| fault.effect == FaultEffect::NotScraped) {
+            sources.record_refusal(fault.to_string());
         }
-        sources.monitors += scraped.counts.taken as u64;
-        sources.broken_monitors += scraped.counts.broken as u64;
+        sources.monitors += scraped.counts.applied as u64;
+        sources.invalid_monitors += scraped.counts.broken as u64;
         for target in &scraped.targets {
             let ScrapedTarget { job, address, labels, zone } = target;
-            let entry = Entry {
+            let entry = TargetEntry {
                 job: job.clone(),
                 address: address.clone(),
                 labels: labels.clone(),
                 weight: Weight::new(0),
             };
-            // Of a job that is refused the targets are left out too, named once.
+            // Targets of a refused job are omitted too; the job is named once.
             let Some(interval_seconds) = intervals.get(job.as_str()).copied() else { continue };
             if let Some(why) = entry.over_bound() {
                 let start: String = address.chars().take(128).collect();
-                sources.refuse(format!("job {job}: target {start}: {why}"));
+                sources.record_refusal(format!("job {job}: target {start}: {why}"));
                 continue;
             }
-            let source = Source { entry, interval_seconds, zone: zone.clone() };
-            sources.targets.insert(id(target), source);
+            let source = SourceTarget { entry, interval_seconds, zone: zone.clone() };
+            sources.targets.insert(target_id(target), source);
         }
     }
 
-    fn refuse(&mut self, why: String) {
+    /// Adds the targets of documents, with their jobs' settings: what pods scrape while the desired
+    /// targets are unknown. Jobs with known settings are skipped.
+    pub(super) fn add_shared(&mut self, shares: &BTreeMap<PodName, Share>) {
+        let mut newest: Vec<&Share> = shares.values().collect();
+        newest.sort_by_key(|share| std::cmp::Reverse(share.version));
+        let mut jobs = BTreeMap::new();
+        for (name, settings) in newest.iter().flat_map(|share| &share.jobs) {
+            if !self.jobs.contains_key(name) {
+                jobs.entry(name.clone()).or_insert_with(|| settings.clone());
+            }
+        }
+        for (id, entry) in newest.iter().flat_map(|share| &share.targets) {
+            let Some(settings) = jobs.get(&entry.job) else { continue };
+            let interval = settings["intervalSeconds"].as_u64().and_then(|it| it.try_into().ok());
+            let interval_seconds = interval.unwrap_or(ScrapeJob::default().interval_seconds);
+            let entry = TargetEntry { weight: Weight::new(0), ..entry.clone() };
+            self.targets.entry(*id).or_insert(SourceTarget { entry, interval_seconds, zone: None });
+        }
+        self.jobs.extend(jobs);
+    }
+
+    fn record_refusal(&mut self, why: String) {
         self.refused += 1;
         if self.refusals.len() < REFUSALS_MAX {
             self.refusals.push(why);
@@ -118,10 +139,10 @@ impl Sources {
     }
 }
 
-/// A job's settings as pods read them.
-fn settings(job: &ScrapeJob) -> Result<Value, String> {
+/// Returns a job's settings in the form that pods read.
+fn job_settings(job: &ScrapeJob) -> Result<Value, String> {
     if !job.files.is_empty() {
-        return Err("lists in files can't be shared out: write targets, or http lists".to_owned());
+        return Err("lists in files can't be assigned: write targets, or http lists".to_owned());
     }
     let settings = serde_json::to_value(job).map_err(|error| error.to_string())?;
     let bytes = settings.to_string().len();
@@ -131,9 +152,9 @@ fn settings(job: &ScrapeJob) -> Result<Value, String> {
     }
 }
 
-/// What makes a target, through a hash that nobody can steer. Each part with its length before it,
+/// Returns a target's identity: a hash that nobody can steer. Each part is preceded by its length,
 /// so that no two targets give the same bytes.
-fn id(target: &ScrapedTarget) -> TargetId {
+fn target_id(target: &ScrapedTarget) -> TargetId {
     let ScrapedTarget { job, address, labels, zone: _ } = target;
     let labels = labels.iter().flat_map(|(name, value)| [name, value]);
     let mut hash = Sha256::new();
@@ -146,5 +167,4 @@ fn id(target: &ScrapedTarget) -> TargetId {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/sharing/sources.rs"]
 mod tests;

@@ -1,15 +1,15 @@
-//! What the command line says of the operator's own traces and logs, and their start: off without
-//! an endpoint.
+//! The command-line options of the operator's own traces and logs, and the start of their export:
+//! off without an endpoint.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::ArgAction;
-use millrace_ddl::{ClientError, Identity, Secret, Tls};
-use millrace_observe::otlp::{self, Collected, Export, Settings};
+use millrace_ddl::{ClientError, ClientIdentity, Secret, TlsCertificates};
+use millrace_observe::otlp::{self, Export, ExportSettings, TelemetryLayer};
 
-/// The longest file read of certificates: a bundle of all authorities has 0.3 MB.
+/// Maximum size of a certificate file: a bundle of all authorities has 0.3 MB.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Own traces and logs.
@@ -25,8 +25,8 @@ pub struct ExportArgs {
     #[arg(long, env = "MILLRACE_OTLP_HEADERS_DIRECTORY", requires = "otlp_endpoint")]
     pub otlp_headers_directory: Option<PathBuf>,
 
-    /// A directory with what https endpoints are asked with: ca.crt, the authorities to trust
-    /// instead of the system's; tls.crt and tls.key, the client's certificate. None is a must.
+    /// A directory with the TLS files for https endpoints: ca.crt, the authorities to trust
+    /// instead of the system's; tls.crt and tls.key, the client's certificate. All are optional.
     #[arg(long, env = "MILLRACE_OTLP_TLS_DIRECTORY", requires = "otlp_endpoint")]
     pub otlp_tls_directory: Option<PathBuf>,
 
@@ -73,13 +73,13 @@ impl FromStr for ResourceAttribute {
     }
 }
 
-/// Why own traces and logs can't be sent.
+/// Why the operator's own traces and logs can't be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// A file or a directory can't be read.
     #[error("--otlp-headers-directory, --otlp-tls-directory: cannot read {}: {source}", path.display())]
     File {
-        /// Where it should be.
+        /// The path.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,
@@ -97,29 +97,32 @@ impl ExportArgs {
     ///
     /// # Errors
     /// Why it can't be started.
-    pub fn start(&self, instance: &str) -> Result<Option<(Export, Collected)>, ExportError> {
+    pub fn start_export(
+        &self,
+        instance: &str,
+    ) -> Result<Option<(Export, TelemetryLayer)>, ExportError> {
         let Some(endpoint) = &self.otlp_endpoint else { return Ok(None) };
-        let settings = Settings {
+        let settings = ExportSettings {
             endpoint: endpoint.clone(),
-            headers: headers(self.otlp_headers_directory.as_deref())?,
-            tls: tls(self.otlp_tls_directory.as_deref())?.config()?,
-            resource: self.resource(instance),
+            headers: read_headers(self.otlp_headers_directory.as_deref())?,
+            tls: read_tls(self.otlp_tls_directory.as_deref())?.client_config()?,
+            resource: self.resource_attributes(instance),
             traces_per_second: self.otlp_traces_per_second,
             traces_percent: self.otlp_traces_percent,
             logs: self.otlp_logs,
         };
-        Ok(Some(otlp::start(settings)?))
+        Ok(Some(otlp::start_export(settings)?))
     }
 
-    fn resource(&self, instance: &str) -> Vec<(String, String)> {
+    fn resource_attributes(&self, instance: &str) -> Vec<(String, String)> {
         let given = self.otlp_attributes.iter();
         let given = given.map(|ResourceAttribute(name, value)| (name.clone(), value.clone()));
-        otlp::resource("millrace-operator", env!("CARGO_PKG_VERSION"), instance, given)
+        otlp::resource_attributes("millrace-operator", env!("CARGO_PKG_VERSION"), instance, given)
     }
 }
 
-/// The headers' files, but for hidden ones: those are the mount's own.
-fn headers(directory: Option<&Path>) -> Result<Vec<(String, PathBuf)>, ExportError> {
+/// Returns the headers' files, except hidden ones, which belong to the mount.
+fn read_headers(directory: Option<&Path>) -> Result<Vec<(String, PathBuf)>, ExportError> {
     let Some(directory) = directory else { return Ok(Vec::new()) };
     let unread = |source| ExportError::File { path: directory.to_owned(), source };
     let mut headers = Vec::new();
@@ -133,8 +136,8 @@ fn headers(directory: Option<&Path>) -> Result<Vec<(String, PathBuf)>, ExportErr
     Ok(headers)
 }
 
-fn tls(directory: Option<&Path>) -> Result<Tls, ExportError> {
-    let Some(directory) = directory else { return Ok(Tls::default()) };
+fn read_tls(directory: Option<&Path>) -> Result<TlsCertificates, ExportError> {
+    let Some(directory) = directory else { return Ok(TlsCertificates::default()) };
     let read = |name: &str| -> Result<Option<Vec<u8>>, ExportError> {
         let path = directory.join(name);
         match fs::metadata(&path).map(|file| file.len() <= FILE_BYTES_MAX) {
@@ -150,10 +153,11 @@ fn tls(directory: Option<&Path>) -> Result<Tls, ExportError> {
         }
     };
     let identity = match (read("tls.crt")?, read("tls.key")?) {
-        (Some(certificate_pem), Some(key)) => {
-            Some(Identity { certificate_pem, key_pem: Secret::new(String::from_utf8_lossy(&key)) })
-        }
+        (Some(certificate_pem), Some(key)) => Some(ClientIdentity {
+            certificate_pem,
+            key_pem: Secret::new(String::from_utf8_lossy(&key)),
+        }),
         _ => None,
     };
-    Ok(Tls { ca_pem: read("ca.crt")?, identity })
+    Ok(TlsCertificates { ca_pem: read("ca.crt")?, identity })
 }

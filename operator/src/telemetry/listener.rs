@@ -1,7 +1,7 @@
-//! A small HTTP listener: of the admin port, and of the console.
+//! A small HTTP listener for the admin port and the console.
 //!
 //! A connection serves one request. Every client is accepted; when there are too many connections,
-//! the oldest is closed, so that probes are answered whatever others keep open.
+//! the oldest is closed, so that probes are answered however many connections others hold open.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -20,24 +20,24 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-/// Connections at once: a kubelet, a Prometheus or two, and a person. Each holds a head and an
-/// answer: with 0.2 MB of metrics 7 MB in all.
+/// Maximum number of connections: a kubelet, a Prometheus or two, and a person. Each holds a head
+/// and a response: with 0.2 MB of metrics 7 MB in all.
 pub(super) const CONNECTIONS: usize = 32;
 
-/// How long a connection may live, its request and all: a scrape takes milliseconds.
+/// Maximum lifetime of a connection, including its request: a scrape takes milliseconds.
 const CONNECTION_TIME: Duration = Duration::from_secs(30);
 
-/// How long a request's head may take.
+/// Maximum time for a request's head.
 pub(super) const HEADER_TIME: Duration = Duration::from_secs(5);
 
-/// The longest request head, in bytes, and the read buffer: the library's minimum.
+/// Maximum size of a request's head and of the read buffer, in bytes: the library's minimum.
 pub(super) const HEADER_BYTES: usize = 8 * 1024;
 
 /// Retry delay after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Listens on an address. All IPv4 addresses include all IPv6 ones, where the machine has IPv6: a
-/// cluster with IPv6 alone probes by nothing else.
+/// cluster with only IPv6 probes no other.
 ///
 /// # Errors
 /// When the address can't be bound.
@@ -54,7 +54,7 @@ pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// Answers requests until `stop` resolves.
 pub async fn serve<A, F>(
     listener: TcpListener,
-    answer: A,
+    handler: A,
     stop: impl Future<Output = ()> + Send + 'static,
 ) where
     A: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
@@ -75,8 +75,8 @@ pub async fn serve<A, F>(
                 {
                     oldest.abort();
                 }
-                let served = connection(stream, answer.clone());
-                // Past the time the connection is dropped, whatever it was doing.
+                let served = serve_connection(stream, handler.clone());
+                // The timeout drops the connection, whatever its state.
                 open.push_back(tokio::spawn(timeout(CONNECTION_TIME, served)).abort_handle());
             }
             Err(error) => {
@@ -87,7 +87,7 @@ pub async fn serve<A, F>(
     }
 }
 
-async fn connection<A, F>(stream: TcpStream, answer: A)
+async fn serve_connection<A, F>(stream: TcpStream, answer: A)
 where
     A: Fn(Request<Incoming>) -> F,
     F: Future<Output = Response<Full<Bytes>>>,

@@ -1,12 +1,11 @@
 //! The log, filtered by `--log`: JSON lines on standard error, and to an export where there is one.
 //!
-//! It must not be used from the library's own code other than `run`; tests keep the default
-//! subscriber.
+//! Only `run` may start it; tests use the default subscriber.
 
 use millrace_observe::log;
-use millrace_observe::otlp::Collected;
+use millrace_observe::otlp::TelemetryLayer;
 
-/// A filter text that could not be read.
+/// A filter text that could not be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the log filter {text:?}: {source}; write a level or target=level pairs")]
 pub struct FilterError {
@@ -18,6 +17,6 @@ pub struct FilterError {
 ///
 /// # Errors
 /// When `filter` is not a valid filter such as `info` or `info,kube=warn`.
-pub fn start(filter: &str, own: Option<Collected>) -> Result<(), FilterError> {
-    log::start(filter, own).map_err(|source| FilterError { text: filter.to_owned(), source })
+pub fn start_logging(filter: &str, own: Option<TelemetryLayer>) -> Result<(), FilterError> {
+    log::init_logging(filter, own).map_err(|source| FilterError { text: filter.to_owned(), source })
 }

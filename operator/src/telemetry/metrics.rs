@@ -1,11 +1,12 @@
-//! The operator's own figures, as text.
+//! The operator's own metrics, as text.
 //!
 //! Labels come from closed enums, so the number of series is bounded: kinds (5) times results (6).
-//! No label carries an object's name, but of conditions ([`OBJECTS_MAX`]), and of pools and schemas
-//! in an alert ([`SHORT_POOLS_MAX`]).
+//! No label carries an object's name, except for conditions ([`OBJECTS_MAX`]), and for pools and
+//! schemas in an alert ([`SHORT_POOLS_MAX`]).
 
 use prometheus::{
-    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -17,26 +18,26 @@ use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason};
 use millrace_observe::exemplars::Exemplars;
 use millrace_observe::otlp::{Export, TraceId, Tracer};
 use millrace_observe::process::{self, BuildInfo};
-use millrace_observe::text::Format;
+use millrace_observe::text::MetricsFormat;
 
 use crate::error::Category;
 
-/// Reconciles take from a few milliseconds (cached, converged) to the time-out of an outside call.
+/// Reconciles take from a few milliseconds (cached, converged) to the timeout of an external call.
 const RECONCILE_BUCKETS_SECONDS: &[f64] =
     &[0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// Every figure, registered once.
+/// Every metric, registered once.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// Of names that all programs have, without the operator's prefix.
+    /// Metrics common to all programs, without the operator's prefix.
     common: Registry,
     exemplars: Exemplars,
     tracer: Tracer,
     reconciles: IntCounterVec,
     reconcile_seconds: HistogramVec,
     queue_seconds: HistogramVec,
-    running: prometheus::IntGaugeVec,
+    running: IntGaugeVec,
     writes: IntCounterVec,
     drift_repairs: IntCounterVec,
     conflicts: IntCounterVec,
@@ -51,56 +52,75 @@ pub struct Metrics {
     short: Short,
     scraped: Scraped,
     coordination: Coordination,
-    conditions: Conditions,
+    conditions: ConditionSeries,
     failing: IntGauge,
     leader: IntGauge,
 }
 
 const RESOURCES_HELP: &str =
     "Changes decided of the memory and processor time of a pool's pods, by reason.";
-const CONFLICTS_HELP: &str =
-    "Answers of the API server that someone else wrote first (409), by kind.";
+const CONFLICTS_HELP: &str = "Conflict answers of the API server (409), by kind.";
 const RISKS_HELP: &str =
     "Times that a gateway pool's tables were found to forget inserts before one may come again.";
 const SHORT_HELP: &str = "How many times as much a table would have to remember, so that no insert \
      is forgotten before one may come again; only of gateway pools whose tables remember too little.";
-/// Pools named in series at once.
+/// Maximum number of pools with series.
 const SHORT_POOLS_MAX: usize = 1_000;
 const MOVES_HELP: &str = "Scrape targets that were given to another pod of their pool, by reason.";
 const TARGETS_HELP: &str =
-    "Scrape targets of all edge pools, by state (shared, waiting, refused, up, down).";
+    "Scrape targets of all edge pools, by state (assigned, waiting, rejected, up, down).";
 const COORDINATION_HELP: &str = "1 for a TelemetrySchema whose Keeper or ZooKeeper is lost (inserts \
      stop) or degraded, by state; only of those.";
-/// Schemas named in series at once.
+/// Maximum number of schemas with series.
 const UNCOORDINATED_SCHEMAS_MAX: usize = 1_000;
-/// Pools whose targets are counted at once.
+/// Maximum number of pools whose targets are counted.
 const SCRAPING_POOLS_MAX: usize = 10_000;
 const CONDITION_HELP: &str = "1 for each condition of an object, with its status (True, False, \
      Unknown) and reason, as last worked out by the replica that leads.";
-const LEFT_OUT_HELP: &str =
+const EXCLUDED_HELP: &str =
     "Objects whose conditions have no series, as there are too many objects.";
-/// Objects whose conditions are series. With ten conditions each, of 200 bytes as text, a scrape
-/// has 2 MB, and memory holds as much.
+/// Maximum number of objects whose conditions are series. With ten conditions each, of 200 bytes as
+/// text, a scrape has 2 MB, and memory holds as much.
 const OBJECTS_MAX: usize = 1_000;
-const WATCHES_HELP: &str = "Watches that broke and were started again, by kind.";
+const WATCHES_HELP: &str = "Watches that failed and were restarted, by kind.";
 
-/// That of the operator's own names, with its build, and that of names that all programs have.
-fn registries() -> Result<(Registry, Registry), prometheus::Error> {
+/// Creates the registries of the operator's own names, with its build, and of common names.
+fn create_registries() -> Result<(Registry, Registry), prometheus::Error> {
     let registry = Registry::new_custom(Some("millrace_operator".into()), None)?;
     let build = BuildInfo { version: env!("CARGO_PKG_VERSION"), allocator: ALLOCATOR };
     build.register(&registry, "build_info", "Always 1; the labels say what is running.")?;
     let common = Registry::new();
-    process::register(&common)?;
+    process::register_metrics(&common)?;
     Ok((registry, common))
 }
 
+/// Registers how many reconciles run, by kind.
+fn running_gauge(registry: &Registry) -> Result<IntGaugeVec, prometheus::Error> {
+    let options = Opts::new("reconciles_running", "Reconciles running now, by kind.");
+    let made = IntGaugeVec::new(options, &["kind"])?;
+    registry.register(Box::new(made.clone()))?;
+    Ok(made)
+}
+
+/// Registers a histogram of seconds, by kind.
+fn seconds_by_kind(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+) -> Result<HistogramVec, prometheus::Error> {
+    let options = HistogramOpts::new(name, help).buckets(RECONCILE_BUCKETS_SECONDS.to_vec());
+    let made = HistogramVec::new(options, &["kind"])?;
+    registry.register(Box::new(made.clone()))?;
+    Ok(made)
+}
+
 impl Metrics {
-    /// Makes and registers every figure.
+    /// Creates and registers every metric.
     ///
     /// # Errors
     /// When a name is registered twice, which is a fault in this file.
     pub fn new() -> Result<Self, prometheus::Error> {
-        let (registry, common) = registries()?;
+        let (registry, common) = create_registries()?;
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let made = IntCounterVec::new(Opts::new(name, help), labels)?;
             registry.register(Box::new(made.clone()))?;
@@ -111,18 +131,7 @@ impl Metrics {
             registry.register(Box::new(made.clone()))?;
             Ok::<_, prometheus::Error>(made)
         };
-        let seconds = |name: &str, help: &str| {
-            let options = HistogramOpts::new(name, help);
-            let buckets = RECONCILE_BUCKETS_SECONDS.to_vec();
-            let made = HistogramVec::new(options.buckets(buckets), &["kind"])?;
-            registry.register(Box::new(made.clone()))?;
-            Ok::<_, prometheus::Error>(made)
-        };
-        let running = prometheus::IntGaugeVec::new(
-            Opts::new("reconciles_running", "Reconciles running now, by kind."),
-            &["kind"],
-        )?;
-        registry.register(Box::new(running.clone()))?;
+        let seconds = |name: &str, help: &str| seconds_by_kind(&registry, name, help);
         Ok(Self {
             reconciles: counter(
                 "reconciles_total",
@@ -136,7 +145,7 @@ impl Metrics {
             )?,
             drift_repairs: counter(
                 "drift_repairs_total",
-                "Owned objects found changed or gone and put right, by kind.",
+                "Owned objects that were changed or deleted and restored, by kind.",
                 &["kind"],
             )?,
             conflicts: counter("conflicts_total", CONFLICTS_HELP, &["kind"])?,
@@ -157,14 +166,20 @@ impl Metrics {
             watch_errors: counter("watch_errors_total", WATCHES_HELP, &["kind"])?,
             failing: gauge("objects_failing", "Objects whose last reconcile failed.")?,
             leader: gauge("leader", "1 while this replica holds the lease.")?,
-            reconcile_seconds: seconds("reconcile_seconds", "How long a reconcile took, by kind.")?,
-            queue_seconds: seconds("queue_seconds", "From an event to its reconcile, by kind.")?,
-            deduplication_risks: plain(&registry, "deduplication_risks_total", RISKS_HELP)?,
+            reconcile_seconds: seconds(
+                "reconcile_duration_seconds",
+                "How long a reconcile took, by kind.",
+            )?,
+            queue_seconds: seconds(
+                "queue_duration_seconds",
+                "From an event to its reconcile, by kind.",
+            )?,
+            deduplication_risks: plain_counter(&registry, "deduplication_risks_total", RISKS_HELP)?,
             short: Short::new(&registry)?,
             scraped: Scraped::new(&registry)?,
             coordination: Coordination::new(&registry)?,
-            conditions: Conditions::new(&registry)?,
-            running,
+            conditions: ConditionSeries::new(&registry)?,
+            running: running_gauge(&registry)?,
             registry,
             common,
             exemplars: Exemplars::default(),
@@ -172,28 +187,28 @@ impl Metrics {
         })
     }
 
-    /// With traces kept as an export decides, and the metric of what became of them.
+    /// Uses an export's sampling of traces, and adds its own metric.
     ///
     /// # Errors
-    /// When that metric's name is taken.
-    pub fn exporting(mut self, export: &Export) -> Result<Self, prometheus::Error> {
+    /// When that metric's name is already registered.
+    pub fn with_export(mut self, export: &Export) -> Result<Self, prometheus::Error> {
         export.register(&self.common)?;
         self.tracer = export.tracer();
         Ok(self)
     }
 
-    /// What decides which reconciles' traces are kept.
+    /// Returns the tracer, which decides which reconciles' traces are retained.
     #[must_use]
     pub const fn tracer(&self) -> &Tracer {
         &self.tracer
     }
 
-    /// An object of `kind` waited this long for its reconcile.
-    pub fn waited(&self, kind: &str, waited: Duration) {
+    /// Records how long an object of `kind` waited for its reconcile.
+    pub fn record_queue_time(&self, kind: &str, waited: Duration) {
         self.queue_seconds.with_label_values(&[kind]).observe(waited.as_secs_f64());
     }
 
-    /// A reconcile of `kind` begins; drop the guard when it ends.
+    /// Counts a running reconcile of `kind` until the guard is dropped.
     #[must_use]
     pub fn reconcile_started(&self, kind: &str) -> RunningReconcile {
         let gauge = self.running.with_label_values(&[kind]);
@@ -201,8 +216,8 @@ impl Metrics {
         RunningReconcile { gauge }
     }
 
-    /// A reconcile of `kind` ended after `took`; no failure means it went well, and `trace` is its
-    /// trace if that is kept.
+    /// Records a reconcile of `kind` that ended after `took`. No `failure` means success; `trace`
+    /// is its trace, if retained.
     pub fn reconcile_finished(
         &self,
         kind: &str,
@@ -215,61 +230,62 @@ impl Metrics {
         self.reconciles.with_label_values(&[kind, result]).inc();
         self.reconcile_seconds.with_label_values(&[kind]).observe(seconds);
         if let Some(trace) = trace {
-            let (name, bounds) = ("millrace_operator_reconcile_seconds", RECONCILE_BUCKETS_SECONDS);
-            self.exemplars.note(name, &[kind], bounds, seconds, trace);
+            let (name, bounds) =
+                ("millrace_operator_reconcile_duration_seconds", RECONCILE_BUCKETS_SECONDS);
+            self.exemplars.record_exemplar(name, &[kind], bounds, seconds, trace);
         }
         if failure == Some(Category::Conflict) {
             self.conflicts.with_label_values(&[kind]).inc();
         }
     }
 
-    /// An object of `kind` was written for `concern`.
-    pub fn wrote(&self, kind: &str, concern: &str) {
+    /// Counts a write of an object of `kind` for `concern`.
+    pub fn record_write(&self, kind: &str, concern: &str) {
         self.writes.with_label_values(&[kind, concern]).inc();
     }
 
-    /// An owned object of `kind` was found changed or gone.
-    pub fn repaired(&self, kind: &str) {
+    /// Counts an owned object of `kind` that was found changed or deleted.
+    pub fn record_repair(&self, kind: &str) {
         self.drift_repairs.with_label_values(&[kind]).inc();
     }
 
-    /// An object of `kind` does not parse.
-    pub fn unparsable(&self, kind: &str) {
+    /// Counts an object of `kind` that does not parse.
+    pub fn record_unparsable(&self, kind: &str) {
         self.unparsable.with_label_values(&[kind]).inc();
     }
 
-    /// A sizing decision was made for `reason`.
-    pub fn decided(&self, reason: &str) {
+    /// Counts a sizing decision for `reason`.
+    pub fn record_decision(&self, reason: &str) {
         self.scaling_decisions.with_label_values(&[reason]).inc();
     }
 
-    /// A rollout came to a stage.
-    pub fn rollout_is_at(&self, stage: RolloutStage) {
+    /// Counts a rollout that reached a stage.
+    pub fn record_rollout_stage(&self, stage: RolloutStage) {
         self.rollouts.with_label_values(&[stage.as_str()]).inc();
     }
 
-    /// Other resources were decided on for a pool's pods, for `reason`.
-    pub fn resources_decided(&self, reason: &str) {
+    /// Counts a change of the resources of a pool's pods, for `reason`.
+    pub fn record_resources(&self, reason: &str) {
         self.resource_decisions.with_label_values(&[reason]).inc();
     }
 
-    /// A pod's memory or processor time was changed in place, or could not be.
-    pub fn resized(&self, done: bool) {
-        self.pod_resizes.with_label_values(&[if done { "ok" } else { "refused" }]).inc();
+    /// Counts a pod's resize in place, by result.
+    pub fn record_resize(&self, done: bool) {
+        self.pod_resizes.with_label_values(&[if done { "ok" } else { "rejected" }]).inc();
     }
 
-    /// An event was published, or could not be.
-    pub fn event(&self, published: bool) {
+    /// Counts an event, by whether it was published.
+    pub fn record_event(&self, published: bool) {
         self.events.with_label_values(&[if published { "ok" } else { "failed" }]).inc();
     }
 
-    /// A pool's tables were found to forget inserts too early.
-    pub fn deduplication_at_risk(&self) {
+    /// Counts a pool whose tables forget inserts too early.
+    pub fn record_dedup_risk(&self) {
         self.deduplication_risks.inc();
     }
 
-    /// A pool's table remembers so many times too little.
-    pub fn deduplication_is_short(&self, namespace: String, pool: String, table: String, by: f64) {
+    /// Sets by what factor a pool's table remembers too little.
+    pub fn set_dedup_shortfall(&self, namespace: String, pool: String, table: String, by: f64) {
         let mut pools = self.short.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (namespace, pool);
         if pools.len() < SHORT_POOLS_MAX || pools.contains_key(&key) {
@@ -277,14 +293,14 @@ impl Metrics {
         }
     }
 
-    /// A pool's tables remember enough, or it is gone.
-    pub fn deduplication_is_covered(&self, namespace: String, pool: String) {
+    /// Removes a pool whose tables remember enough, or that was deleted.
+    pub fn clear_dedup_shortfall(&self, namespace: String, pool: String) {
         let mut pools = self.short.pools.lock().unwrap_or_else(PoisonError::into_inner);
         pools.remove(&(namespace, pool));
     }
 
-    /// A schema's coordination is in this state; `None`: nothing is wrong, or it is gone.
-    pub fn coordination_is(&self, namespace: &str, schema: &str, state: Option<&'static str>) {
+    /// Sets a schema's coordination state; `None`: healthy, or the schema was deleted.
+    pub fn set_coordination(&self, namespace: &str, schema: &str, state: Option<&'static str>) {
         let schemas = &self.coordination.schemas;
         let mut schemas = schemas.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (namespace.to_owned(), schema.to_owned());
@@ -299,27 +315,31 @@ impl Metrics {
         }
     }
 
-    /// What an object's conditions are now.
-    pub fn conditions_are(&self, kind: &str, namespace: &str, name: &str, all: &[Condition]) {
+    /// Sets an object's current conditions.
+    pub fn set_conditions(&self, kind: &str, namespace: &str, name: &str, all: &[Condition]) {
         let known = all.iter().filter_map(|it| {
             let type_ = ConditionType::parse(&it.type_)?.as_str();
-            Some([type_, word(it.status), Reason::parse(&it.reason).map_or("", Reason::as_str)])
+            Some([
+                type_,
+                status_label(it.status),
+                Reason::parse(&it.reason).map_or("", Reason::as_str),
+            ])
         });
-        self.conditions.set(key(kind, namespace, name), known.collect());
+        self.conditions.set_series(object_key(kind, namespace, name), known.collect());
     }
 
-    /// An object is gone.
-    pub fn conditions_are_gone(&self, kind: &str, namespace: &str, name: &str) {
-        self.conditions.forget(&key(kind, namespace, name));
+    /// Removes the conditions of a deleted object.
+    pub fn remove_conditions(&self, kind: &str, namespace: &str, name: &str) {
+        self.conditions.remove_object(&object_key(kind, namespace, name));
     }
 
-    /// A scrape target was given to another pod.
-    pub fn target_moved(&self, reason: &str) {
+    /// Counts a scrape target that was assigned to another pod.
+    pub fn record_target_move(&self, reason: &str) {
         self.scraped.moves.with_label_values(&[reason]).inc();
     }
 
-    /// How many targets a pool has, by state; none when it is gone.
-    pub fn targets_are(&self, pool: &str, counts: Option<[u64; 5]>) {
+    /// Sets how many targets a pool has, by state; `None` when it was deleted.
+    pub fn set_targets(&self, pool: &str, counts: Option<[u64; 5]>) {
         let mut pools = self.scraped.pools.lock().unwrap_or_else(PoisonError::into_inner);
         match counts {
             Some(counts) if pools.len() < SCRAPING_POOLS_MAX || pools.contains_key(pool) => {
@@ -330,119 +350,120 @@ impl Metrics {
         }
     }
 
-    /// A watch for `kind` broke.
-    pub fn watch_broke(&self, kind: &str) {
+    /// Counts a broken watch for `kind`.
+    pub fn record_watch_error(&self, kind: &str) {
         self.watch_errors.with_label_values(&[kind]).inc();
     }
 
-    /// How many objects fail now.
+    /// Sets how many objects fail now.
     pub fn set_failing(&self, objects: usize) {
         self.failing.set(i64::try_from(objects).unwrap_or(i64::MAX));
     }
 
-    /// Whether this replica holds the lease.
+    /// Sets whether this replica holds the lease.
     pub fn set_leader(&self, leader: bool) {
         self.leader.set(i64::from(leader));
     }
 
-    /// Everything as text.
+    /// Renders all metrics as text.
     ///
     /// # Errors
-    /// When a figure cannot be encoded, which is a fault in this file.
-    pub fn render(&self, format: Format) -> Result<String, prometheus::Error> {
-        self.short.fill();
-        self.scraped.fill();
-        self.coordination.fill();
+    /// When a metric cannot be encoded, which is a fault in this file.
+    pub fn render(&self, format: MetricsFormat) -> Result<String, prometheus::Error> {
+        self.short.fill_gauge();
+        self.scraped.fill_gauge();
+        self.coordination.fill_gauge();
         let mut families = self.registry.gather();
         families.extend(self.common.gather());
-        format.render(&families, &self.exemplars)
+        format.render_families(&families, &self.exemplars)
     }
 }
 
-/// The memory allocator of the operator's program.
 const ALLOCATOR: &str = "mimalloc";
 
 /// Kind, namespace and name.
-type Key = (String, String, String);
+type ObjectId = (String, String, String);
 
-fn key(kind: &str, namespace: &str, name: &str) -> Key {
+fn object_key(kind: &str, namespace: &str, name: &str) -> ObjectId {
     (kind.to_owned(), namespace.to_owned(), name.to_owned())
 }
 
-/// Conditions of objects.
 #[derive(Clone, Debug)]
-struct Conditions {
+struct ConditionSeries {
     gauge: GaugeVec,
-    left_out: IntGauge,
+    excluded: IntGauge,
     objects: Arc<Mutex<Objects>>,
 }
 
 /// A condition's type, status and reason.
-type Said = [&'static str; 3];
+type ConditionLabels = [&'static str; 3];
 
 #[derive(Debug, Default)]
 struct Objects {
-    known: BTreeMap<Key, Vec<Said>>,
-    /// Hashes of the others' keys.
-    left_out: BTreeSet<u64>,
+    known: BTreeMap<ObjectId, Vec<ConditionLabels>>,
+    /// Hashes of the keys of objects beyond the limit.
+    excluded: BTreeSet<u64>,
 }
 
-impl Conditions {
+impl ConditionSeries {
     fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let gauge = GaugeVec::new(
             Opts::new("condition", CONDITION_HELP),
-            // The scraper's own label is `namespace`.
+            // The scraper itself adds the label `namespace`.
             &["kind", "object_namespace", "object", "condition", "status", "reason"],
         )?;
         registry.register(Box::new(gauge.clone()))?;
-        let left_out = IntGauge::new("conditions_left_out", LEFT_OUT_HELP)?;
+        let left_out = IntGauge::new("conditions_omitted", EXCLUDED_HELP)?;
         registry.register(Box::new(left_out.clone()))?;
-        Ok(Self { gauge, left_out, objects: Arc::default() })
+        Ok(Self { gauge, excluded: left_out, objects: Arc::default() })
     }
 
-    /// Replaces an object's series; those that stay as they are have no gap.
-    fn set(&self, key: Key, now: Vec<Said>) {
+    /// Replaces an object's series; unchanged series have no gap.
+    fn set_series(&self, key: ObjectId, now: Vec<ConditionLabels>) {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         if objects.known.len() >= OBJECTS_MAX && !objects.known.contains_key(&key) {
-            objects.left_out.insert(hash(&key));
-            return self.count(&objects);
+            objects.excluded.insert(hash(&key));
+            return self.update_excluded(&objects);
         }
-        for said in &now {
-            self.gauge.with_label_values(&labels(&key, *said)).set(1.0);
+        for labels in &now {
+            self.gauge.with_label_values(&label_values(&key, *labels)).set(1.0);
         }
         let before = objects.known.insert(key.clone(), now.clone()).unwrap_or_default();
-        self.remove(&key, before.iter().filter(|said| !now.contains(said)));
+        self.remove(&key, before.iter().filter(|labels| !now.contains(labels)));
     }
 
-    fn forget(&self, key: &Key) {
+    fn remove_object(&self, key: &ObjectId) {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         let before = objects.known.remove(key).unwrap_or_default();
         self.remove(key, before.iter());
-        objects.left_out.remove(&hash(key));
-        self.count(&objects);
+        objects.excluded.remove(&hash(key));
+        self.update_excluded(&objects);
     }
 
-    fn remove<'a>(&self, key: &Key, gone: impl Iterator<Item = &'a Said>) {
-        for said in gone {
-            // An error means there was no such series, which is what is wanted.
-            let _ = self.gauge.remove_label_values(&labels(key, *said));
+    fn remove<'a>(&self, key: &ObjectId, gone: impl Iterator<Item = &'a ConditionLabels>) {
+        for labels in gone {
+            // An error means that the series does not exist, as desired.
+            let _ = self.gauge.remove_label_values(&label_values(key, *labels));
         }
     }
 
-    fn count(&self, objects: &Objects) {
-        self.left_out.set(i64::try_from(objects.left_out.len()).unwrap_or(i64::MAX));
+    fn update_excluded(&self, objects: &Objects) {
+        self.excluded.set(i64::try_from(objects.excluded.len()).unwrap_or(i64::MAX));
     }
 }
 
-fn labels((kind, namespace, name): &Key, [type_, status, reason]: Said) -> [&str; 6] {
+fn label_values(
+    (kind, namespace, name): &ObjectId,
+    [type_, status, reason]: ConditionLabels,
+) -> [&str; 6] {
     [kind, namespace, name, type_, status, reason]
 }
 
-fn hash(key: &Key) -> u64 {
+fn hash(key: &ObjectId) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(key)
 }
 
-const fn word(status: ConditionStatus) -> &'static str {
+const fn status_label(status: ConditionStatus) -> &'static str {
     match status {
         ConditionStatus::True => "True",
         ConditionStatus::False => "False",
@@ -450,7 +471,7 @@ const fn word(status: ConditionStatus) -> &'static str {
     }
 }
 
-/// Pools whose tables remember too little: the table, and by how much.
+/// Pools whose tables remember too little: the table, and by what factor.
 #[derive(Clone, Debug)]
 struct Short {
     gauge: GaugeVec,
@@ -462,14 +483,14 @@ type ShortPools = BTreeMap<(String, String), (String, f64)>;
 
 impl Short {
     fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        // The scraper's own label is `namespace`.
+        // The scraper itself adds the label `namespace`.
         let labels = &["pool_namespace", "pool", "table"];
         let gauge = GaugeVec::new(Opts::new("deduplication_short_ratio", SHORT_HELP), labels)?;
         registry.register(Box::new(gauge.clone()))?;
         Ok(Self { gauge, pools: Arc::default() })
     }
 
-    fn fill(&self) {
+    fn fill_gauge(&self) {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         self.gauge.reset();
         for ((namespace, pool), (table, by)) in pools.iter() {
@@ -478,7 +499,7 @@ impl Short {
     }
 }
 
-/// Schemas whose coordination is in trouble, and in which state.
+/// Schemas whose coordination is unhealthy, with the state.
 #[derive(Clone, Debug)]
 struct Coordination {
     gauge: GaugeVec,
@@ -487,7 +508,7 @@ struct Coordination {
 
 impl Coordination {
     fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        // The scraper's own label is `namespace`.
+        // The scraper itself adds the label `namespace`.
         let labels = &["schema_namespace", "schema", "state"];
         let options = Opts::new("coordination_unhealthy", COORDINATION_HELP);
         let gauge = GaugeVec::new(options, labels)?;
@@ -495,7 +516,7 @@ impl Coordination {
         Ok(Self { gauge, schemas: Arc::default() })
     }
 
-    fn fill(&self) {
+    fn fill_gauge(&self) {
         let schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
         self.gauge.reset();
         for ((namespace, schema), state) in schemas.iter() {
@@ -513,8 +534,8 @@ struct Scraped {
 }
 
 impl Scraped {
-    /// In the order of a pool's counts.
-    const STATES: [&str; 5] = ["shared", "waiting", "refused", "up", "down"];
+    /// The states, in the order of a pool's counts.
+    const STATES: [&str; 5] = ["assigned", "waiting", "rejected", "up", "down"];
 
     fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let gauge = GaugeVec::new(Opts::new("scrape_targets", TARGETS_HELP), &["state"])?;
@@ -524,7 +545,7 @@ impl Scraped {
         Ok(Self { moves, gauge, pools: Arc::default() })
     }
 
-    fn fill(&self) {
+    fn fill_gauge(&self) {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         for (at, state) in Self::STATES.into_iter().enumerate() {
             let sum: u64 = pools.values().filter_map(|counts| counts.get(at)).sum();
@@ -533,8 +554,12 @@ impl Scraped {
     }
 }
 
-/// A counter without labels.
-fn plain(registry: &Registry, name: &str, help: &str) -> Result<IntCounter, prometheus::Error> {
+/// Registers a counter without labels.
+fn plain_counter(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+) -> Result<IntCounter, prometheus::Error> {
     let made = IntCounter::new(name, help)?;
     registry.register(Box::new(made.clone()))?;
     Ok(made)
@@ -556,7 +581,8 @@ impl Drop for RunningReconcile {
 mod tests {
     use super::*;
 
-    /// Scenario: a reconcile fails by conflict. Guarantee: it shows under its result and as a 409.
+    /// Scenario: a reconcile fails with a conflict. Guarantee: it is counted under its result and
+    /// as a 409.
     #[test]
     fn a_conflict_is_counted_as_result_and_as_conflict() {
         let metrics = Metrics::new().unwrap();
@@ -566,60 +592,60 @@ mod tests {
             Some(Category::Conflict),
             None,
         );
-        let text = metrics.render(Format::Prometheus).unwrap();
+        let text = metrics.render(MetricsFormat::Prometheus).unwrap();
         assert!(text.contains(
             r#"millrace_operator_reconciles_total{kind="EdgePool",result="conflict"} 1"#
         ));
         assert!(text.contains(r#"millrace_operator_conflicts_total{kind="EdgePool"} 1"#));
     }
 
-    /// Scenario: a guard goes out of scope. Guarantee: nothing is counted as running for ever.
+    /// Scenario: a guard goes out of scope. Guarantee: no reconcile counts as running for ever.
     #[test]
     fn a_finished_reconcile_no_longer_counts_as_running() {
         let metrics = Metrics::new().unwrap();
         drop(metrics.reconcile_started("EdgePool"));
-        let text = metrics.render(Format::Prometheus).unwrap();
+        let text = metrics.render(MetricsFormat::Prometheus).unwrap();
         assert!(text.contains(r#"millrace_operator_reconciles_running{kind="EdgePool"} 0"#));
     }
 
-    fn condition(type_: ConditionType, status: ConditionStatus, reason: Reason) -> Condition {
+    fn test_condition(type_: ConditionType, status: ConditionStatus, reason: Reason) -> Condition {
         let time =
             k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
         Condition::new(type_, status, reason, "", 1, time)
     }
 
-    /// Scenario: an object becomes ready, then it is gone. Guarantee: one series for each
-    /// condition, with the newest status and reason, and none is left.
+    /// Scenario: an object becomes ready, then it is deleted. Guarantee: one series for each
+    /// condition, with the newest status and reason, and none remains.
     #[test]
     fn conditions_have_one_series_each_until_their_object_is_gone() {
         use ConditionStatus::{False, True};
         let metrics = Metrics::new().unwrap();
         let series = || {
-            let text = metrics.render(Format::Prometheus).unwrap();
+            let text = metrics.render(MetricsFormat::Prometheus).unwrap();
             let lines =
                 text.lines().filter(|line| line.starts_with("millrace_operator_condition{"));
             lines.map(str::to_owned).collect::<Vec<_>>()
         };
-        let waits = condition(ConditionType::Ready, False, Reason::PodsNotReady);
-        let stays = condition(ConditionType::Paused, True, Reason::PausedByAnnotation);
-        metrics.conditions_are("EdgePool", "a", "b", &[waits, stays.clone()]);
+        let waits = test_condition(ConditionType::Ready, False, Reason::PodsNotReady);
+        let stays = test_condition(ConditionType::Paused, True, Reason::PausedBySpec);
+        metrics.set_conditions("EdgePool", "a", "b", &[waits, stays.clone()]);
         assert_eq!(series().len(), 2);
-        let ready = condition(ConditionType::Ready, True, Reason::AsAsked);
-        metrics.conditions_are("EdgePool", "a", "b", &[ready, stays]);
+        let ready = test_condition(ConditionType::Ready, True, Reason::Reconciled);
+        metrics.set_conditions("EdgePool", "a", "b", &[ready, stays]);
         let now = series();
-        assert!(now.len() == 2 && now.iter().any(|line| line.contains("AsAsked")), "{now:?}");
-        metrics.conditions_are_gone("EdgePool", "a", "b");
+        assert!(now.len() == 2 && now.iter().any(|line| line.contains("Reconciled")), "{now:?}");
+        metrics.remove_conditions("EdgePool", "a", "b");
         assert_eq!(series(), Vec::<String>::new());
     }
 
-    /// Scenario: one object too many. Guarantee: it has no series, and it is counted until it is
-    /// gone.
+    /// Scenario: one object beyond the limit. Guarantee: it has no series, and it is counted until
+    /// it is deleted.
     #[test]
     fn objects_past_the_limit_are_counted() {
         let metrics = Metrics::new().unwrap();
-        let ready = condition(ConditionType::Ready, ConditionStatus::True, Reason::AsAsked);
+        let ready = test_condition(ConditionType::Ready, ConditionStatus::True, Reason::Reconciled);
         for object in 0..=OBJECTS_MAX {
-            metrics.conditions_are(
+            metrics.set_conditions(
                 "EdgePool",
                 "a",
                 &object.to_string(),
@@ -628,14 +654,15 @@ mod tests {
         }
         let last = OBJECTS_MAX.to_string();
         let left_out = |text: &str| {
-            let line = text.lines().find(|it| it.starts_with("millrace_operator_conditions_left"));
+            let line =
+                text.lines().find(|it| it.starts_with("millrace_operator_conditions_omitted"));
             line.and_then(|line| line.split(' ').nth(1)).map(str::to_owned)
         };
-        let text = metrics.render(Format::Prometheus).unwrap();
+        let text = metrics.render(MetricsFormat::Prometheus).unwrap();
         assert!(!text.contains(&format!("object=\"{last}\"")));
         assert_eq!(left_out(&text).as_deref(), Some("1"));
-        metrics.conditions_are_gone("EdgePool", "a", &last);
-        let text = metrics.render(Format::Prometheus).unwrap();
+        metrics.remove_conditions("EdgePool", "a", &last);
+        let text = metrics.render(MetricsFormat::Prometheus).unwrap();
         assert_eq!(left_out(&text).as_deref(), Some("0"));
     }
 }

@@ -1,5 +1,5 @@
 //! The operator's own telemetry: admin port, metrics, logs, traces; and the listener that the
-//! console has too.
+//! console shares.
 //!
 //! It must not know a kind or decide anything. Any module may count here; only `run` serves.
 
@@ -8,3 +8,4 @@ pub mod export;
 pub mod listener;
 pub mod logs;
 pub mod metrics;
+pub mod token;

@@ -2,7 +2,7 @@
 //! connect to holds for them as for those of a spec.
 
 use millrace_crds::Reason;
-use millrace_operator::kafka::{Pace, Sessions, Settings};
+use millrace_operator::kafka::{ConnectionSettings, Pace, Sessions};
 use millrace_operator::outbound::Outbound;
 use rdkafka::mocking::MockCluster;
 
@@ -18,8 +18,8 @@ async fn brokers_that_a_cluster_names_must_be_allowed_too() {
     assert_eq!(host, "127.0.0.1");
     let ask = async |hosts: &[&str]| {
         let hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
-        let sessions = Sessions::new(Pace::AT_ONCE).bounded_by(Outbound::new(hosts));
-        let to = Settings::direct(&format!("localhost:{port}"), None);
+        let sessions = Sessions::new(Pace::AT_ONCE).bounded_by(Outbound::new(hosts, None));
+        let to = ConnectionSettings::from_servers(&format!("localhost:{port}"), None);
         sessions.observe_topic(to, "there").await
     };
     let refused = ask(&["localhost"]).await.unwrap_err();

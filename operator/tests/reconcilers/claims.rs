@@ -5,8 +5,8 @@ use millrace_operator::controllers::schema::Schemas;
 use millrace_operator::controllers::topic::Topics;
 use serde_json::{Value, json};
 
-use crate::support::gateway_pool;
-use crate::support::world::World;
+use crate::reconcilers::support::gateway_pool;
+use crate::reconcilers::support::world::World;
 
 /// A port nobody listens on: refused at once.
 const NOBODY: &str = "127.0.0.1:1";
@@ -63,7 +63,7 @@ async fn the_younger_of_two_objects_of_one_topic_is_refused() {
     assert_eq!(world.condition(&second, "Stalled").unwrap().0, "True");
     assert_eq!(world.server.take_event_reasons(), ["HeldByAnother"]);
     for each in [&first, &second] {
-        world.server.edit(each, |object| object["spec"]["shared"] = true.into());
+        world.server.edit(each, |object| object["spec"]["ownership"] = "Shared".into());
         world.reconcile::<Topics>(each).await.unwrap_err();
     }
     assert_ne!(told(&world, &second).0, "HeldByAnother");
@@ -130,7 +130,7 @@ async fn pools_of_one_consumer_group_do_not_read_each_others_partitions() {
         assert!(message.contains("GatewayPool c in namespace a-b"), "{message}");
         assert_eq!(world.condition(pool, "Stalled").unwrap().0, "True");
     }
-    world.context.claims.forget("GatewayPool/a-b/c");
+    world.context.claims.remove_claims("GatewayPool/a-b/c");
     world.reconcile::<GatewayPools>(&pools[2]).await.unwrap();
     assert_eq!(sets(&world), 3);
 }

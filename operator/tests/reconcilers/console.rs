@@ -9,21 +9,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::future::{BoxFuture, FutureExt};
 use kube::runtime::reflector;
 use kube::runtime::watcher::Event;
+use millrace_console::links::Links;
 use millrace_crds::v1alpha1::{EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema};
 use millrace_operator::cache::packed::Packed;
 use millrace_operator::console::{Access, Console};
 use millrace_operator::context::Context;
 use millrace_operator::controllers::gateway::GatewayPools;
-use millrace_operator::pods::{FigureSource, Figures, ScrapeError, Target};
+use millrace_operator::pods::{FigureSource, PodCounters, PodTarget, ScrapeError};
 use millrace_operator::telemetry::listener;
-use millrace_reports::facts::sample;
+use millrace_reports::facts::parse_sample;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::world::World;
-use crate::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
+use crate::reconcilers::support::world::World;
+use crate::reconcilers::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -34,14 +35,14 @@ struct Counting {
 }
 
 impl FigureSource for Counting {
-    fn figures<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, Figures> {
+    fn read_figures<'a>(&'a self, targets: &'a [PodTarget]) -> BoxFuture<'a, PodCounters> {
         let records = self.readings.fetch_add(1, Ordering::Relaxed) * 1_000;
         let text = format!(
             "millrace_budget_bytes 1\nprocess_start_time_seconds 5\nmillrace_records_in_total{{signal=\"traces\"}} {records}\n"
         );
-        let one = |target: &Target| {
-            let Target { pod, address } = target.clone();
-            let read = sample(&text);
+        let one = |target: &PodTarget| {
+            let PodTarget { pod, address } = target.clone();
+            let read = parse_sample(&text);
             (
                 target.pod.clone(),
                 read.map_err(|cause| ScrapeError::Unreadable { pod, address, cause }),
@@ -70,11 +71,11 @@ where
         writer.apply_watcher_event(&Event::InitApply(packed));
     }
     writer.apply_watcher_event(&Event::InitDone);
-    context.stores.add::<K>(store);
+    context.stores.add_store::<K>(store);
 }
 
 fn pipeline(namespace: &str, name: &str, ready: bool) -> Value {
-    let (status, reason) = if ready { ("True", "AsAsked") } else { ("False", "PodCrashing") };
+    let (status, reason) = if ready { ("True", "Reconciled") } else { ("False", "PodCrashing") };
     json!({
         "apiVersion": "millrace.dev/v1alpha1", "kind": "TelemetryPipeline",
         "metadata": {"name": name, "namespace": namespace, "uid": format!("uid-{name}"),
@@ -99,11 +100,15 @@ struct Served {
 
 impl Served {
     async fn of(context: Arc<Context>, access: Access) -> Self {
-        let console = Console::new(context, access, Arc::new(Counting::default()));
+        let links = Links {
+            grafana: Some("https://grafana.example/d/x?var-pool={pipeline}".parse().unwrap()),
+            clickhouse: Some("https://ch.example/play#{database}.{table}".parse().unwrap()),
+        };
+        let console = Console::new(context, access, Arc::new(Counting::default()), links);
         let bound = listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = bound.local_addr().unwrap();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let answer = move |request| console.clone().answer(request);
+        let answer = move |request| console.clone().handle_request(request);
         let stopped = async move { drop(stopped.await) };
         let task = tokio::spawn(listener::serve(bound, answer, stopped));
         Self { address, stop: Some(stop), task }
@@ -204,6 +209,29 @@ async fn a_list_has_its_bound_and_filters() {
     served.end().await;
 }
 
+/// Puts events of the pool, its pods and others.
+fn put_events(world: &World) {
+    for (name, kind, object, note) in [
+        ("of-a-pool", "GatewayPool", "prod", "sized to 2 pods"),
+        ("of-a-pod", "Pod", "prod-gateway-0", "back-off <restarting>"),
+        ("of-a-pod-that-ended", "Pod", "prod-gateway-try-1f", "no such image"),
+        ("of-another-pod", "Pod", "database-0", "disk full"),
+        ("of-another-pool", "GatewayPool", "elsewhere", "sized to 9 pods"),
+    ] {
+        let is_pod = kind == "Pod";
+        let event = json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event",
+            "metadata": {"name": name, "namespace": "telemetry"},
+            "regarding": {"kind": kind, "name": object, "namespace": "telemetry"},
+            "reportingController": if is_pod { "kubelet" } else { "millrace-operator" },
+            "type": if is_pod { "Warning" } else { "Normal" }, "reason": "BackOff", "note": note,
+            "eventTime": "1970-01-01T00:01:00.000000Z",
+        });
+        let path = format!("/apis/events.k8s.io/v1/namespaces/telemetry/events/{name}");
+        world.server.put(&path, event);
+    }
+}
+
 /// Scenario: a pool of two gateways whose size was decided twice; its pipeline is looked at, at
 /// once again, and once the reading is old. Guarantee: the page has its pods and decisions; pods are
 /// asked once for both of the first looks, and rates come with the next reading.
@@ -223,7 +251,7 @@ async fn a_page_shows_what_the_process_holds() {
     }
     let mut pool = world.server.get(GATEWAY_POOL).unwrap();
     let uid = pool["metadata"]["uid"].as_str().unwrap().to_owned();
-    assert!(!world.context.shown.decisions(&uid).is_empty(), "decisions are kept");
+    assert!(!world.context.console_history.decisions_of(&uid).is_empty(), "decisions are kept");
     pool["metadata"]["ownerReferences"] = json!([{
         "apiVersion": "millrace.dev/v1alpha1", "kind": "TelemetryPipeline", "name": "prod",
         "uid": "uid-prod",
@@ -235,6 +263,7 @@ async fn a_page_shows_what_the_process_holds() {
     store::<GatewayPool>(&world.context, vec![pool, others]);
     store::<EdgePool>(&world.context, Vec::new());
     store::<TelemetrySchema>(&world.context, Vec::new());
+    put_events(&world);
     let served = Served::of(world.context.clone(), Access::Loopback).await;
     let foreign = served.ask("GET /pipelines/telemetry/prod", "host: evil.example\r\n").await;
     assert!(foreign.starts_with("HTTP/1.1 403 "), "{foreign}");
@@ -245,11 +274,18 @@ async fn a_page_shows_what_the_process_holds() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(!page.contains("others") && !page.contains("No decision since"), "{page}");
+    for part in ["sized to 2 pods", "back-off &lt;restarting&gt;", "no such image"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("disk full") && !page.contains("elsewhere"), "{page}");
+    assert!(page.contains("\"https://grafana.example/d/x?var-pool=prod\""), "{page}");
+    assert!(page.contains("\"https://ch.example/play#otel.otel_traces\""), "{page}");
+    assert!(!world.context.console_history.day_of(&uid).is_empty(), "the day has a slot");
     let again = served.get("/pipelines/telemetry/prod").await;
     assert!(again.contains("Rates need two readings"), "one reading serves both: {again}");
     world.pass(10);
     let later = served.get("/pipelines/telemetry/prod").await;
     // A thousand records of each of two gateways in ten seconds.
-    assert!(later.contains("200/s") && later.contains("rates over"), "{later}");
+    assert!(later.contains("200/s") && later.contains("rate interval"), "{later}");
     served.end().await;
 }

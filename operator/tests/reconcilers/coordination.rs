@@ -6,52 +6,56 @@ use std::sync::{Arc, Mutex};
 
 use futures::future::{BoxFuture, FutureExt};
 use millrace_coordination::observation::{
-    Blindness, Report, Role, Server, Session, Sight, Silence,
+    CoordinationView, KeeperServer, KeeperSession, ProbeError, ServerReport, ServerRole, ViewError,
 };
 use millrace_ddl as ddl;
-use millrace_observe::text::Format;
-use millrace_operator::clickhouse::Tables;
+use millrace_observe::text::MetricsFormat;
+use millrace_operator::clickhouse::TableAccess;
 use millrace_operator::controllers::gateway::GatewayPools;
 use millrace_operator::controllers::schema::Schemas;
-use millrace_operator::coordination::{Ask, Coordinators};
+use millrace_operator::coordination::{Coordinators, ProbeRequest};
 use serde_json::{Value, json};
 
-use crate::support::world::World;
-use crate::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
+use crate::reconcilers::support::world::World;
+use crate::reconcilers::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
 
 const SCHEMA: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/telemetryschemas/prod";
 
 /// ClickHouse and Keeper as they are told to be.
 struct Outside {
-    sight: Mutex<Result<Sight, Blindness>>,
-    servers: Mutex<Vec<Server>>,
+    sight: Mutex<Result<CoordinationView, ViewError>>,
+    servers: Mutex<Vec<KeeperServer>>,
     /// Whether the tables are there.
     are_there: Mutex<bool>,
     migrations: AtomicUsize,
 }
 
-fn sees(is_expired: bool) -> Sight {
-    let session =
-        Session { name: "default".into(), server: "zk-0:2181".into(), is_expired, age_seconds: 60 };
-    Sight { sessions: vec![session], ..Sight::default() }
+fn sees(is_expired: bool) -> CoordinationView {
+    let session = KeeperSession {
+        name: "default".into(),
+        server: "zk-0:2181".into(),
+        is_expired,
+        age_seconds: 60,
+    };
+    CoordinationView { sessions: vec![session], ..CoordinationView::default() }
 }
 
-fn says(name: &str, said: Result<Role, Silence>) -> Server {
-    let report = |role| Report { role, synced_followers: Some(2), ..Report::default() };
+fn says(name: &str, said: Result<ServerRole, ProbeError>) -> KeeperServer {
+    let report = |role| ServerReport { role, synced_followers: Some(2), ..ServerReport::default() };
     let said = said.map(|role| match role {
-        Role::Leader => report(role),
-        _ => Report { role, ..Report::default() },
+        ServerRole::Leader => report(role),
+        _ => ServerReport { role, ..ServerReport::default() },
     });
-    Server { address: format!("{name}:2181"), said }
+    KeeperServer { address: format!("{name}:2181"), report: said }
 }
 
-fn ensemble(said: [Result<Role, Silence>; 3]) -> Vec<Server> {
+fn ensemble(said: [Result<ServerRole, ProbeError>; 3]) -> Vec<KeeperServer> {
     let names = ["zk-0", "zk-1", "zk-2"];
     names.into_iter().zip(said).map(|(name, said)| says(name, said)).collect()
 }
 
-fn healthy() -> Vec<Server> {
-    ensemble([Ok(Role::Leader), Ok(Role::Follower), Ok(Role::Follower)])
+fn healthy() -> Vec<KeeperServer> {
+    ensemble([Ok(ServerRole::Leader), Ok(ServerRole::Follower), Ok(ServerRole::Follower)])
 }
 
 impl Outside {
@@ -64,53 +68,54 @@ impl Outside {
         }
     }
 
-    fn set(&self, servers: Vec<Server>, sight: Result<Sight, Blindness>) {
+    fn set(&self, servers: Vec<KeeperServer>, sight: Result<CoordinationView, ViewError>) {
         *self.servers.lock().unwrap() = servers;
         *self.sight.lock().unwrap() = sight;
     }
 }
 
 impl Coordinators for Outside {
-    fn look<'a>(&'a self, ask: &'a Ask) -> BoxFuture<'a, Vec<Server>> {
+    fn probe_servers<'a>(&'a self, ask: &'a ProbeRequest) -> BoxFuture<'a, Vec<KeeperServer>> {
         let mut servers = self.servers.lock().unwrap().clone();
         servers.truncate(ask.servers.len());
         async move { servers }.boxed()
     }
 }
 
-impl Tables for Outside {
-    fn observe<'a>(
+impl TableAccess for Outside {
+    fn observe_tables<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>> {
-        let there = self.are_there.lock().unwrap().then(|| ddl::exactly::exactly(declared));
+        let there =
+            self.are_there.lock().unwrap().then(|| ddl::exactly::observed_as_declared(declared));
         async move { Ok(there.unwrap_or_default()) }.boxed()
     }
 
-    fn migrate<'a>(
+    fn migrate_tables<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         _: &'a ddl::Declared,
         _: &'a ddl::MigrateOptions,
-    ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>> {
+    ) -> BoxFuture<'a, Result<ddl::MigrationReport, ddl::MigrateError>> {
         self.migrations.fetch_add(1, Ordering::SeqCst);
         async { Err(ddl::MigrateError::Preflight(ddl::PreflightError::NoKeeper)) }.boxed()
     }
 
     fn drop_all<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         _: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
         async { Ok(()) }.boxed()
     }
 
-    fn coordination<'a>(
+    fn observe_coordination<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         _: &'a ddl::Declared,
-    ) -> BoxFuture<'a, Result<Sight, Blindness>> {
+    ) -> BoxFuture<'a, Result<CoordinationView, ViewError>> {
         let sight = self.sight.lock().unwrap().clone();
         async { sight }.boxed()
     }
@@ -142,12 +147,12 @@ fn told(world: &World) -> Option<(String, String)> {
     Some((status, reason))
 }
 
-fn away() -> Result<Role, Silence> {
-    Err(Silence::Unreachable("connection refused".into()))
+fn away() -> Result<ServerRole, ProbeError> {
+    Err(ProbeError::Unreachable("connection refused".into()))
 }
 
 fn metric(world: &World, state: &str) -> bool {
-    let text = world.context.metrics.render(Format::Prometheus).unwrap();
+    let text = world.context.metrics.render(MetricsFormat::Prometheus).unwrap();
     text.contains(&format!(
         "millrace_operator_coordination_unhealthy{{schema=\"prod\",\
          schema_namespace=\"telemetry\",state=\"{state}\"}} 1"
@@ -161,17 +166,17 @@ fn metric(world: &World, state: &str) -> bool {
 async fn a_schema_says_how_its_coordination_is() {
     let (world, outside) = world("ReplicatedMergeTree");
     let grant = "GRANT SELECT ON system.zookeeper_connection TO `default`".to_owned();
-    let refused = || Err(Blindness::NotAllowed { grant: grant.clone() });
-    let lost = || ensemble([Err(Silence::NotServing), away(), away()]);
-    let one_down = || ensemble([Ok(Role::Leader), Ok(Role::Follower), away()]);
+    let refused = || Err(ViewError::NotAllowed { grant: grant.clone() });
+    let lost = || ensemble([Err(ProbeError::NotServing), away(), away()]);
+    let one_down = || ensemble([Ok(ServerRole::Leader), Ok(ServerRole::Follower), away()]);
     for (servers, sight, status, reason, state) in [
-        (healthy(), Ok(sees(false)), "True", "CoordinationWorks", None),
+        (healthy(), Ok(sees(false)), "True", "CoordinationHealthy", None),
         (one_down(), Ok(sees(false)), "False", "CoordinationServerDown", Some("degraded")),
         (lost(), Ok(sees(false)), "False", "CoordinationQuorumLost", Some("lost")),
         (healthy(), Ok(sees(true)), "False", "ClickHouseKeeperLost", Some("lost")),
-        (healthy(), refused(), "True", "CoordinationWorks", None),
+        (healthy(), refused(), "True", "CoordinationHealthy", None),
         (ensemble([away(), away(), away()]), refused(), "Unknown", "CoordinationUnreachable", None),
-        (healthy(), Ok(sees(false)), "True", "CoordinationWorks", None),
+        (healthy(), Ok(sees(false)), "True", "CoordinationHealthy", None),
     ] {
         outside.set(servers, sight);
         world.server.take_event_reasons();
@@ -199,7 +204,7 @@ async fn a_schema_says_how_its_coordination_is() {
 #[tokio::test]
 async fn plain_tables_need_no_coordination() {
     let (world, outside) = world("MergeTree");
-    outside.set(ensemble([away(), away(), away()]), Err(Blindness::NoKeeper));
+    outside.set(ensemble([away(), away(), away()]), Err(ViewError::NoKeeper));
     world.reconcile::<Schemas>(SCHEMA).await.unwrap();
     assert_eq!(told(&world), None);
     assert_eq!(world.server.get(SCHEMA).unwrap()["status"]["coordination"], Value::Null);
@@ -217,13 +222,13 @@ async fn statements_wait_only_while_coordination_is_known_to_be_lost() {
         world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
         outside.migrations.swap(0, Ordering::SeqCst)
     };
-    let lost = ensemble([Err(Silence::NotServing), away(), away()]);
+    let lost = ensemble([Err(ProbeError::NotServing), away(), away()]);
     assert_eq!(runs(lost, Ok(sees(false))).await, 0);
     let (status, reason, _) = world.condition(SCHEMA, "SchemaReady").unwrap();
     assert_eq!((&*status, &*reason), ("False", "CoordinationQuorumLost"));
-    let blind = Err(Blindness::Unreachable("no answer".into()));
+    let blind = Err(ViewError::Unreachable("no answer".into()));
     assert_eq!(runs(ensemble([away(), away(), away()]), blind).await, 1);
-    let one_down = ensemble([Ok(Role::Leader), Ok(Role::Follower), away()]);
+    let one_down = ensemble([Ok(ServerRole::Leader), Ok(ServerRole::Follower), away()]);
     assert_eq!(runs(one_down, Ok(sees(false))).await, 1);
 }
 
@@ -249,7 +254,7 @@ async fn a_rollout_waits_while_inserts_stop() {
     };
     settle().await;
     let before = image(&world);
-    outside.set(ensemble([Err(Silence::NotServing), away(), away()]), Ok(sees(false)));
+    outside.set(ensemble([Err(ProbeError::NotServing), away(), away()]), Ok(sees(false)));
     world.reconcile::<Schemas>(SCHEMA).await.unwrap();
     world.server.edit(GATEWAY_POOL, |pool| {
         pool["spec"]["collector"] = json!({"version": "9.9.9"});
@@ -262,7 +267,7 @@ async fn a_rollout_waits_while_inserts_stop() {
     let message = rollout["message"].as_str().unwrap();
     assert!(message.contains("TelemetrySchema prod has coordination again"), "{message}");
     assert!(message.contains("CoordinationQuorumLost"), "{message}");
-    let blind = Err(Blindness::Unreachable("no answer".into()));
+    let blind = Err(ViewError::Unreachable("no answer".into()));
     outside.set(ensemble([away(), away(), away()]), blind);
     world.reconcile::<Schemas>(SCHEMA).await.unwrap();
     settle().await;

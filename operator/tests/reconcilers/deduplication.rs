@@ -1,13 +1,13 @@
 //! What a gateway pool says of tables that forget inserts too early, against an API server in
 //! memory.
 
-use millrace_observe::text::Format;
+use millrace_observe::text::MetricsFormat;
 use millrace_operator::controllers::gateway::GatewayPools;
-use millrace_operator::pods::Sample;
+use millrace_operator::pods::PodSample;
 use serde_json::json;
 
-use crate::support::world::World;
-use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
+use crate::reconcilers::support::world::World;
+use crate::reconcilers::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
 
 const TABLE: &str = "otel.otel_logs";
 const OTHER: &str = "otel.otel_traces";
@@ -33,11 +33,11 @@ async fn settled(settings: serde_json::Value) -> World {
 fn tell(world: &World, inserts: u64, remembers: u64, seconds: Option<u64>) {
     for pod in 0..2 {
         let table = |count: u64| [(TABLE.to_owned(), count), (OTHER.to_owned(), 1_000_000)];
-        let sample = Sample {
+        let sample = PodSample {
             table_inserts: [(TABLE.to_owned(), inserts), (OTHER.to_owned(), inserts)].into(),
             table_remembers_inserts: table(remembers).into(),
             table_remembers_seconds: seconds.map(|it| (TABLE.to_owned(), it)).into_iter().collect(),
-            ..Sample::default()
+            ..PodSample::default()
         };
         world.set_pod(&format!("prod-gateway-{pod}"), Some(sample));
     }
@@ -45,7 +45,7 @@ fn tell(world: &World, inserts: u64, remembers: u64, seconds: Option<u64>) {
 
 /// What the operator's own figures say of the pool.
 fn figure(world: &World, pool: &str) -> Option<f64> {
-    let text = world.context.metrics.render(Format::Prometheus).unwrap();
+    let text = world.context.metrics.render(MetricsFormat::Prometheus).unwrap();
     let series = format!(
         "millrace_operator_deduplication_short_ratio{{pool=\"{pool}\",\
          pool_namespace=\"telemetry\",table=\"{TABLE}\"}} "
@@ -100,7 +100,7 @@ async fn a_table_that_forgets_inserts_too_early_is_told() {
     tell(&world, 1_002, 131_072, None);
     look(&world, 10).await;
     let (_, reason, message) = says(&world);
-    assert_eq!(reason, "DeduplicationCovered");
+    assert_eq!(reason, "DeduplicationWindowSufficient");
     // 131,072 inserts at 200 a second last 655 s.
     assert!(message.contains("for over 512 s (otel.otel_logs the shortest)"), "{message}");
     assert!(message.contains("after 225 s at most"), "{message}");
@@ -129,7 +129,7 @@ async fn the_time_counts_too_and_copies_may_be_allowed() {
         look(&world, 10).await;
     }
     let (status, reason, _) = says(&world);
-    assert_eq!((&*status, &*reason), ("False", "CopiesAllowed"));
+    assert_eq!((&*status, &*reason), ("False", "DuplicatesAllowed"));
 }
 
 /// Scenario: two pools of 40 inserts a second each write one table that remembers 10,000, which is
@@ -156,10 +156,10 @@ async fn pools_that_write_one_table_count_together() {
         tell(world, inserts, 10_000, None);
         for name in ["more", "far"] {
             for pod in 0..2 {
-                let sample = Sample {
+                let sample = PodSample {
                     table_inserts: [(TABLE.to_owned(), inserts)].into(),
                     table_remembers_inserts: [(TABLE.to_owned(), 10_000)].into(),
-                    ..Sample::default()
+                    ..PodSample::default()
                 };
                 world.set_pod(&format!("{name}-gateway-{pod}"), Some(sample));
             }

@@ -4,7 +4,7 @@
 use millrace_operator::controllers::pipeline::Pipelines;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
+use crate::reconcilers::support::world::World;
 
 const BASE: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry";
 const PIPELINE: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/telemetrypipelines/prod";
@@ -75,7 +75,7 @@ async fn edges_go_before_gateways_and_those_before_data() {
     reconcile(&world).await;
     assert!(is_going(&world, EDGE) && !is_going(&world, GATEWAY));
     let status = world.server.get(PIPELINE).unwrap()["status"].to_string();
-    assert!(status.contains("EdgePool prod-clients must be gone first"), "{status}");
+    assert!(status.contains("waiting until EdgePool prod-clients is deleted"), "{status}");
     world.server.delete(&format!("{BASE}/{EDGE}"));
     reconcile(&world).await;
     assert!(is_going(&world, GATEWAY));
@@ -102,7 +102,7 @@ async fn edges_go_before_gateways_and_those_before_data() {
 async fn a_pause_does_not_hold_up_deletion() {
     let world = going("Delete").await;
     world.server.edit(PIPELINE, |it| {
-        it["metadata"]["annotations"] = json!({"millrace.dev/paused": "true"});
+        it["spec"]["paused"] = true.into();
     });
     for pool in [EDGE, GATEWAY] {
         reconcile(&world).await;
@@ -153,7 +153,7 @@ async fn a_pipeline_that_cannot_go_is_released_in_the_end() {
         }
         reconcile(&world).await;
         assert!(world.server.get(PIPELINE).is_none());
-        assert_eq!(world.server.take_event_reasons(), ["DeletionGivenUp"]);
+        assert_eq!(world.server.take_event_reasons(), ["DeletionFailed"]);
         assert!(KEPT.iter().all(|path| !is_going(&world, path)));
         assert!(KEPT.iter().all(|path| policy(&world, path) == "Retain"));
     }

@@ -1,11 +1,13 @@
 //! What the edge pool's reconciler does against an API server in memory.
 
-use crate::support::apiserver::Write;
-use crate::support::world::World;
+use crate::reconcilers::support::apiserver::Write;
+use crate::reconcilers::support::world::World;
+use kube::runtime::controller::Action;
 use millrace_crds::v1alpha1::EdgePool;
 use millrace_operator::cluster::patch_status;
 use millrace_operator::controllers::edge::EdgePools;
 use serde_json::json;
+use std::time::Duration;
 
 pub(crate) const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/edgepools/prod";
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/telemetry/deployments/prod-edge";
@@ -18,9 +20,10 @@ pub(crate) fn pool() -> serde_json::Value {
         "spec": {
             "kafka": {
                 "bootstrapServers": ["kafka:9093"],
-                "sasl": {
-                    "mechanism": "SCRAM-SHA-512",
-                    "credentialsSecretRef": {"name": "kafka-user"}
+                "authentication": {
+                    "type": "ScramSha512",
+                    "usernameSecret": {"name": "kafka-user", "key": "username"},
+                    "passwordSecret": {"name": "kafka-user", "key": "password"}
                 }
             },
             "signals": {"traces": {}, "logs": {"topicName": "my_logs"}},
@@ -116,8 +119,9 @@ async fn the_rendered_configuration_is_accepted_by_the_collectors_own_check() {
 }
 
 /// Scenario: pools with a buffer on disk: on the node's own, and on a claim of a class. Guarantee:
-/// the collector's settings name a folder in a volume that is larger than the buffer, is sent before
-/// the pod ends, and belongs to the pod alone; nothing else of the pod's restrictions changes.
+/// the collector's settings name a folder in a volume that is larger than the buffer, is sent
+/// before the pod ends, and belongs to the pod alone; nothing else of the pod's restrictions
+/// changes.
 #[tokio::test]
 async fn a_buffer_has_a_volume_that_holds_it() {
     for class in [None, Some("fast")] {
@@ -130,7 +134,9 @@ async fn a_buffer_has_a_volume_that_holds_it() {
         world.server.put(POOL, wanted);
         settle(&world).await;
         let settings = world.collector_settings();
-        let millrace_config::Mode::Edge { kafka, .. } = settings.mode else { panic!("no edge") };
+        let millrace_config::CollectorMode::Edge { kafka, .. } = settings.mode else {
+            panic!("no edge")
+        };
         let buffer = kafka.buffer.unwrap();
         assert_eq!((buffer.max_bytes.get(), buffer.drain), (2 << 30, true));
         let pod = world.server.get(DEPLOYMENT).unwrap()["spec"]["template"]["spec"].clone();
@@ -143,6 +149,8 @@ async fn a_buffer_has_a_volume_that_holds_it() {
         assert_eq!(pod["securityContext"]["fsGroup"], 65_532);
         let volumes = pod["volumes"].as_array().unwrap();
         let volume = volumes.iter().find(|volume| volume["name"] == "buffer").unwrap();
+        let requested = container["resources"]["requests"].get("ephemeral-storage");
+        assert_eq!(requested, class.is_none().then_some(&json!("2304Mi")));
         if class.is_some() {
             let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
             assert_eq!(claim["storageClassName"], "fast");
@@ -155,9 +163,16 @@ async fn a_buffer_has_a_volume_that_holds_it() {
     }
 }
 
+/// Volumes of the node in a pod.
+fn host_paths(spec: &serde_json::Value) -> Vec<serde_json::Value> {
+    let volumes = spec["volumes"].as_array().unwrap().iter();
+    volumes.filter(|it| !it["hostPath"].is_null()).cloned().collect()
+}
+
 /// Scenario: a pool on each node reads its containers' logs. Guarantee: the collector is told so;
 /// the pod sees the node's logs read-only and a directory of its pool's own, and has one right of
-/// root's, to read; a try of a change sees neither. A pool that reads no files has none of it.
+/// root's, to read; a try of a change has both, by which Pod Security judges it. A pool that reads
+/// no files has none of it.
 #[tokio::test]
 async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     let world = world();
@@ -168,15 +183,17 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
         "containers": {"startAt": "End", "followAnnotations": false,
             "weights": [{"namespace": "shop", "weight": 3}], "parse": {"format": "JSON", "body": ["text"],
             "timestamp": {"fields": ["ts"], "format": "UnixMillis"}}},
-        "files": [{"include": ["/var/log/a/*.log"], "encoding": "utf-16le",
-            "multiline": {"traces": "nodejs"},
+        "files": [{"include": ["/var/log/a/*.log"], "encoding": "UTF-16LE",
+            "multiline": {"stackTraces": "NodeJs"},
             "parse": {"format": "Regex", "pattern": "^(?P<level>[A-Z]+)"}}]});
     world.server.put(POOL, wanted);
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let settings = world.collector_settings();
-    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
-    assert_eq!(sources.names(), "otlp, containers, files");
+    let millrace_config::CollectorMode::Edge { sources, .. } = settings.mode else {
+        panic!("no edge")
+    };
+    assert_eq!(sources.display_names(), "otlp, containers, files");
     let logs = sources.logs.unwrap();
     let containers = logs.containers.unwrap();
     assert_eq!(containers.start_at, millrace_config::StartAt::End);
@@ -202,8 +219,8 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     };
     assert_eq!(logs.files[0].parse, expected);
     assert_eq!(logs.files[0].include, ["/var/log/a/*.log"]);
-    let traces = Some(millrace_config::Traces::NodeJs);
-    let multiline = millrace_config::Multiline { traces, ..Default::default() };
+    let traces = Some(millrace_config::StackTraces::NodeJs);
+    let multiline = millrace_config::Multiline { stack_traces: traces, ..Default::default() };
     assert_eq!(logs.files[0].multiline, Some(multiline));
     assert_eq!(logs.files[0].encoding, millrace_config::Encoding::Utf16Le);
     let pod = world.server.get(&daemon_set).unwrap()["spec"]["template"]["spec"].clone();
@@ -234,9 +251,11 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
         world.reconcile::<EdgePools>(POOL).await.unwrap();
     }
     let try_pod = world.server.paths().into_iter().find(|path| path.contains("-try-")).unwrap();
-    let tried = world.server.get(&try_pod).unwrap().to_string();
-    assert!(!tried.contains("hostPath") && !tried.contains("node-logs"), "{tried}");
-    assert!(tried.contains(r#""automountServiceAccountToken":false"#), "{tried}");
+    let tried = world.server.get(&try_pod).unwrap();
+    assert_eq!(host_paths(&tried["spec"]), host_paths(&pod));
+    let rights = &tried["spec"]["containers"][0]["securityContext"];
+    assert_eq!(*rights, container["securityContext"]);
+    assert_eq!(tried["spec"]["automountServiceAccountToken"], false);
     let plain = {
         let world = self::world();
         world.reconcile::<EdgePools>(POOL).await.unwrap();
@@ -254,7 +273,9 @@ async fn dockers_log_files_are_mounted_where_links_lead() {
     world.server.put(POOL, reading(json!({"dockerDirectory": folder})));
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let settings = world.collector_settings();
-    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
+    let millrace_config::CollectorMode::Edge { sources, .. } = settings.mode else {
+        panic!("no edge")
+    };
     let containers = sources.logs.unwrap().containers.unwrap();
     assert_eq!(containers.docker_directory.as_deref(), Some(std::path::Path::new(folder)));
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
@@ -271,11 +292,11 @@ async fn dockers_log_files_are_mounted_where_links_lead() {
 }
 
 /// Scenario: a pool on each node reads its kernel's log, alone. Guarantee: the collector is told
-/// so; the pod sees that device read-only, its pool's directory and its node's name; its container is
-/// privileged, as nothing less opens the device, and says nothing that the API server refuses
-/// beside that; a try of a change has neither device nor right.
+/// so; the pod sees that device read-only, its pool's directory and its node's name; its container
+/// is privileged, as nothing less opens the device, and says nothing that the API server refuses
+/// beside that; a try of a change has the same, by which Pod Security judges both.
 #[tokio::test]
-async fn a_pool_that_reads_a_nodes_kernel_is_privileged_and_its_tries_are_not() {
+async fn a_pool_that_reads_a_nodes_kernel_is_privileged_as_its_tries_are() {
     let world = world();
     let mut wanted = reading(json!({}));
     wanted["spec"]["receivers"] = json!({"kernel": {}});
@@ -283,8 +304,10 @@ async fn a_pool_that_reads_a_nodes_kernel_is_privileged_and_its_tries_are_not() 
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let settings = world.collector_settings();
-    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
-    assert_eq!(sources.names(), "otlp, kernel");
+    let millrace_config::CollectorMode::Edge { sources, .. } = settings.mode else {
+        panic!("no edge")
+    };
+    assert_eq!(sources.display_names(), "otlp, kernel");
     let logs = sources.logs.unwrap();
     let pod = world.server.get(&daemon_set).unwrap()["spec"]["template"]["spec"].clone();
     let volumes = pod["volumes"].as_array().unwrap();
@@ -317,19 +340,19 @@ async fn a_pool_that_reads_a_nodes_kernel_is_privileged_and_its_tries_are_not() 
     }
     let try_pod = world.server.paths().into_iter().find(|path| path.contains("-try-")).unwrap();
     let tried = world.server.get(&try_pod).unwrap();
-    assert!(!tried.to_string().contains("hostPath"), "{tried}");
-    let rights = json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
-        "capabilities": {"drop": ["ALL"]}});
     assert_eq!(tried["spec"]["containers"][0]["securityContext"], rights);
+    assert_eq!(tried["spec"]["containers"][0]["args"][0], "validate");
+    assert_eq!(host_paths(&tried["spec"]), host_paths(&pod));
 }
 
-const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/pod-access";
+pub(crate) const BINDING: &str =
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/pod-access";
 
 const NAMESPACES_BINDING: &str =
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/namespace-access";
 
 /// A pool on each node that reads containers.
-fn reading(more: serde_json::Value) -> serde_json::Value {
+pub(crate) fn reading(more: serde_json::Value) -> serde_json::Value {
     let mut wanted = pool();
     wanted["spec"]["mode"] = "DaemonSet".into();
     wanted["spec"].as_object_mut().unwrap().remove("replicas");
@@ -371,15 +394,58 @@ async fn a_pool_that_watches_pods_has_a_token_and_the_right_to_it() {
     assert_eq!(node["name"], "NODE_NAME");
     assert_eq!(node["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");
     let text = world.settings_text();
-    for line in ["watchPods: true", "- app", "- a/*", "- shop"] {
+    for line in ["podMetadata: KubernetesAPI", "- app", "- a/*", "- shop"] {
         assert!(text.contains(line), "{text}");
     }
     world.server.take_writes();
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     assert!(!world.server.take_writes().iter().any(|write| write.path == BINDING));
-    world.server.put(POOL, reading(json!({"watchPods": false})));
+    world.server.put(POOL, reading(json!({"podMetadata": "FilePath"})));
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     assert_eq!(subjects(), json!([person]));
+}
+
+/// Scenario: a pool's pods run as an account that its spec names; then somebody takes that account
+/// out of the binding; then the pool runs on nodes no more. Guarantee: the right goes to the
+/// account that pods run as, and not to the operator's own for the pool; it is given again within
+/// five minutes; it is taken back when the mode changes, as far as the account is the pool's own.
+#[tokio::test]
+async fn the_right_to_watch_pods_follows_the_account_of_the_pods() {
+    let world = world();
+    let subject =
+        |name: &str| json!({"kind": "ServiceAccount", "name": name, "namespace": "telemetry"});
+    world.server.put(
+        BINDING,
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding", "metadata": {"name": "pod-access"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}}),
+    );
+    let subjects = || world.server.get(BINDING).unwrap()["subjects"].clone();
+    world.server.put(
+        "/api/v1/namespaces/telemetry/serviceaccounts/readers",
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {}}),
+    );
+    let mut named = reading(json!({}));
+    named["spec"]["podTemplate"] = json!({"spec": {"serviceAccountName": "readers"}});
+    world.server.put(POOL, named);
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(subjects(), json!([subject("readers")]));
+
+    world.server.edit(BINDING, |binding| binding["subjects"] = json!([]));
+    world.pass(299);
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(subjects(), json!([]));
+    world.pass(1);
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(subjects(), json!([subject("readers")]));
+
+    world.server.put(POOL, reading(json!({})));
+    world.server.delete("/api/v1/namespaces/telemetry/serviceaccounts/readers");
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(subjects(), json!([subject("prod-edge")]));
+    world.server.put(POOL, pool());
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(subjects(), json!([]));
 }
 
 /// Scenario: a pool reads the containers of namespaces with labels, then of named ones. Guarantee: its
@@ -447,7 +513,7 @@ async fn a_selector_of_what_is_no_label_is_refused() {
     world.server.put(POOL, reading(json!({"namespaceSelector": selector})));
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let status = world.server.get(POOL).unwrap()["status"].to_string();
-    assert!(status.contains("namespaceSelector.matchLabels.a,b: no label"), "{status}");
+    assert!(status.contains("namespaceSelector.matchLabels.a,b: not a valid label"), "{status}");
 }
 
 /// Scenario: the binding isn't there, or the operator may not read it. Guarantee: the pool is made
@@ -521,6 +587,29 @@ async fn an_edit_by_hand_is_put_back_and_told() {
     let service = world.server.get(SERVICE).unwrap();
     assert_eq!(service["metadata"]["labels"]["app.kubernetes.io/component"], "edge");
     assert!(world.server.take_event_reasons().contains(&"DriftRepaired".to_owned()));
+}
+
+/// Scenario: a pool's Secret is missing for four minutes; then it is there. Guarantee: the pool is
+/// looked at again after five seconds at first, then ever less often, down to every two minutes,
+/// and as usual in the end.
+#[tokio::test]
+async fn an_invalid_pool_is_looked_at_ever_less_often() {
+    let world = world();
+    settle(&world).await;
+    world.server.delete(USER);
+    let mut waits = Vec::new();
+    let mut look = async |seconds: i64| {
+        world.pass(seconds);
+        waits.push(world.reconcile::<EdgePools>(POOL).await.unwrap());
+    };
+    for seconds in [30, 5, 35, 60, 60, 60] {
+        look(seconds).await;
+    }
+    world.server.put(USER, secret("hunter2"));
+    look(120).await;
+    let after = |seconds| Action::requeue(Duration::from_secs(seconds));
+    assert_eq!(waits[..6], [5, 5, 40, 100, 120, 120].map(after));
+    assert!(!waits[..6].contains(&waits[6]), "{waits:?}");
 }
 
 /// Scenario: the Secret is missing, then lacks a key, then is complete. Guarantee: a condition and
@@ -620,9 +709,53 @@ async fn an_object_made_by_hand_is_never_taken_over() {
     world.server.put(SERVICE, theirs);
     let before = world.server.get(SERVICE).unwrap();
     let error = world.reconcile::<EdgePools>(POOL).await.unwrap_err();
-    assert_eq!(error.reason.as_str(), "NotOurs");
+    assert_eq!(error.reason.as_str(), "OwnedByAnother");
     assert_eq!(world.server.get(SERVICE).unwrap(), before);
-    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "NotOurs");
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "OwnedByAnother");
+}
+
+/// Scenario: a pool is made anew under its name while its objects remain: orphaned, as by
+/// `kubectl delete --cascade=orphan`, or with the earlier uid, as from a backup; in a third case one
+/// of them has other labels, in a fourth another owner. Guarantee: objects with the pool's labels are
+/// adopted without being made anew; the others are refused.
+#[tokio::test]
+async fn objects_of_an_earlier_pool_of_the_name_are_adopted_by_their_labels() {
+    let orphaned = |service: &mut serde_json::Value| {
+        service["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+    };
+    let relabeled = |service: &mut serde_json::Value| {
+        service["metadata"]["ownerReferences"] = json!([]);
+        service["metadata"]["labels"]["app.kubernetes.io/instance"] = "other".into();
+    };
+    let theirs = |service: &mut serde_json::Value| {
+        service["metadata"]["ownerReferences"][0]["name"] = "other".into();
+    };
+    let unchanged = |_: &mut serde_json::Value| {};
+    type Edit = fn(&mut serde_json::Value);
+    let edits: [Edit; 4] = [orphaned, unchanged, relabeled, theirs];
+    for (change, is_adopted) in edits.into_iter().zip([true, true, false, false]) {
+        let world = world();
+        settle(&world).await;
+        world.server.edit(SERVICE, change);
+        let before = world.server.get(SERVICE).unwrap();
+        world.server.delete(POOL);
+        world.server.put(POOL, pool());
+        let uid = world.server.get(POOL).unwrap()["metadata"]["uid"].clone();
+        let outcome = world.reconcile::<EdgePools>(POOL).await;
+        let after = world.server.get(SERVICE).unwrap();
+        assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+        if !is_adopted {
+            assert_eq!(outcome.unwrap_err().reason.as_str(), "OwnedByAnother");
+            assert_eq!(after, before);
+            continue;
+        }
+        outcome.unwrap();
+        for path in [SERVICE, DEPLOYMENT] {
+            let owners = &world.server.get(path).unwrap()["metadata"]["ownerReferences"];
+            assert_eq!(owners.as_array().unwrap().len(), 1, "{path}: {owners}");
+            assert_eq!(owners[0]["uid"], uid, "{path}");
+        }
+    }
 }
 
 /// Scenario: a paused pool is changed. Guarantee: only its status is written, and it is not Ready;
@@ -632,15 +765,15 @@ async fn a_paused_pool_writes_only_its_status() {
     let world = world();
     settle(&world).await;
     world.server.edit(POOL, |pool| {
-        pool["metadata"]["annotations"] = json!({"millrace.dev/paused": "true"});
+        pool["spec"]["paused"] = true.into();
         pool["spec"]["replicas"] = 5.into();
     });
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let writes = world.server.take_writes();
     assert!(writes.iter().all(|write| write.path == format!("{POOL}/status")), "{writes:?}");
     assert_eq!(world.server.get(DEPLOYMENT).unwrap()["spec"]["replicas"], 3);
-    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "PausedByAnnotation");
-    world.server.edit(POOL, |pool| pool["metadata"]["annotations"] = json!({}));
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "PausedBySpec");
+    world.server.edit(POOL, |pool| pool["spec"]["paused"] = false.into());
     settle(&world).await;
     assert_eq!(world.server.get(DEPLOYMENT).unwrap()["spec"]["replicas"], 5);
     assert!(world.is_ready(POOL));
@@ -720,18 +853,18 @@ async fn every_crash_point_ends_in_the_same_state() {
 #[tokio::test]
 async fn what_records_may_take_goes_by_the_allocator() {
     for (allocator, limit, percent) in [
-        ("system", "1Gi", Some(50)),
+        ("System", "1Gi", Some(50)),
         ("jemalloc", "1Gi", Some(50)),
         ("mimalloc", "1Gi", Some(30)),
         ("mimalloc", "128Mi", Some(32)),
         ("mimalloc", "96Mi", None),
-        ("system", "96Mi", Some(50)),
+        ("System", "96Mi", Some(50)),
     ] {
         let world = World::new();
         world.server.put(USER, secret("hunter2"));
         let mut pool = pool();
         pool["spec"]["collector"] = json!({"allocator": allocator});
-        pool["spec"]["resources"] = json!({"memory": {"max": limit}});
+        pool["spec"]["resources"] = json!({"limits": {"memory": limit}});
         world.server.put(POOL, pool);
         world.reconcile::<EdgePools>(POOL).await.unwrap();
         match percent {
@@ -784,4 +917,56 @@ async fn pods_name_no_user_where_the_cluster_assigns_them() {
         assert!(user(&world)[id].is_null(), "{id}");
     }
     assert_eq!(user(&world)["runAsNonRoot"], true);
+}
+
+/// Scenario: a pool declares limits, its producer and further settings; then requests that are too
+/// long for its memory. Guarantee: the collector gets them; the second is refused with a sufficient
+/// limit.
+#[tokio::test]
+async fn limits_and_further_settings_reach_the_collector() {
+    let world = world();
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["receivers"]["otlp"]["limits"] =
+            json!({"grpcMessageBytes": "16Mi", "requestSeconds": 60});
+        pool["spec"]["producer"] = json!({"lingerMillis": 0, "deliveryTimeoutSeconds": 50});
+        pool["spec"]["config"] = json!({"receivers": {"otlp": {"limits": {"idleSeconds": 300}}}});
+    });
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.collector_settings();
+    let text = world.settings_text();
+    for line in [
+        "grpcMessageBytes: 16Mi",
+        "requestSeconds: 60",
+        "lingerMillis: 0",
+        "deliveryTimeoutSeconds: 50",
+        "idleSeconds: 300",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["receivers"]["otlp"]["limits"] = json!({"httpBodyBytes": "128Mi"});
+        pool["spec"]["resources"] = json!({"limits": {"memory": "256Mi"}});
+    });
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SpecInvalid");
+    let message = world.message(POOL, "Ready");
+    assert!(message.contains("write 513Mi or more"), "{message}");
+}
+
+/// Scenario: a pool declares resource attributes, one with a quote. Guarantee: the collector gets
+/// rules that it accepts; without attributes it gets none.
+#[tokio::test]
+async fn resource_attributes_become_rules() {
+    let world = world();
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert!(!world.settings_text().contains("processing"));
+    let world = self::world();
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["resourceAttributes"] = json!({"k8s.cluster.name": "prod", "q": "a\"b"});
+    });
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.collector_settings();
+    let text = world.settings_text();
+    assert!(text.contains("k8s.cluster.name"), "{text}");
+    assert!(text.contains("== nil"), "{text}");
 }

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use millrace_observe::text::Format;
+use millrace_observe::text::MetricsFormat;
 use millrace_operator::controllers::edge::EdgePools;
 use millrace_operator::error::Category;
 use millrace_operator::reconcile::controller;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
+use crate::reconcilers::support::world::World;
 
 const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/edgepools/prod";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/telemetry/deployments/prod-edge";
@@ -129,7 +129,7 @@ async fn a_change_is_tried_before_any_pod_of_the_pool_has_it() {
     let before = template(&world);
     world.server.edit(POOL, |pool| pool["spec"]["compression"] = "Lz4".into());
     look(&world).await;
-    assert_eq!(pending(&world)["stage"], "Trying");
+    assert_eq!(pending(&world)["stage"], "Validating");
     assert_eq!(tries(&world).len(), 0);
     assert_eq!(world.condition(POOL, "Ready").unwrap().1, "Waiting");
     assert_eq!(world.condition(POOL, "Progressing").unwrap().0, "True");
@@ -184,15 +184,19 @@ async fn a_refused_configuration_leaves_the_pool_as_it_was() {
     let before = world.server.get(DEPLOYMENT).unwrap()["spec"].clone();
     world.server.edit(POOL, |pool| pool["spec"]["compression"] = "Lz4".into());
     play(&world, 5, refused).await;
-    assert_eq!(pending(&world)["stage"], "Refused");
-    assert_eq!(pending(&world)["reason"], "SettingsRefused");
+    assert_eq!(pending(&world)["stage"], "Rejected");
+    assert_eq!(pending(&world)["reason"], "ConfigurationRejected");
     let ready = world.server.get(POOL).unwrap()["status"]["conditions"].to_string();
     assert!(ready.contains("no pod was changed"), "{ready}");
     assert!(ready.contains("exporters.x: unknown field"), "{ready}");
-    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SettingsRefused");
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "ConfigurationRejected");
     assert_eq!(world.condition(POOL, "Stalled").unwrap().0, "True");
     let told = world.server.take_event_reasons();
-    assert_eq!(told.iter().filter(|reason| *reason == "SettingsRefused").count(), 1, "{told:?}");
+    assert_eq!(
+        told.iter().filter(|reason| *reason == "ConfigurationRejected").count(),
+        1,
+        "{told:?}"
+    );
 
     world.server.take_writes();
     play(&world, 300, refused).await;
@@ -206,7 +210,7 @@ async fn a_refused_configuration_leaves_the_pool_as_it_was() {
     look(&world).await;
     assert_eq!(world.server.get(DEPLOYMENT).unwrap()["spec"]["replicas"], 7);
     assert_eq!(template(&world), before["template"]);
-    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SettingsRefused");
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "ConfigurationRejected");
     world.finish_rollouts();
 
     world.server.edit(POOL, |pool| pool["spec"]["compression"] = "Zstd".into());
@@ -217,7 +221,8 @@ async fn a_refused_configuration_leaves_the_pool_as_it_was() {
 }
 
 /// Scenario: an image that can't be pulled for a quarter of an hour, then can. Guarantee: given up
-/// within a minute with no pod changed, tried again by itself, and rolled out then.
+/// within a minute with no pod changed, tried again, and rolled out then. Slow: the pool
+/// is reconciled 375 times.
 #[tokio::test]
 async fn an_image_that_comes_late_is_tried_again_by_itself() {
     let world = settled().await;
@@ -253,6 +258,47 @@ async fn what_a_try_can_not_tell_the_pools_first_pods_do() {
     assert_eq!((&pending(&world)["stage"], tries(&world).len()), (&"RollingOut".into(), 0));
 }
 
+/// Scenario: Pod Security refuses the pod that tries a change, and so would the pool's; a quarter
+/// of an hour later it doesn't. Guarantee: no pod of the pool is touched, the status has the API
+/// server's words, and the change is tried again then.
+#[tokio::test]
+async fn what_pod_security_refuses_a_try_reaches_no_pod() {
+    let world = settled().await;
+    let fault = |method: &http::Method, path: &str| {
+        (method == http::Method::POST && path.contains("/pods")).then_some(403)
+    };
+    let words = "forbidden: violates PodSecurity \"restricted:latest\": hostPath volumes";
+    world.server.set_fault_text(words);
+    world.server.set_fault(Some(Box::new(fault)));
+    wants(&world, "2.0.0");
+    play(&world, 15, ended_well).await;
+    assert_eq!(image(&world), "millrace/collector:1.0.0-system");
+    assert_eq!((&pending(&world)["stage"], tries(&world).len()), (&"Rejected".into(), 0));
+    assert_eq!(pending(&world)["reason"], "PodCreationFailed");
+    assert!(pending(&world)["message"].as_str().unwrap().contains(words), "{}", pending(&world));
+    world.server.set_fault(None);
+    world.pass(900);
+    play(&world, 15, ended_well).await;
+    assert_eq!(image(&world), "millrace/collector:2.0.0-system");
+}
+
+/// Scenario: a change adds a container that Pod Security refuses; the pod that tries a change has
+/// only the collector. Guarantee: the change is refused before any pod of the pool is touched.
+#[tokio::test]
+async fn what_pod_security_refuses_of_a_sidecar_reaches_no_pod() {
+    let world = settled().await;
+    world.server.refuse_privileged_pods();
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["podTemplate"] = json!({"spec": {"containers": [
+            {"name": "sidecar", "image": "s:1", "securityContext": {"privileged": true}}]}});
+    });
+    wants(&world, "2.0.0");
+    play(&world, 15, ended_well).await;
+    assert_eq!(image(&world), "millrace/collector:1.0.0-system");
+    assert_eq!(pending(&world)["reason"], "PodCreationFailed", "{}", pending(&world));
+    assert_eq!((&pending(&world)["stage"], tries(&world).len()), (&"Rejected".into(), 0));
+}
+
 /// Scenario: the image of the Deployment is changed by hand, then the number of pods by its pool.
 /// Guarantee: one reconcile puts each right, without a try.
 #[tokio::test]
@@ -278,16 +324,16 @@ async fn a_change_taken_back_while_it_is_tried_leaves_nothing() {
     assert_eq!(tries(&world).len(), 1);
     let pause = |value: Value| {
         world.server.edit(POOL, |pool| {
-            pool["metadata"]["annotations"] = json!({"millrace.dev/paused": value});
+            pool["spec"]["paused"] = value;
         });
     };
-    pause("true".into());
+    pause(true.into());
     world.finish_tries();
     play(&world, 3, ended_well).await;
     assert_eq!(template(&world), before);
-    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "PausedByAnnotation");
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "PausedBySpec");
     wants(&world, "1.0.0");
-    pause("false".into());
+    pause(false.into());
     look(&world).await;
     assert!(world.is_ready(POOL));
     assert_eq!((template(&world), tries(&world).len()), (before, 0));
@@ -373,8 +419,8 @@ async fn a_change_whose_pods_fail_is_taken_back() {
     assert_eq!(pending(&world)["stage"], "RolledBack");
     assert_eq!(pending(&world)["reason"], "PodCrashing");
     let message = pending(&world)["message"].as_str().unwrap().to_owned();
-    assert!(message.ends_with("again 2 times: failed to read the certificate"), "{message}");
-    let counted = world.context.metrics.render(Format::Prometheus).unwrap();
+    assert!(message.ends_with("restarted 2 times: failed to read the certificate"), "{message}");
+    let counted = world.context.metrics.render(MetricsFormat::Prometheus).unwrap();
     let counted = counted.lines().find(|line| line.contains("stages_total{stage=\"RolledBack\"}"));
     assert!(counted.is_some_and(|line| line.ends_with(" 1")), "{counted:?}");
     world.restart("0.2.0");
@@ -419,11 +465,17 @@ async fn only_what_speaks_against_a_change_takes_it_back() {
         assert!(!world.is_ready(POOL));
     }
     let world = half_rolled_out(json!({}), true, false, no_node).await;
+    let since = world.context.clock.now();
     world.server.edit("/api/v1/namespaces/telemetry/pods/prod-edge-new", |pod| {
         pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False",
-            "reason": "Unschedulable", "message": "0/1 nodes are available"}]);
+            "reason": "Unschedulable", "message": "0/1 nodes are available",
+            "lastTransitionTime": since}]);
     });
     world.pass(180);
+    look(&world).await;
+    assert_eq!(pending(&world)["stage"], "RollingOut");
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "PodsNotReady");
+    world.pass(120);
     look(&world).await;
     assert_eq!(pending(&world)["stage"], "RollingOut");
     assert_eq!(world.condition(POOL, "Ready").unwrap().1, "PodUnschedulable");
@@ -469,12 +521,13 @@ fn rotate(world: &World, password: &str) {
 /// what was taken back isn't tried again; what no pod ever had is.
 #[tokio::test]
 async fn rotated_secrets_reach_pods_without_the_change() {
-    for at in ["RolledBack", "Refused", "Trying", "Held"] {
+    for at in ["RolledBack", "Rejected", "Validating", "Held"] {
         let world = settled().await;
         rotate(&world, "first");
-        let sasl =
-            json!({"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}});
-        world.server.edit(POOL, |pool| pool["spec"]["kafka"]["sasl"] = sasl);
+        let login = json!({"type": "ScramSha512",
+                "usernameSecret": {"name": "kafka-user", "key": "username"},
+                "passwordSecret": {"name": "kafka-user", "key": "password"}});
+        world.server.edit(POOL, |pool| pool["spec"]["kafka"]["authentication"] = login);
         play(&world, 3, ended_well).await;
         world.finish_rollouts();
         look(&world).await;
@@ -491,7 +544,7 @@ async fn rotated_secrets_reach_pods_without_the_change() {
                 play(&world, 2, ended_well).await;
                 world.server.delete("/api/v1/namespaces/telemetry/pods/prod-edge-new");
             }
-            "Refused" => play(&world, 5, refused).await,
+            "Rejected" => play(&world, 5, refused).await,
             _ => play(&world, 3, |_| json!({"phase": "Pending"})).await,
         }
         assert_eq!(template(&world), before, "{at}");
@@ -502,7 +555,7 @@ async fn rotated_secrets_reach_pods_without_the_change() {
         };
         assert_ne!(digest(&template(&world)), digest(&before), "{at}");
         assert_eq!(image(&world), "millrace/collector:1.0.0-system", "{at}");
-        let stage = if at == "RolledBack" { "RolledBack" } else { "Trying" };
+        let stage = if at == "RolledBack" { "RolledBack" } else { "Validating" };
         assert_eq!(pending(&world)["stage"], stage, "{at}");
         forget(&world);
         play(&world, 3, |_| json!({"phase": "Pending"})).await;
@@ -525,7 +578,7 @@ async fn a_node_with_troubles_of_its_own_takes_nothing_back() {
     assert_eq!(pending(&world)["stage"], "RolledBack");
 }
 
-/// Scenario: the spec that ran is asked for again in the middle of a rollout; another change is.
+/// Scenario: the spec that ran is desired again in the middle of a rollout; another change is.
 /// Guarantee: the first goes out at once, without a try; the other is tried, and what is gone back
 /// to is still what all pods ran.
 #[tokio::test]
@@ -545,10 +598,14 @@ async fn another_change_in_the_middle_starts_from_what_all_pods_ran() {
     assert_eq!(baseline(&world), old);
 }
 
-/// The user's word.
+/// What the user does to the rollout.
 fn says(world: &World, word: &str) {
     world.server.edit(POOL, |pool| {
-        pool["metadata"]["annotations"] = json!({"millrace.dev/rollout": word});
+        pool["spec"]["rolloutAction"] = match word {
+            "pause" => "Pause".into(),
+            "abort" => "Abort".into(),
+            _ => Value::Null,
+        };
     });
 }
 
@@ -560,7 +617,7 @@ fn replaces_no_pod(world: &World) -> bool {
 /// crashes meanwhile; then resumed. Guarantee: held, nothing is tried, replaced or taken back, and
 /// the pool says so; resumed it goes on.
 #[tokio::test]
-async fn a_change_is_held_by_annotation_and_resumed() {
+async fn a_change_is_held_by_its_action_and_resumed() {
     let world = settled().await;
     let before = template(&world);
     says(&world, "pause");
@@ -573,7 +630,7 @@ async fn a_change_is_held_by_annotation_and_resumed() {
     assert_eq!(image(&world), "millrace/collector:2.0.0-system");
     assert!(!replaces_no_pod(&world));
 
-    says(&world, "a word that is not known");
+    says(&world, "pause");
     put_pod(&world, "new", false, crashes());
     play(&world, 5, ended_well).await;
     assert!(replaces_no_pod(&world));
@@ -594,9 +651,9 @@ async fn a_change_is_held_by_annotation_and_resumed() {
 
 /// Scenario: aborted while it is tried; aborted in the middle. Guarantee: pods run, or come to run,
 /// what they ran before, it is not tried again once the word is gone, and the pool says why; another
-/// change goes out then.
+/// change goes out then. Slow: the pool is reconciled over 600 times.
 #[tokio::test]
-async fn a_change_is_taken_back_by_annotation() {
+async fn a_change_is_taken_back_by_its_action() {
     for looks in [2, 4] {
         let world = settled().await;
         let before = template(&world);
@@ -650,7 +707,8 @@ async fn a_reconcile_of_an_older_state_leaves_no_try_behind() {
     wants(&world, "1.0.0");
     look(&world).await;
     assert_eq!((tries(&world).len(), pending(&world)), (0, Value::Null));
-    let late = controller::reconcile::<EdgePools>(Arc::new(old), world.context.clone()).await;
+    let late =
+        controller::reconcile_object::<EdgePools>(Arc::new(old), world.context.clone()).await;
     assert_eq!(late.unwrap_err().category, Category::Conflict);
     assert_eq!(tries(&world).len(), 0);
     look(&world).await;

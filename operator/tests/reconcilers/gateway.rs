@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use millrace_operator::controllers::gateway::GatewayPools;
-use millrace_operator::pods::Sample;
+use millrace_operator::pods::PodSample;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
-use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
+use crate::reconcilers::support::world::World;
+use crate::reconcilers::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
 
 const CAUGHT_UP: Option<(u64, bool)> = Some((0, true));
 const BEHIND: Option<(u64, bool)> = Some((5_000_000, false));
@@ -98,9 +98,9 @@ async fn readiness_follows_the_lag_at_each_look() {
     settle(&world).await;
     for (lag, ready, reason) in [
         (BEHIND, false, "LagAboveBound"),
-        (CAUGHT_UP, true, "AsAsked"),
+        (CAUGHT_UP, true, "Reconciled"),
         (None, false, "KafkaUnreachable"),
-        (CAUGHT_UP, true, "AsAsked"),
+        (CAUGHT_UP, true, "Reconciled"),
     ] {
         world.pass(10);
         world.set_lag(lag);
@@ -111,7 +111,8 @@ async fn readiness_follows_the_lag_at_each_look() {
 }
 
 /// Scenario: lag stays above its bound for an hour. Guarantee: the pool grows in steps to its
-/// partitions, and the whole decision stands in the status.
+/// partitions, and the whole decision stands in the status. Slow: the pool is reconciled every ten
+/// seconds of an hour.
 #[tokio::test]
 async fn lasting_lag_grows_the_pool_and_the_status_says_why() {
     let world = world();
@@ -119,7 +120,7 @@ async fn lasting_lag_grows_the_pool_and_the_status_says_why() {
     world.set_lag(BEHIND);
     assert_eq!(play(&world, 3600).await, [2, 3, 4, 6, 12]);
     let status = world.server.get(POOL).unwrap()["status"].clone();
-    assert_eq!(status["sizing"]["reason"], "AtCeiling");
+    assert_eq!(status["sizing"]["reason"], "MaxReplicasReached");
     assert_eq!(status["sizing"]["replicas"], 12);
     assert_eq!(status["sizing"]["partitions"], 12);
     assert!(status["sizing"]["moreNeededSince"].is_string());
@@ -130,15 +131,15 @@ async fn lasting_lag_grows_the_pool_and_the_status_says_why() {
 }
 
 /// What a pod says that has been up for so long, and is this busy.
-fn sample(world: &World, cpu_share: f64, memory: u64, refused: u64) -> Sample {
+fn sample(world: &World, cpu_share: f64, memory: u64, refused: u64) -> PodSample {
     let up = world.context.clock.now().as_second() - 1_790_000_000;
     let count = u64::try_from(up).unwrap();
-    Sample {
+    PodSample {
         cpu_seconds: up as f64 * cpu_share,
         resident_bytes: Some(memory),
         inserts: count * 100,
         insert_retries: [("slow_down".to_owned(), count * refused)].into(),
-        ..Sample::default()
+        ..PodSample::default()
     }
 }
 
@@ -146,7 +147,7 @@ fn sample(world: &World, cpu_share: f64, memory: u64, refused: u64) -> Sample {
 async fn play_telling(
     world: &World,
     seconds: i64,
-    tell: impl Fn(&World) -> Option<Sample>,
+    tell: impl Fn(&World) -> Option<PodSample>,
 ) -> Vec<i64> {
     let mut sizes = vec![replicas(world)];
     for _ in 0..seconds / 10 {
@@ -175,7 +176,7 @@ async fn a_busy_sink_holds_growth_until_it_takes_inserts_again() {
     let refused = |world: &World| Some(sample(world, 0.5, 300, 33));
     assert_eq!(play_telling(&world, 1800, refused).await, [2]);
     assert_eq!(sizing(&world)["reason"], "HoldSinkBusy");
-    assert_eq!(sizing(&world)["signals"]["sinkRefusedPercent"], 33);
+    assert_eq!(sizing(&world)["signals"]["insertsRejectedPercent"], 33);
     let events = world.server.take_event_reasons();
     assert!(!events.iter().any(|reason| reason.starts_with("SizedLag")), "{events:?}");
     let taken = |world: &World| {
@@ -189,6 +190,7 @@ async fn a_busy_sink_holds_growth_until_it_takes_inserts_again() {
 
 /// Scenario: a pool that grew and has been idle for long, its pods first near their memory
 /// limit, then silent, then fine. Guarantee: it does not shrink until they tell that there is room.
+/// Slow: the pool is reconciled every ten seconds of almost two and a half hours.
 #[tokio::test]
 async fn full_or_silent_pods_hold_shrinking() {
     let world = world();
@@ -204,7 +206,7 @@ async fn full_or_silent_pods_hold_shrinking() {
     assert_eq!(sizing(&world)["signals"]["memoryPercent"], 90);
     assert_eq!(play_telling(&world, 600, |_| None).await, [large]);
     assert_eq!(sizing(&world)["reason"], "HoldSignalMissing");
-    assert_eq!(sizing(&world)["signals"]["podsTold"], 0);
+    assert_eq!(sizing(&world)["signals"]["podsReporting"], 0);
     let fine = |world: &World| Some(sample(world, 0.1, 300, 0));
     let sizes = play_telling(&world, 3600, fine).await;
     assert!(*sizes.last().unwrap() < large, "{sizes:?}");
@@ -217,8 +219,9 @@ async fn full_or_silent_pods_hold_shrinking() {
 async fn all_pods_of_a_large_pool_tell_for_its_sizing() {
     let world = world();
     world.server.edit(POOL, |pool| {
-        pool["spec"]["resources"] = json!({"memory": {"min": "256Mi", "max": "512Mi"}});
-        pool["spec"]["scaling"]["memoryMax"] = json!("2Gi");
+        pool["spec"]["resources"] =
+            json!({"requests": {"memory": "256Mi"}, "limits": {"memory": "512Mi"}});
+        pool["spec"]["scaling"]["maxResources"] = json!({"memory": "2Gi"});
     });
     settle(&world).await;
     world.server.edit(SET, |set| set["spec"]["replicas"] = 150.into());
@@ -232,7 +235,7 @@ async fn all_pods_of_a_large_pool_tell_for_its_sizing() {
         play(&world, 10).await;
     }
     let told = sizing(&world)["signals"].clone();
-    assert_eq!((&told["pods"], &told["podsTold"]), (&150.into(), &150.into()));
+    assert_eq!((&told["pods"], &told["podsReporting"]), (&150.into(), &150.into()));
     assert_eq!(sizing(&world)["memoryLimit"], "640Mi");
 }
 
@@ -244,8 +247,9 @@ async fn pods_that_do_not_answer_are_known_by_the_metrics_api() {
     const METRICS: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/telemetry/pods";
     let world = world();
     world.server.edit(POOL, |pool| {
-        pool["spec"]["resources"] = json!({"memory": {"min": "256Mi", "max": "512Mi"}});
-        pool["spec"]["scaling"]["memoryMax"] = json!("2Gi");
+        pool["spec"]["resources"] =
+            json!({"requests": {"memory": "256Mi"}, "limits": {"memory": "512Mi"}});
+        pool["spec"]["scaling"]["maxResources"] = json!({"memory": "2Gi"});
     });
     settle(&world).await;
     world.run_pods(SET, json!({"memory": "512Mi"}));
@@ -273,12 +277,12 @@ async fn pods_that_do_not_answer_are_known_by_the_metrics_api() {
     }
     let told = sizing(&world)["signals"].clone();
     assert_eq!(
-        (&told["pods"], &told["podsTold"], &told["podsMetered"]),
+        (&told["pods"], &told["podsReporting"], &told["podsMetered"]),
         (&2.into(), &0.into(), &2.into())
     );
     assert_eq!(sizing(&world)["memoryLimit"], "640Mi");
     let message = sizing(&world)["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("0 of 2 pods told, 2 known by the metrics API"), "{message}");
+    assert!(message.contains("0 of 2 pods reported, 2 known by the metrics API"), "{message}");
 }
 
 /// Scenario: the pods of a settled pool tell of themselves for five minutes, with figures that move.
@@ -303,9 +307,9 @@ async fn pods_that_begin_to_answer_are_counted_though_nothing_else_changes() {
     settle(&world).await;
     world.run_pods(SET, json!({"memory": "1000", "cpu": "1"}));
     play(&world, 120).await;
-    assert_eq!(sizing(&world)["signals"]["podsTold"], 0);
+    assert_eq!(sizing(&world)["signals"]["podsReporting"], 0);
     play_telling(&world, 120, |world| Some(sample(world, 0.0, 300, 0))).await;
-    assert_eq!(sizing(&world)["signals"]["podsTold"], 2);
+    assert_eq!(sizing(&world)["signals"]["podsReporting"], 2);
 }
 
 /// Scenario: pods that may grow use nearly all of their memory; then the operator starts anew and the
@@ -320,8 +324,9 @@ async fn memory_grows_in_place_and_the_template_stays() {
     };
     let world = world();
     world.server.edit(POOL, |pool| {
-        pool["spec"]["resources"] = json!({"memory": {"min": "256Mi", "max": "512Mi"}});
-        pool["spec"]["scaling"]["memoryMax"] = json!("2Gi");
+        pool["spec"]["resources"] =
+            json!({"requests": {"memory": "256Mi"}, "limits": {"memory": "512Mi"}});
+        pool["spec"]["scaling"]["maxResources"] = json!({"memory": "2Gi"});
     });
     settle(&world).await;
     world.run_pods(SET, json!({"memory": "512Mi"}));
@@ -343,7 +348,7 @@ async fn memory_grows_in_place_and_the_template_stays() {
     let template = world.server.get(SET).unwrap()["spec"]["template"]["spec"].clone();
     assert_eq!(template["containers"][0]["resources"]["limits"]["memory"], "512Mi");
     look(480).await;
-    assert_eq!(sizing(&world)["resize"]["way"], "InPlace");
+    assert_eq!(world.condition(POOL, "PodsResized").unwrap().0, "True");
     // Nothing more to do: nothing more is written.
     world.server.take_writes();
     look(480).await;
@@ -354,8 +359,7 @@ async fn memory_grows_in_place_and_the_template_stays() {
     assert_eq!(limit(&world, 1)["limits"]["memory"], "640Mi");
     // Paused: not touched.
     world.run_pods(SET, json!({"memory": "512Mi"}));
-    let paused = json!({"millrace.dev/paused": "true"});
-    world.server.edit(POOL, |pool| pool["metadata"]["annotations"] = paused);
+    world.server.edit(POOL, |pool| pool["spec"]["paused"] = true.into());
     look(300).await;
     assert_eq!(limit(&world, 1)["limits"]["memory"], "512Mi");
 }
@@ -386,8 +390,8 @@ async fn another_autoscaler_makes_the_rule_recommend_only() {
     world.server.take_event_reasons();
     assert_eq!(play(&world, 1800).await, [5]);
     let sizing_now = sizing(&world);
-    assert_eq!((&sizing_now["replicas"], &sizing_now["wanted"]), (&json!(5), &json!(6)));
-    assert!(sizing_now["message"].as_str().unwrap().starts_with("only recommended"));
+    assert_eq!((&sizing_now["replicas"], &sizing_now["proposedReplicas"]), (&json!(5), &json!(6)));
+    assert!(sizing_now["message"].as_str().unwrap().starts_with("recommendation only"));
     let events = world.server.take_event_reasons();
     assert!(!events.iter().any(|reason| reason.starts_with("Sized")), "{events:?}");
     world.server.delete(HPA);
@@ -398,7 +402,8 @@ async fn another_autoscaler_makes_the_rule_recommend_only() {
 }
 
 /// Scenario: the broker is away for an hour, and the operator is restarted. Guarantee: the size is
-/// held; the memory of earlier decisions is in the status, not in the process.
+/// held; the memory of earlier decisions is in the status, not in the process. Slow: the pool is
+/// reconciled every ten seconds of over an hour.
 #[tokio::test]
 async fn an_unknown_lag_holds_the_size() {
     let world = world();
@@ -437,7 +442,7 @@ async fn the_pool_is_scaled_through_the_pool_only() {
 async fn two_ways_of_attributes_in_one_pool_are_refused() {
     let world = World::new();
     let mut pool = pool();
-    pool["spec"]["signals"] = json!({"traces": {}, "logs": {"attributes": "Map"}});
+    pool["spec"]["signals"] = json!({"traces": {}, "logs": {"attributes": "JSON"}});
     world.server.put(POOL, pool);
     world.reconcile::<GatewayPools>(POOL).await.unwrap();
     assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SpecInvalid");
@@ -454,7 +459,9 @@ async fn a_pools_shards_reach_its_collectors() {
     pool["spec"]["clickhouse"] = json!({"endpoints": servers, "shards": 2});
     world.server.put(POOL, pool);
     world.reconcile::<GatewayPools>(POOL).await.unwrap();
-    let millrace_config::Mode::Gateway { clickhouse, .. } = world.collector_settings().mode else {
+    let millrace_config::CollectorMode::Gateway { clickhouse, .. } =
+        world.collector_settings().mode
+    else {
         panic!("no gateway")
     };
     assert_eq!((clickhouse.shards, clickhouse.endpoints.len()), (2, 4));
@@ -480,7 +487,8 @@ fn tables_are_at(world: &World, database: &str, revision: Option<&str>) {
 fn asked_revision() -> String {
     let name = || "otel".parse().unwrap();
     let traces = millrace_ddl::Signals { traces: true, ..millrace_ddl::Signals::default() };
-    let options = millrace_ddl::TableOptions::default();
+    let attributes = millrace_ddl::AttributeStorage::Map;
+    let options = millrace_ddl::TableOptions { attributes, ..Default::default() };
     millrace_ddl::Declared::uniform(name(), name(), traces, &options).revision()
 }
 
@@ -558,4 +566,37 @@ async fn an_image_that_cannot_be_pulled_is_told() {
     let (stalled, reason, _) = world.condition(POOL, "Stalled").unwrap();
     assert_eq!((stalled.as_str(), reason.as_str()), ("True", "ImagePullFailed"));
     assert!(world.server.take_event_reasons().contains(&"ImagePullFailed".to_owned()));
+}
+
+/// Scenario: a pool declares its batches and further settings. Guarantee: the collector gets both,
+/// next to the operator's own; a setting that the operator owns makes the spec invalid, with the
+/// field to use instead, and changes no pod.
+#[tokio::test]
+async fn batches_and_further_settings_reach_the_collector() {
+    let world = world();
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["batch"] = json!({"maxRows": 300_000, "maxBytes": "32Mi"});
+        pool["spec"]["config"] = json!({
+            "receivers": {"kafka": {"sessionTimeoutSeconds": 90}},
+            "exporters": {"clickhouse": {"maxInsertsInFlight": 8}},
+        });
+    });
+    settle(&world).await;
+    world.collector_settings();
+    let text = world.settings_text();
+    for line in ["maxRows: 300000", "maxBytes: 32Mi", "sessionTimeoutSeconds: 90"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(text.contains("maxInsertsInFlight: 8"), "{text}");
+    assert!(text.contains("groupId: millrace.telemetry.prod"), "{text}");
+    let set = world.server.get(SET).unwrap();
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["config"]["receivers"]["kafka"]["groupId"] = "other".into();
+    });
+    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+    assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SpecInvalid");
+    let message = world.message(POOL, "Ready");
+    let expected = "spec.config.receivers.kafka.groupId: can't be changed here: use consumerGroup";
+    assert!(message.contains(expected), "{message}");
+    assert_eq!(world.server.get(SET).unwrap(), set);
 }

@@ -9,17 +9,19 @@ use futures::future::{BoxFuture, FutureExt};
 use millrace_crds::Reason;
 use millrace_ddl as ddl;
 use millrace_operator::cache::holders::Holders;
-use millrace_operator::clickhouse::Tables;
+use millrace_operator::clickhouse::TableAccess;
 use millrace_operator::controllers::gateway::GatewayPools;
 use millrace_operator::controllers::schema::Schemas;
 use millrace_operator::controllers::topic::Topics;
-use millrace_operator::holders::gone;
+use millrace_operator::holders::release_record;
 use millrace_operator::kafka::Brokers;
-use millrace_operator::kafka::{Entry, Failure, Place, Settings, TopicChange, TopicSeen};
+use millrace_operator::kafka::{
+    ConnectionSettings, Failure, HolderRecord, KafkaResource, TopicChange, TopicObservation,
+};
 use serde_json::{Value, json};
 
-use crate::support::gateway_pool;
-use crate::support::world::World;
+use crate::reconcilers::support::gateway_pool;
+use crate::reconcilers::support::world::World;
 
 const TOPIC: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/telemetrytopics/prod";
 const SCHEMA: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/telemetryschemas/prod";
@@ -33,7 +35,7 @@ const DAY: i64 = 24 * 3_600;
 struct Kept {
     topics: BTreeMap<String, BTreeMap<String, String>>,
     /// By what they are about and the topic they lie at.
-    records: BTreeMap<(String, String), Entry>,
+    records: BTreeMap<(String, String), HolderRecord>,
     /// By signal: who wrote last, and when.
     rows: BTreeMap<String, (String, i64)>,
     second: i64,
@@ -46,6 +48,7 @@ struct Kept {
 struct Systems {
     kept: Mutex<Kept>,
     refuses_records: AtomicBool,
+    is_kafka_down: AtomicBool,
 }
 
 impl Systems {
@@ -63,30 +66,46 @@ impl Systems {
 }
 
 impl Brokers for Systems {
-    fn observe(&self, _: Settings, topic: String) -> BoxFuture<'_, Result<TopicSeen, Failure>> {
+    fn describe_topic(
+        &self,
+        _: ConnectionSettings,
+        topic: String,
+    ) -> BoxFuture<'_, Result<TopicObservation, Failure>> {
+        if self.is_kafka_down.load(Ordering::SeqCst) {
+            let message = "no broker answered".to_owned();
+            let failure = Failure { reason: Reason::KafkaUnreachable, message, passes: true };
+            return async { Err(failure) }.boxed();
+        }
         let settings = self.kept.lock().unwrap().topics.get(&topic).cloned();
-        let seen = settings.map_or(TopicSeen::Missing, |settings| TopicSeen::Found {
-            partitions: 12,
-            replication_factor: 3,
-            settings: settings.clone(),
-            own_settings: settings,
-        });
+        let seen =
+            settings.map_or(TopicObservation::Missing, |settings| TopicObservation::Exists {
+                partitions: 12,
+                replication_factor: 3,
+                settings: settings.clone(),
+                own_settings: settings,
+            });
         async { Ok(seen) }.boxed()
     }
 
-    fn change(
+    fn alter_topic(
         &self,
-        _: Settings,
+        _: ConnectionSettings,
         topic: String,
         change: TopicChange,
     ) -> BoxFuture<'_, Result<(), Failure>> {
-        if let TopicChange::Create { settings, .. } = change {
+        if let TopicChange::Create { settings, .. } | TopicChange::Set { own_settings: settings } =
+            change
+        {
             self.kept.lock().unwrap().topics.insert(topic, settings);
         }
         async { Ok(()) }.boxed()
     }
 
-    fn delete(&self, _: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>> {
+    fn remove_topic(
+        &self,
+        _: ConnectionSettings,
+        topic: String,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
         let mut kept = self.kept.lock().unwrap();
         kept.topics.remove(&topic);
         kept.records.retain(|(_, at), _| *at != topic);
@@ -94,20 +113,24 @@ impl Brokers for Systems {
         async { Ok(()) }.boxed()
     }
 
-    fn recorded(&self, _: Settings, place: Place) -> BoxFuture<'_, Result<Vec<Entry>, Failure>> {
+    fn read_records(
+        &self,
+        _: ConnectionSettings,
+        place: KafkaResource,
+    ) -> BoxFuture<'_, Result<Vec<HolderRecord>, Failure>> {
         let kept = self.kept.lock().unwrap();
         let of = format!("{place:?}");
         let found = kept.records.iter().filter(|((about, _), _)| *about == of);
-        let found: Vec<Entry> = found.map(|(_, entry)| entry.clone()).collect();
+        let found: Vec<HolderRecord> = found.map(|(_, entry)| entry.clone()).collect();
         let may = self.may_record();
         async { may.map(|()| found) }.boxed()
     }
 
-    fn record(
+    fn write_record(
         &self,
-        _: Settings,
-        place: Place,
-        entry: Entry,
+        _: ConnectionSettings,
+        place: KafkaResource,
+        entry: HolderRecord,
     ) -> BoxFuture<'_, Result<(), Failure>> {
         let may = self.may_record();
         if may.is_ok() {
@@ -119,45 +142,45 @@ impl Brokers for Systems {
     }
 }
 
-impl Tables for Systems {
-    fn observe<'a>(
+impl TableAccess for Systems {
+    fn observe_tables<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>> {
-        async { Ok(ddl::exactly::exactly(declared)) }.boxed()
+        async { Ok(ddl::exactly::observed_as_declared(declared)) }.boxed()
     }
 
-    fn migrate<'a>(
+    fn migrate_tables<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         _: &'a ddl::Declared,
         _: &'a ddl::MigrateOptions,
-    ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>> {
+    ) -> BoxFuture<'a, Result<ddl::MigrationReport, ddl::MigrateError>> {
         panic!("the tables are as declared")
     }
 
     fn drop_all<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         _: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
         self.kept.lock().unwrap().deleted += 1;
         async { Ok(()) }.boxed()
     }
 
-    fn holders<'a>(
+    fn read_holders<'a>(
         &'a self,
-        server: &'a ddl::Client,
+        server: &'a ddl::DdlClient,
         _: &'a ddl::Declared,
-    ) -> BoxFuture<'a, Result<Vec<ddl::Held>, ddl::ClientError>> {
+    ) -> BoxFuture<'a, Result<Vec<ddl::RecordedHolder>, ddl::ClientError>> {
         if self.refuses_records.load(Ordering::SeqCst) {
             let endpoint = server.endpoint().clone();
             let refused = ddl::ClientError::Timeout { endpoint, waited: std::time::Duration::ZERO };
             return async { Err(refused) }.boxed();
         }
         let kept = self.kept.lock().unwrap();
-        let held = kept.rows.iter().map(|(signal, (holder, at))| ddl::Held {
+        let held = kept.rows.iter().map(|(signal, (holder, at))| ddl::RecordedHolder {
             signal: signal.clone(),
             holder: holder.clone(),
             age: std::time::Duration::from_secs(u64::try_from(kept.second - at).unwrap()),
@@ -166,9 +189,9 @@ impl Tables for Systems {
         async { Ok(held) }.boxed()
     }
 
-    fn hold<'a>(
+    fn record_holder<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         _: &'a ddl::Declared,
         holder: &'a str,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
@@ -266,7 +289,7 @@ async fn the_second_cluster_is_refused_and_told_of_the_first() {
 /// and don't write over each other; then whoever shares is refused.
 #[tokio::test]
 async fn clusters_share_what_both_say_they_share() {
-    let (systems, east, west) = two(&json!({"shared": true}));
+    let (systems, east, west) = two(&json!({"ownership": "Shared"}));
     for _ in 0..3 {
         look(&systems, &east, 60).await;
         look(&systems, &west, 60).await;
@@ -274,11 +297,32 @@ async fn clusters_share_what_both_say_they_share() {
     assert_eq!((refused(&east), refused(&west)), ([false; 3], [false; 3]));
     assert_eq!(systems.writes(), 3);
     for path in ALL {
-        east.server.edit(path, |object| object["spec"]["shared"] = false.into());
+        east.server.edit(path, |object| object["spec"]["ownership"] = "Exclusive".into());
     }
     look(&systems, &east, 60).await;
     look(&systems, &west, 60).await;
     assert_eq!((refused(&east), refused(&west)), ([false; 3], [true; 3]));
+}
+
+/// Scenario: two objects share a topic and declare different settings, which the second wrote last;
+/// then Kafka is away for a while. Guarantee: the first reports the difference, also after the
+/// outage, and never writes its settings again.
+#[tokio::test]
+async fn an_outage_makes_no_owner_write_its_settings_again() {
+    let (systems, east, west) = two(&json!({"ownership": "Shared"}));
+    for (world, retention) in [(&east, "1h"), (&west, "2h")] {
+        world.server.edit(TOPIC, |topic| topic["spec"]["retention"] = retention.into());
+        look(&systems, world, 60).await;
+    }
+    let retention = || systems.kept.lock().unwrap().topics["otlp_traces"]["retention.ms"].clone();
+    assert_eq!(retention(), "7200000");
+    for is_down in [false, true, true, false] {
+        systems.is_kafka_down.store(is_down, Ordering::SeqCst);
+        look(&systems, &east, 60).await;
+        let expected = if is_down { "KafkaUnreachable" } else { "TopicSettingsConflict" };
+        assert_eq!(told(&east, TOPIC).0, expected);
+        assert_eq!(retention(), "7200000", "down: {is_down}");
+    }
 }
 
 /// Scenario: the first one's objects are deleted, and what they stand for retained. Guarantee: they
@@ -290,12 +334,12 @@ async fn what_is_given_up_is_the_next_ones() {
     look(&systems, &west, 0).await;
     assert_eq!(refused(&west), [true; 3]);
     for kind in ["TelemetryTopic", "TelemetrySchema", "GatewayPool"] {
-        gone(&west.context, &format!("{kind}/telemetry/prod")).await;
+        release_record(&west.context, &format!("{kind}/telemetry/prod")).await;
     }
     look(&systems, &west, 60).await;
     assert_eq!(refused(&west), [true; 3], "who was refused gave up the holder's record");
     for kind in ["TelemetryTopic", "TelemetrySchema", "GatewayPool"] {
-        gone(&east.context, &format!("{kind}/telemetry/prod")).await;
+        release_record(&east.context, &format!("{kind}/telemetry/prod")).await;
     }
     look(&systems, &west, 60).await;
     assert_eq!(refused(&west), [false; 3]);
@@ -322,7 +366,7 @@ async fn records_end_after_a_week_or_are_taken_over_by_name() {
     for (path, kind) in ALL.iter().zip(["TelemetryTopic", "TelemetrySchema", "GatewayPool"]) {
         west.server.edit(path, |object| {
             let holder = format!("east/telemetry/{kind}/prod");
-            object["metadata"]["annotations"] = json!({"millrace.dev/takes-over": holder});
+            object["spec"]["takesOver"] = holder.into();
         });
     }
     look(&systems, &west, 60).await;
@@ -354,7 +398,8 @@ async fn without_records_everything_works_and_that_is_told() {
 #[tokio::test]
 async fn what_another_cluster_holds_is_not_deleted() {
     for shared in [false, true] {
-        let (systems, east, west) = two(&json!({"shared": shared}));
+        let (systems, east, west) =
+            two(&json!({"ownership": if shared { "Shared" } else { "Exclusive" }}));
         look(&systems, &east, 0).await;
         look(&systems, &west, 0).await;
         west.server.take_event_reasons();
@@ -387,11 +432,11 @@ async fn only_what_the_operator_can_not_see_is_believed_from_records() {
         let text = format!("v1:east/{namespace}/TelemetryTopic/old/alone");
         let topic = "otlp_traces".to_owned();
         let at_millis = east.context.clock.now().as_millisecond();
-        let about = format!("{:?}", Place::Topic(topic.clone()));
+        let about = format!("{:?}", KafkaResource::Topic(topic.clone()));
         {
             let mut kept = systems.kept.lock().unwrap();
             kept.topics.insert(topic.clone(), BTreeMap::new());
-            let entry = Entry { topic: topic.clone(), text, at_millis };
+            let entry = HolderRecord { topic: topic.clone(), text, at_millis };
             kept.records.insert((about, topic), entry);
         }
         let _ = east.reconcile::<Topics>(TOPIC).await;

@@ -1,11 +1,11 @@
 //! What a gateway pool says of data that is gone or set aside, against an API server in memory.
 
 use millrace_operator::controllers::gateway::GatewayPools;
-use millrace_operator::pods::Sample;
+use millrace_operator::pods::PodSample;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
-use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
+use crate::reconcilers::support::world::World;
+use crate::reconcilers::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
 
 /// A settled pool of two pods that answer.
 async fn settled() -> World {
@@ -28,11 +28,11 @@ async fn settled() -> World {
 
 /// Sets what a pod's process, begun at this second, has lost and set aside.
 fn tell(world: &World, pod: u32, began: i64, lost: u64, letters: u64) {
-    let sample = Sample {
+    let sample = PodSample {
         started_at: Some(began),
         lost_to_retention: [("otlp_traces".to_owned(), lost)].into(),
         dead_lettered: [("traces".to_owned(), letters)].into(),
-        ..Sample::default()
+        ..PodSample::default()
     };
     world.set_pod(&format!("prod-gateway-{pod}"), Some(sample));
 }
@@ -53,8 +53,8 @@ fn says(world: &World, type_: &str) -> (String, String) {
     (status, reason)
 }
 
-fn annotate(world: &World, annotation: &str, value: &str) {
-    world.server.edit(POOL, |pool| pool["metadata"]["annotations"][annotation] = value.into());
+fn acknowledge(world: &World, what: &str, total: i64) {
+    world.server.edit(POOL, |pool| pool["spec"]["acknowledged"][what] = total.into());
 }
 
 fn is(status: &str, reason: &str) -> (String, String) {
@@ -67,7 +67,7 @@ fn is(status: &str, reason: &str) -> (String, String) {
 #[tokio::test]
 async fn data_lost_to_retention_is_told_and_never_forgotten() {
     let mut world = settled().await;
-    assert_eq!(says(&world, "DataLost"), is("False", "NothingLost"));
+    assert_eq!(says(&world, "DataLost"), is("False", "NoDataLost"));
     tell(&world, 1, 1, 40, 0);
     look(&world, 10).await;
     assert_eq!(says(&world, "DataLost"), is("True", "MessagesLostToRetention"));
@@ -91,23 +91,20 @@ async fn data_lost_to_retention_is_told_and_never_forgotten() {
     assert_eq!(world.server.take_event_reasons(), ["MessagesLostToRetention"], "it began again");
 }
 
-/// Scenario: a loss is acknowledged by its number, then by a number that isn't one or that is too
-/// large; then more is lost. Guarantee: only the very number counts, and only for what was lost by
+/// Scenario: a loss is acknowledged by a number that is too large, by one that is too small, then by
+/// its own; then more is lost. Guarantee: only the very number counts, and only for what was lost by
 /// then; a pod that doesn't answer changes nothing.
 #[tokio::test]
 async fn a_loss_is_told_until_its_number_is_acknowledged() {
-    const ANNOTATION: &str = "millrace.dev/acknowledge-data-lost";
     let world = settled().await;
-    world.server.edit(POOL, |pool| pool["metadata"]["annotations"] = json!({}));
     tell(&world, 0, 1, 7, 0);
     look(&world, 10).await;
     for (value, fact) in [
-        ("seen", is("True", "MessagesLostToRetention")),
-        ("8", is("True", "MessagesLostToRetention")),
-        ("3", is("True", "MessagesLostToRetention")),
-        ("7", is("False", "LossAcknowledged")),
+        (8, is("True", "MessagesLostToRetention")),
+        (3, is("True", "MessagesLostToRetention")),
+        (7, is("False", "LossAcknowledged")),
     ] {
-        annotate(&world, ANNOTATION, value);
+        acknowledge(&world, "dataLost", value);
         look(&world, 10).await;
         assert_eq!(says(&world, "DataLost"), fact, "{value}");
         assert!(world.is_ready(POOL));
@@ -124,7 +121,7 @@ async fn a_loss_is_told_until_its_number_is_acknowledged() {
     let lost = conditions.as_array().unwrap().iter().find(|it| it["type"] == "DataLost").unwrap();
     let message = lost["message"].as_str().unwrap();
     assert!(message.starts_with("9 messages") && message.contains("2 since"), "{message}");
-    assert!(message.contains("millrace.dev/acknowledge-data-lost=9"), "{message}");
+    assert!(message.contains("spec.acknowledged.dataLost to 9"), "{message}");
 }
 
 /// Scenario: records are kept as dead letters; then the spec becomes invalid. Guarantee: told and
@@ -132,24 +129,23 @@ async fn a_loss_is_told_until_its_number_is_acknowledged() {
 #[tokio::test]
 async fn dead_letters_are_told_apart_from_losses() {
     let world = settled().await;
-    world.server.edit(POOL, |pool| pool["metadata"]["annotations"] = json!({}));
     tell(&world, 0, 1, 0, 4);
     tell(&world, 1, 1, 0, 2);
     look(&world, 10).await;
-    assert_eq!(says(&world, "DeadLettersKept"), is("True", "RecordsDeadLettered"));
-    assert_eq!(says(&world, "DataLost"), is("False", "NothingLost"));
+    assert_eq!(says(&world, "DeadLettersPresent"), is("True", "RecordsDeadLettered"));
+    assert_eq!(says(&world, "DataLost"), is("False", "NoDataLost"));
     assert_eq!(status(&world)["deadLetters"]["total"], 6);
     assert!(world.is_ready(POOL));
-    annotate(&world, "millrace.dev/acknowledge-data-lost", "6");
+    acknowledge(&world, "dataLost", 6);
     look(&world, 10).await;
-    assert_eq!(says(&world, "DeadLettersKept"), is("True", "RecordsDeadLettered"));
+    assert_eq!(says(&world, "DeadLettersPresent"), is("True", "RecordsDeadLettered"));
     world.server.edit(POOL, |pool| {
-        pool["spec"]["signals"]["logs"] = json!({"attributes": "Map"});
+        pool["spec"]["signals"]["logs"] = json!({"attributes": "JSON"});
     });
     look(&world, 10).await;
     assert_eq!(says(&world, "Ready"), is("False", "SpecInvalid"));
-    assert_eq!(says(&world, "DeadLettersKept"), is("True", "RecordsDeadLettered"));
-    annotate(&world, "millrace.dev/acknowledge-dead-letters", "6");
+    assert_eq!(says(&world, "DeadLettersPresent"), is("True", "RecordsDeadLettered"));
+    acknowledge(&world, "deadLetters", 6);
     look(&world, 10).await;
-    assert_eq!(says(&world, "DeadLettersKept"), is("False", "DeadLettersAcknowledged"));
+    assert_eq!(says(&world, "DeadLettersPresent"), is("False", "DeadLettersAcknowledged"));
 }

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_crds::v1alpha1::EdgePool;
-use millrace_monitors::{MonitorKind, Scraped};
+use millrace_monitors::{DiscoveryResult, MonitorKind};
 use millrace_operator::controllers::edge::EdgePools;
-use millrace_operator::discovery::{Watched, needs};
+use millrace_operator::discovery::{Watched, needed_watches};
 use millrace_operator::error::StepError;
-use millrace_operator::monitors::{self, Memory};
+use millrace_operator::monitors::{self, MonitorMemory};
 use millrace_operator::pool::discover;
 use millrace_operator::sharing;
 use serde_json::{Value, json};
 
-use crate::edge::{DEPLOYMENT, POOL, pool, world};
-use crate::support::world::World;
+use crate::reconcilers::edge::{DEPLOYMENT, POOL, pool, world};
+use crate::reconcilers::support::world::World;
 
 const MONITOR: &str = "/apis/monitoring.coreos.com/v1/namespaces/telemetry/podmonitors/shop";
 const GATHERED: &str = "/api/v1/namespaces/telemetry/secrets/prod-edge-monitors";
@@ -64,20 +64,20 @@ fn pool_of(world: &World) -> EdgePool {
 
 /// Watches what the pool needs, as the operator does before each round.
 fn watch(world: &World) {
-    let wants = discover::wants(&pool_of(world)).unwrap();
-    world.context.discovery.need(&needs(&wants));
+    let wants = discover::discovery_request(&pool_of(world)).unwrap();
+    world.context.discovery.watch_needed(&needed_watches(&wants));
 }
 
 /// What is found, as soon as it is as expected. Time is paused: waiting costs none.
 async fn found(
     world: &World,
-    memory: &mut Memory,
-    is_expected: impl Fn(&Result<Option<Arc<Scraped>>, StepError>) -> bool,
-) -> Result<Option<Arc<Scraped>>, StepError> {
+    memory: &mut MonitorMemory,
+    is_expected: impl Fn(&Result<Option<Arc<DiscoveryResult>>, StepError>) -> bool,
+) -> Result<Option<Arc<DiscoveryResult>>, StepError> {
     let pool = pool_of(world);
     for _ in 0..1_000 {
         watch(world);
-        let found = monitors::scraped(&world.context, &pool, memory).await;
+        let found = monitors::discover_pool_targets(&world.context, &pool, memory).await;
         if is_expected(&found) {
             return found;
         }
@@ -86,7 +86,7 @@ async fn found(
     panic!("it didn't come to what was expected");
 }
 
-async fn scraped(world: &World, memory: &mut Memory) -> Arc<Scraped> {
+async fn scraped(world: &World, memory: &mut MonitorMemory) -> Arc<DiscoveryResult> {
     found(world, memory, Result::is_ok).await.unwrap().unwrap()
 }
 
@@ -96,7 +96,7 @@ async fn scraped(world: &World, memory: &mut Memory) -> Arc<Scraped> {
 async fn monitors_are_followed_and_their_secrets_gathered() {
     let world = followed();
     world.reconcile::<EdgePools>(POOL).await.unwrap();
-    let found = scraped(&world, &mut Memory::default()).await;
+    let found = scraped(&world, &mut MonitorMemory::default()).await;
     assert_eq!(found.targets.len(), 1);
     assert_eq!(found.targets[0].address, "10.0.0.1:8080");
     assert_eq!(found.targets[0].labels["job"], "telemetry/shop");
@@ -123,7 +123,7 @@ async fn monitors_are_followed_and_their_secrets_gathered() {
 /// the same value comes, until the new password is in the pool's Secret within a minute.
 #[tokio::test(start_paused = true)]
 async fn a_changed_secret_is_gathered_within_a_minute() {
-    let (world, mut memory) = (followed(), Memory::default());
+    let (world, mut memory) = (followed(), MonitorMemory::default());
     let first = scraped(&world, &mut memory).await;
     world.server.take_writes();
     for _ in 0..5 {
@@ -151,17 +151,17 @@ async fn a_broken_monitor_is_told_on_the_monitor_and_leaves_others() {
     let other = |name: &str| MONITOR.replace("shop", name);
     world.server.put(&other("late"), monitor(&json!([{"port": "web", "interval": "0s"}])));
     world.server.put(&other("good"), monitor(&json!([{"port": "web"}])));
-    let mut memory = Memory::default();
+    let mut memory = MonitorMemory::default();
     let found = scraped(&world, &mut memory).await;
     assert_eq!(found.jobs.keys().collect::<Vec<_>>(), ["podMonitor/telemetry/good/0"]);
-    assert_eq!((found.counts.taken, found.counts.broken), (1, 2));
+    assert_eq!((found.counts.applied, found.counts.broken), (1, 2));
     let events = world.server.take_events();
     assert_eq!(
         events,
         [
-            "MonitorBroken PodMonitor late: spec.podMetricsEndpoints[0].interval: `0s` can't be \
+            "MonitorInvalid PodMonitor late: spec.podMetricsEndpoints[0].interval: `0s` can't be \
              used: write whole seconds, 1s to 1h (EdgePool telemetry/prod)",
-            "MonitorBroken PodMonitor shop: spec.podMetricsEndpoints[0].basicAuth.password: key p \
+            "MonitorInvalid PodMonitor shop: spec.podMetricsEndpoints[0].basicAuth.password: key p \
              of Secret telemetry/user: there is no such key (EdgePool telemetry/prod)",
         ]
     );
@@ -174,7 +174,7 @@ async fn a_broken_monitor_is_told_on_the_monitor_and_leaves_others() {
 /// no fault; then there are some, without a restart.
 #[tokio::test(start_paused = true)]
 async fn definitions_may_come_later() {
-    let (world, mut memory) = (followed(), Memory::default());
+    let (world, mut memory) = (followed(), MonitorMemory::default());
     world
         .server
         .set_fault(Some(Box::new(|_, path| path.contains("monitoring.coreos.com").then_some(404))));
@@ -187,14 +187,42 @@ async fn definitions_may_come_later() {
     assert_eq!(later.await.unwrap().unwrap().targets.len(), 1);
 }
 
+/// Scenario: a watch of what was read complete is refused (403) when it is renewed, or its kind
+/// isn't served (404) for longer than an API server takes to start; then requests are answered
+/// again, and nothing in the cluster changes. Guarantee: what is known returns without a restart.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_for_a_while_recovers() {
+    type Outcome = Result<Option<Arc<DiscoveryResult>>, StepError>;
+    let is_refused: fn(&Outcome) -> bool = Result::is_err;
+    let is_empty: fn(&Outcome) -> bool =
+        |found| found.as_ref().is_ok_and(|it| it.as_ref().unwrap().targets.is_empty());
+    let cases = [
+        (403, "/pods", is_refused),
+        (403, "/podmonitors", is_refused),
+        (404, "/podmonitors", is_empty),
+    ];
+    for (status, plural, is_lost) in cases {
+        let (world, mut memory) = (followed(), MonitorMemory::default());
+        assert_eq!(scraped(&world, &mut memory).await.targets.len(), 1);
+        let refuse = move |_: &_, path: &str| path.ends_with(plural).then_some(status);
+        world.server.set_fault(Some(Box::new(refuse)));
+        let _ = found(&world, &mut memory, is_lost).await;
+        world.server.set_fault(None);
+        let is_found = |found: &Outcome| {
+            found.as_ref().is_ok_and(|it| it.as_ref().unwrap().targets.len() == 1)
+        };
+        found(&world, &mut memory, is_found).await.unwrap();
+    }
+}
+
 /// Scenario: the operator may not list pods; a pool that looks into other namespaces, which it may
 /// not; a Secret of the name that the pool's would have, of somebody else. Guarantee: nothing is
 /// said of targets, and it is said why; the Secret stays as it is.
 #[tokio::test(start_paused = true)]
 async fn what_is_not_allowed_is_named() {
     let said = |world: World| async move {
-        let mut memory = Memory::default();
-        let is_told = |found: &Result<Option<Arc<Scraped>>, StepError>| {
+        let mut memory = MonitorMemory::default();
+        let is_told = |found: &Result<Option<Arc<DiscoveryResult>>, StepError>| {
             found.as_ref().is_err_and(|error| {
                 let cause = error.cause();
                 !cause.ends_with("are not read yet")
@@ -218,7 +246,7 @@ async fn what_is_not_allowed_is_named() {
     world.server.put(GATHERED, theirs);
     let server = world.server.clone();
     let cause = said(world).await;
-    assert!(cause.contains("prod-edge-monitors is not of this pool"), "{cause}");
+    assert!(cause.contains("prod-edge-monitors does not belong to this pool"), "{cause}");
     assert_eq!(server.get(GATHERED).unwrap()["data"], json!({"a": "Yg=="}));
 }
 
@@ -228,7 +256,7 @@ async fn what_is_not_allowed_is_named() {
 async fn without_the_right_no_secret_is_gathered() {
     let mut world = followed();
     Arc::get_mut(&mut world.context).unwrap().gathers_secrets = false;
-    let found = scraped(&world, &mut Memory::default()).await;
+    let found = scraped(&world, &mut MonitorMemory::default()).await;
     assert!(found.targets.is_empty());
     assert!(found.faults[0].to_string().contains("discovery.secrets"), "{:?}", found.faults);
     assert!(world.server.get(GATHERED).is_none());
@@ -238,13 +266,68 @@ async fn without_the_right_no_secret_is_gathered() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_watched_that_nobody_asks_for() {
     let world = followed();
-    scraped(&world, &mut Memory::default()).await;
+    scraped(&world, &mut MonitorMemory::default()).await;
     let version = world.context.discovery.version();
-    world.context.discovery.need(&BTreeSet::new());
+    world.context.discovery.watch_needed(&BTreeSet::new());
     assert_ne!(world.context.discovery.version(), version);
-    world.context.discovery.need(&BTreeSet::from([Watched::Monitors(MonitorKind::Probe)]));
-    let refused = monitors::scraped(&world.context, &pool_of(&world), &mut Memory::default()).await;
+    world.context.discovery.watch_needed(&BTreeSet::from([Watched::Monitors(MonitorKind::Probe)]));
+    let refused = monitors::discover_pool_targets(
+        &world.context,
+        &pool_of(&world),
+        &mut MonitorMemory::default(),
+    )
+    .await;
     assert!(refused.unwrap_err().cause().contains("are not read yet"));
+}
+
+/// Scenario: a new leader that may not list what a pool's targets are made of, and a pod of the
+/// pool that is gone. Guarantee: the other pod gets its targets as documents have them; the status'
+/// figures say that nothing new is known.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_knows_nothing_yet_hands_over_what_documents_have() {
+    let world = followed();
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    let labels = world.server.get(DEPLOYMENT).unwrap()["spec"]["selector"]["matchLabels"].clone();
+    let path = |name: &str| format!("/api/v1/namespaces/telemetry/pods/{name}");
+    let start = |name: &str, ip: &str| {
+        let own = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": labels},
+            "status": {"podIP": ip, "phase": "Running"}});
+        world.server.put(&path(name), own);
+        world.set_report(name, Some(millrace_operator::pods::ShareReport::default()));
+    };
+    start("prod-edge-1", "10.0.0.9");
+    scraped(&world, &mut MonitorMemory::default()).await;
+    let pool = pool_of(&world);
+    let mut memory = sharing::SharingMemory::default();
+    for _ in 0..3 {
+        world.pass(5);
+        sharing::run_round(&world.context, &pool, &mut memory).await.unwrap();
+    }
+    let share_of = |name: &str| {
+        let uid = world.server.get(&path(name)).unwrap()["metadata"]["uid"].clone();
+        let maps = world.server.select(|path| path.contains("/configmaps/"));
+        let own =
+            maps.iter().filter(|(_, map)| map["metadata"]["labels"][sharing::POD_LABEL] == uid);
+        own.filter(|(_, map)| map.to_string().contains("10.0.0.1:8080")).count()
+    };
+    assert_eq!(share_of("prod-edge-1"), 1);
+
+    start("prod-edge-2", "10.0.0.8");
+    world.server.delete(&path("prod-edge-1"));
+    world.set_report("prod-edge-1", None);
+    world.context.discovery.watch_needed(&BTreeSet::new());
+    let refused = |_: &_, path: &str| path.ends_with("/podmonitors").then_some(403);
+    world.server.set_fault(Some(Box::new(refused)));
+    watch(&world);
+    let mut memory = sharing::SharingMemory::default();
+    for _ in 0..12 {
+        world.pass(5);
+        sharing::run_round(&world.context, &pool, &mut memory).await.unwrap();
+    }
+    assert_eq!(share_of("prod-edge-2"), 1);
+    let figures = world.context.scraping.get(pool.metadata.uid.as_deref().unwrap());
+    assert_eq!((figures.targets, figures.assigned), (1, 1));
+    assert!(figures.failure.is_some());
 }
 
 /// Scenario: rounds of sharing out, with a pod of the pool; the pool's spec names what the operator
@@ -260,11 +343,11 @@ async fn what_is_found_is_shared_out_and_stays_while_nothing_is_known() {
     world.server.put("/api/v1/namespaces/telemetry/pods/prod-edge-1", own);
     let report = millrace_operator::pods::ShareReport::default();
     world.set_report("prod-edge-1", Some(report));
-    scraped(&world, &mut Memory::default()).await;
-    let mut memory = sharing::Memory::default();
+    scraped(&world, &mut MonitorMemory::default()).await;
+    let mut memory = sharing::SharingMemory::default();
     for _ in 0..3 {
         world.pass(5);
-        sharing::round(&world.context, &pool_of(&world), &mut memory).await.unwrap();
+        sharing::run_round(&world.context, &pool_of(&world), &mut memory).await.unwrap();
     }
     let shared = || {
         let maps = world.server.select(|path| path.contains("/configmaps/"));
@@ -273,11 +356,37 @@ async fn what_is_found_is_shared_out_and_stays_while_nothing_is_known() {
     assert_eq!(shared(), 1);
     let uid = pool_of(&world).metadata.uid.unwrap();
     let figures = world.context.scraping.get(&uid);
-    assert_eq!((figures.targets, figures.monitors, figures.broken_monitors), (1, 1, 0));
+    assert_eq!((figures.targets, figures.monitors, figures.invalid_monitors), (1, 1, 0));
     world.server.put(POOL, following(&json!({"podMonitors": {"namespaceSelector": {}}})));
     world.pass(5);
-    sharing::round(&world.context, &pool_of(&world), &mut memory).await.unwrap();
+    sharing::run_round(&world.context, &pool_of(&world), &mut memory).await.unwrap();
     assert_eq!(shared(), 1);
     let (_, failure) = world.context.scraping.get(&uid).failure.unwrap();
     assert!(failure.contains("acrossNamespaces"), "{failure}");
+}
+
+/// Scenario: a new leader may not list what a pool's targets are made of, and there are no
+/// documents. Guarantee: documents are listed once, not at each round.
+#[tokio::test(start_paused = true)]
+async fn a_lasting_failure_costs_no_lists_of_documents() {
+    for (selector, lists) in [(json!({}), 1)] {
+        let world = followed();
+        world.server.put(POOL, following(&json!({"podMonitors": selector})));
+        let read = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = read.clone();
+        let refused = move |_: &_, path: &str| {
+            let lists = usize::from(path.ends_with("/configmaps"));
+            counted.fetch_add(lists, std::sync::atomic::Ordering::Relaxed);
+            path.ends_with("/podmonitors").then_some(403)
+        };
+        world.server.set_fault(Some(Box::new(refused)));
+        watch(&world);
+        let mut memory = sharing::SharingMemory::default();
+        for _ in 0..6 {
+            world.pass(5);
+            let outcome = sharing::run_round(&world.context, &pool_of(&world), &mut memory).await;
+            assert!(outcome.is_err());
+        }
+        assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), lists, "{selector}");
+    }
 }

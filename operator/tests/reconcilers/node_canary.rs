@@ -1,14 +1,15 @@
 //! How a change reaches a pool of nodes by a few of them first, against an API server in memory and
 //! a stand-in for the DaemonSet's controller that honours `OnDelete`.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 use millrace_operator::controllers::edge::EdgePools;
-use millrace_operator::pods::{NodeLogsSample, Sample};
+use millrace_operator::pods::{NodeLogsSample, PodSample};
 use serde_json::{Value, json};
 
-use crate::support::world::World;
+use crate::reconcilers::support::world::World;
 
 const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/edgepools/prod";
 const SET: &str = "/apis/apps/v1/namespaces/telemetry/daemonsets/prod-edge";
@@ -22,28 +23,34 @@ struct Nodes {
     /// Whether pods with this image come up.
     is_fine: fn(&str) -> bool,
     /// What a pod with this image says after so many seconds.
-    says: fn(&str, u64) -> Sample,
+    says: fn(&str, u64) -> PodSample,
     /// The node that doesn't answer: nothing becomes of its pod.
     lost: Option<usize>,
+    /// Whether admission refuses pods with this image.
+    refuses: fn(&str) -> bool,
+    /// The node whose pod a quota refuses.
+    full: Option<usize>,
+    /// Whether admission rewrites images of pods to a mirror's.
+    rewrites: bool,
     made: u64,
     seconds: u64,
 }
 
 /// A pod that reads 1 MB and 10,000 records a second.
-fn reads_well(_: &str, seconds: u64) -> Sample {
+fn reads_well(_: &str, seconds: u64) -> PodSample {
     let node_logs = NodeLogsSample {
         behind_bytes: Some(1 << 20),
-        taken_bytes: Some((seconds + 1) * 1_000_000),
+        accepted_bytes: Some((seconds + 1) * 1_000_000),
         confirmed_bytes: Some(seconds * 1_000_000),
         ..NodeLogsSample::default()
     };
-    Sample {
+    PodSample {
         records_in: seconds * 10_000,
         records_out: seconds * 10_000,
         cpu_seconds: seconds as f64,
         resident_bytes: Some(30 << 20),
         node_logs,
-        ..Sample::default()
+        ..PodSample::default()
     }
 }
 
@@ -66,6 +73,9 @@ impl Nodes {
             is_fine: |_| true,
             says: reads_well,
             lost: None,
+            refuses: |_| false,
+            full: None,
+            rewrites: false,
             made: 0,
             seconds: 0,
         };
@@ -125,27 +135,39 @@ impl Nodes {
         let is_ready = |pod: &Value| pod["status"]["conditions"][0]["status"] == "True";
         let lost = self.lost.map(|node| format!("node-{node}"));
         let is_lost = |node: &str| lost.as_deref() == Some(node);
+        let mut pods = self.pods();
         if set["spec"]["updateStrategy"]["type"] == "RollingUpdate" {
-            let away = self.pods().iter().filter(|(_, pod)| !is_ready(pod)).count();
+            let away = self.nodes - pods.iter().filter(|(_, pod)| is_ready(pod)).count();
             let mut room = self.nodes.div_ceil(10).saturating_sub(away);
-            for (path, pod) in self.pods().iter().filter(|(_, pod)| !is_new(pod)) {
+            pods.retain(|(path, pod)| {
                 let node = pod["spec"]["nodeName"].as_str().unwrap();
                 let is_free = !is_ready(pod);
-                if !is_lost(node) && (is_free || room > 0) {
+                let is_replaced = !is_new(pod) && !is_lost(node) && (is_free || room > 0);
+                if is_replaced {
                     room -= usize::from(!is_free);
                     self.world.server.delete(path);
                 }
-            }
+                !is_replaced
+            });
         }
+        let node_of =
+            |(_, pod): &(String, Value)| pod["spec"]["nodeName"].as_str().map(str::to_owned);
+        let nodes_with_pod: BTreeSet<String> = pods.iter().filter_map(node_of).collect();
+        let made_before = self.made;
         for number in 0..self.nodes {
             let node = format!("node-{number}");
-            if self.pods().iter().any(|(_, pod)| pod["spec"]["nodeName"] == node.as_str()) {
+            if nodes_with_pod.contains(&node) {
+                continue;
+            }
+            if (self.refuses)(&image) || self.full == Some(number) {
                 continue;
             }
             self.made += 1;
             self.make(&template, &revision, &node, (self.is_fine)(&image));
         }
-        let pods = self.pods();
+        if self.made > made_before {
+            pods = self.pods();
+        }
         for (path, pod) in &pods {
             let image = pod["spec"]["containers"][0]["image"].as_str().unwrap();
             let sample = (self.says)(image, self.seconds);
@@ -173,11 +195,16 @@ impl Nodes {
         }
         let mut spec = template["spec"].clone();
         spec["nodeName"] = node.into();
+        if self.rewrites {
+            let image = &mut spec["containers"][0]["image"];
+            *image = format!("mirror.example/{}", image.as_str().unwrap()).into();
+        }
         let path = format!("{PODS}{:05}", self.made);
         self.world.server.put(
             &path,
             json!({"apiVersion": "v1", "kind": "Pod",
-                "metadata": {"labels": labels, "creationTimestamp": now},
+                "metadata": {"labels": labels, "creationTimestamp": now,
+                    "annotations": template["metadata"]["annotations"]},
                 "spec": spec,
                 "status": {"podIP": format!("10.0.0.{}", self.made), "containerStatuses": [container],
                     "conditions": [
@@ -196,7 +223,11 @@ impl Nodes {
 
     fn says_of_rollout(&self, word: &str) {
         self.world.server.edit(POOL, |pool| {
-            pool["metadata"]["annotations"] = json!({"millrace.dev/rollout": word});
+            pool["spec"]["rolloutAction"] = match word {
+                "pause" => "Pause".into(),
+                "abort" => "Abort".into(),
+                _ => Value::Null,
+            };
         });
     }
 
@@ -217,7 +248,7 @@ fn revision(template: &Value) -> String {
 }
 
 fn canary(pods: u32) -> Value {
-    json!({"pods": pods, "judgeSeconds": 60})
+    json!({"pods": pods, "analysisSeconds": 60})
 }
 
 /// Scenario: another version that is as good, in a pool of twenty nodes with two canaries.
@@ -227,7 +258,7 @@ fn canary(pods: u32) -> Value {
 async fn a_change_goes_to_a_few_nodes_first_and_then_to_all() {
     let mut nodes = Nodes::settled(20, canary(2)).await;
     nodes.wants("2.0.0");
-    assert_eq!(nodes.play(40).await, ["Trying", "Canary", "Judging"]);
+    assert_eq!(nodes.play(40).await, ["Validating", "Canary", "Analyzing"]);
     assert_eq!((nodes.of("1.0.0"), nodes.of("2.0.0")), (18, 2));
     assert_eq!(nodes.strategy(), "OnDelete");
     assert_eq!(nodes.ready(), ("False".into(), "PodsNotReady".into()));
@@ -235,14 +266,14 @@ async fn a_change_goes_to_a_few_nodes_first_and_then_to_all() {
     assert!(set["metadata"]["annotations"][BASELINE].as_str().unwrap().contains("1.0.0-system"));
     nodes.play(30).await;
     assert_eq!(nodes.of("2.0.0"), 2);
-    assert_eq!(nodes.play(40).await, ["Judging", "RollingOut"]);
+    assert_eq!(nodes.play(40).await, ["Analyzing", "RollingOut"]);
     let text = nodes.told()["message"].as_str().unwrap().to_owned();
     assert!(text.contains("10000 records per CPU-second") && text.contains("before: "), "{text}");
     assert_eq!(nodes.play(120).await, ["RollingOut", ""]);
     assert_eq!(nodes.of("2.0.0"), 20);
     assert_eq!((nodes.ready().0.as_str(), nodes.strategy()), ("True", "RollingUpdate".into()));
     let events = nodes.world.server.take_event_reasons();
-    for reason in ["RolloutStarted", "RolloutJudging", "RolloutPromoting", "RolloutCompleted"] {
+    for reason in ["RolloutStarted", "RolloutAnalyzing", "RolloutPromoting", "RolloutCompleted"] {
         assert!(events.contains(&reason.to_owned()), "{reason} in {events:?}");
     }
     let set = nodes.world.server.get(SET).unwrap();
@@ -256,7 +287,7 @@ async fn a_change_goes_to_a_few_nodes_first_and_then_to_all() {
 }
 
 /// What a bad reader does with its node's files.
-fn reads_badly(image: &str, seconds: u64, how: fn(&mut NodeLogsSample, u64)) -> Sample {
+fn reads_badly(image: &str, seconds: u64, how: fn(&mut NodeLogsSample, u64)) -> PodSample {
     let mut sample = reads_well(image, seconds);
     if image.contains("2.0.0") {
         how(&mut sample.node_logs, seconds);
@@ -265,14 +296,15 @@ fn reads_badly(image: &str, seconds: u64, how: fn(&mut NodeLogsSample, u64)) -> 
 }
 
 /// Scenario: a version whose pods are up, and read what they never send, fall behind, lose lines,
-/// or read nothing. Guarantee: no other node gets it, both canaries return to what ran, the pool
-/// says why, and it is not tried again.
+/// read nothing, or drop all by a rule. Guarantee: no other node gets it, both canaries return to what ran, the pool
+/// says why, and it is not tried again. Slow: five pools of ten nodes are reconciled every five
+/// seconds of about a quarter of an hour.
 #[tokio::test]
 async fn nodes_that_read_worse_are_brought_back_with_the_reason() {
-    type Says = fn(&str, u64) -> Sample;
-    let cases: [(&str, Says, u64); 4] = [
+    type Says = fn(&str, u64) -> PodSample;
+    let cases: [(&str, Says, u64); 5] = [
         (
-            "CanaryUnaccounted",
+            "CanaryRecordsUnaccounted",
             |image, at| reads_badly(image, at, |it, _| it.confirmed_bytes = Some(0)),
             150,
         ),
@@ -293,9 +325,19 @@ async fn nodes_that_read_worse_are_brought_back_with_the_reason() {
                 let is_new = image.contains("2.0.0");
                 let node_logs =
                     NodeLogsSample { behind_bytes: Some(0), ..NodeLogsSample::default() };
-                if is_new { Sample { node_logs, ..Sample::default() } } else { all }
+                if is_new { PodSample { node_logs, ..PodSample::default() } } else { all }
             },
             300,
+        ),
+        (
+            "CanaryDropsAll",
+            |image, at| {
+                let all = reads_well(image, at);
+                let records_dropped = if image.contains("2.0.0") { all.records_in } else { 0 };
+                let records_out = all.records_in - records_dropped;
+                PodSample { records_dropped, records_out, ..all }
+            },
+            150,
         ),
     ];
     for (reason, says, seconds) in cases {
@@ -303,7 +345,7 @@ async fn nodes_that_read_worse_are_brought_back_with_the_reason() {
         nodes.says = says;
         nodes.wants("2.0.0");
         let stages = nodes.play(seconds).await;
-        assert_eq!(stages, ["Trying", "Canary", "Judging", "RolledBack"], "{reason}");
+        assert_eq!(stages, ["Validating", "Canary", "Analyzing", "RolledBack"], "{reason}");
         assert_eq!(nodes.told()["reason"], reason);
         assert_eq!(nodes.of("1.0.0"), 10, "{reason}");
         assert_eq!(nodes.ready(), ("False".into(), "RolledBack".into()));
@@ -322,7 +364,7 @@ async fn a_version_that_crashes_reaches_the_first_nodes_alone() {
     let mut nodes = Nodes::settled(30, canary(3)).await;
     nodes.is_fine = |image| !image.contains("2.0.0");
     nodes.wants("2.0.0");
-    assert_eq!(nodes.play(60).await, ["Trying", "Canary", "RolledBack"]);
+    assert_eq!(nodes.play(60).await, ["Validating", "Canary", "RolledBack"]);
     assert_eq!(nodes.told()["reason"], "PodCrashing");
     nodes.play(60).await;
     assert_eq!((nodes.of("1.0.0"), nodes.made), (30, 36));
@@ -330,7 +372,8 @@ async fn a_version_that_crashes_reaches_the_first_nodes_alone() {
 
 /// Scenario: the operator ends at each of its first writes of a change to the first nodes, or the
 /// API server refuses there. Guarantee: it ends as if it had not been, and never more nodes than
-/// are to be first have it while it is watched.
+/// are to be first have it while it is watched. Slow: ten pools of ten nodes are reconciled every
+/// five seconds of seven minutes.
 #[tokio::test]
 async fn an_operator_that_ends_anywhere_goes_on_with_the_first_nodes() {
     for cut in 0..10 {
@@ -356,7 +399,7 @@ async fn an_operator_that_ends_anywhere_goes_on_with_the_first_nodes() {
 
 /// Scenario: held while the first nodes are watched; resumed; then a change that is aborted there.
 /// Guarantee: held, no further node gets it for any time; resumed, it is watched anew; aborted, all
-/// return.
+/// return. Slow: a pool of ten nodes is reconciled every five seconds of over 20 minutes.
 #[tokio::test]
 async fn the_first_nodes_can_be_held_resumed_and_taken_back() {
     let mut nodes = Nodes::settled(10, canary(1)).await;
@@ -367,7 +410,7 @@ async fn the_first_nodes_can_be_held_resumed_and_taken_back() {
     assert_eq!((nodes.of("2.0.0"), nodes.ready().1), (1, "RolloutPaused".into()));
     nodes.says_of_rollout("resume");
     nodes.play(50).await;
-    assert_eq!((nodes.of("2.0.0"), nodes.told()["stage"].clone()), (1, "Judging".into()));
+    assert_eq!((nodes.of("2.0.0"), nodes.told()["stage"].clone()), (1, "Analyzing".into()));
     nodes.play(120).await;
     assert_eq!(nodes.of("2.0.0"), 10);
     nodes.wants("3.0.0");
@@ -394,7 +437,8 @@ async fn another_change_begins_at_the_same_nodes() {
 }
 
 /// Scenario: fewer nodes than are to be first. Guarantee: all get it, are compared with their own
-/// past, and return when they perform worse.
+/// past, and return when they perform worse. Slow: two pools are reconciled every five seconds of a
+/// quarter of an hour.
 #[tokio::test]
 async fn a_pool_of_few_nodes_is_compared_with_its_past() {
     for (is_worse, version) in [(false, "2.0.0"), (true, "1.0.0")] {
@@ -404,7 +448,7 @@ async fn a_pool_of_few_nodes_is_compared_with_its_past() {
             nodes.says = |image, at| {
                 let well = reads_well(image, at);
                 let cost = if image.contains("2.0.0") { 3.0 } else { 1.0 };
-                Sample { cpu_seconds: well.cpu_seconds * cost, ..well }
+                PodSample { cpu_seconds: well.cpu_seconds * cost, ..well }
             };
         }
         nodes.wants("2.0.0");
@@ -469,7 +513,7 @@ async fn without_nodes_a_change_waits_for_nobody() {
 }
 
 /// Scenario: the operator has no right to delete pods; then it has. Guarantee: no node changes and
-/// the pool says what is refused; then the change goes on by itself.
+/// the pool says what is refused; then the change continues automatically.
 #[tokio::test]
 async fn without_the_right_to_delete_pods_no_node_changes() {
     let mut nodes = Nodes::settled(10, canary(2)).await;
@@ -487,4 +531,143 @@ async fn without_the_right_to_delete_pods_no_node_changes() {
     nodes.world.server.set_fault(None);
     nodes.play(40).await;
     assert_eq!(nodes.of("2.0.0"), 2);
+}
+
+/// Scenario: admission refuses the pods of another version, with canaries and without. Guarantee:
+/// no pod is deleted but those that were to be first, or that the DaemonSet's controller replaces;
+/// after 150 s the change is rolled back with the reason, and all nodes have what ran.
+#[tokio::test]
+async fn a_change_whose_pods_are_refused_is_rolled_back() {
+    for (settings, gone) in [(canary(2), 2), (Value::Null, 1)] {
+        let mut nodes = Nodes::settled(10, settings).await;
+        nodes.refuses = |image| image.contains("2.0.0");
+        nodes.wants("2.0.0");
+        nodes.play(150).await;
+        assert_eq!(nodes.of("1.0.0"), 10 - gone);
+        nodes.play(60).await;
+        assert_eq!(nodes.told()["stage"], "RolledBack");
+        assert_eq!(nodes.told()["reason"], "PodCreationFailed", "{:?}", nodes.told());
+        nodes.play(30).await;
+        assert_eq!(nodes.of("1.0.0"), 10);
+        assert_eq!(nodes.ready(), ("False".into(), "RolledBack".into()));
+    }
+}
+
+/// Scenario: admission rewrites the images of pods to a mirror's, and another version is asked for:
+/// a good one, then one whose pods crash. Guarantee: two canaries and no further pod are replaced
+/// before they are judged; all get the good one; the bad one is rolled back. Slow: a pool of twenty
+/// nodes is reconciled every five seconds of eight minutes.
+#[tokio::test]
+async fn pods_whose_images_admission_rewrites_are_known_by_what_they_were_made_for() {
+    let mut nodes = Nodes::settled(20, canary(2)).await;
+    nodes.rewrites = true;
+    nodes.wants("2.0.0");
+    assert_eq!(nodes.play(40).await, ["Validating", "Canary", "Analyzing"]);
+    assert_eq!((nodes.of("1.0.0"), nodes.of("2.0.0")), (18, 2));
+    assert_eq!(nodes.play(200).await.last().unwrap(), "");
+    assert_eq!(nodes.of("2.0.0"), 20);
+    nodes.is_fine = |image| !image.contains("3.0.0");
+    nodes.wants("3.0.0");
+    nodes.play(120).await;
+    assert_eq!(nodes.told()["stage"], "RolledBack", "{:?}", nodes.told());
+    nodes.play(60).await;
+    assert_eq!(nodes.of("2.0.0"), 20);
+}
+
+/// The pod of a node.
+fn pod_of(nodes: &Nodes, number: usize) -> String {
+    let node = format!("node-{number}");
+    let pods = nodes.pods();
+    pods.iter().find(|(_, pod)| pod["spec"]["nodeName"] == node.as_str()).unwrap().0.clone()
+}
+
+/// Scenario: a quota refuses one node's pod, long before another version is requested; with
+/// canaries and without; then the operator restarts in the middle of the change. Guarantee: the
+/// pool reports the absent pod before, and during the change; nothing is rolled back and all other
+/// nodes get the version. Slow: three pools of thirty nodes are reconciled every five seconds of a
+/// quarter of an hour.
+#[tokio::test]
+async fn a_pod_that_was_absent_before_a_change_rolls_nothing_back() {
+    for (settings, restarts) in [(canary(2), false), (Value::Null, false), (Value::Null, true)] {
+        let mut nodes = Nodes::settled(30, settings).await;
+        nodes.full = Some(7);
+        let pod = pod_of(&nodes, 7);
+        nodes.world.server.delete(&pod);
+        nodes.play(60).await;
+        assert_ne!(nodes.world.condition(POOL, "Stalled").unwrap().0, "True", "not for long yet");
+        nodes.play(120).await;
+        let (stalled, reason, _) = nodes.world.condition(POOL, "Stalled").unwrap();
+        assert_eq!((stalled.as_str(), reason.as_str()), ("True", "PodCreationFailed"));
+        nodes.wants("2.0.0");
+        let mut stages = nodes.play(20).await;
+        if restarts {
+            nodes.world.restart("9.9.9");
+        }
+        stages.extend(nodes.play(600).await);
+        assert!(!stages.contains(&"RolledBack".to_owned()), "{stages:?} {:?}", nodes.told());
+        assert_eq!(nodes.of("2.0.0"), 29, "{stages:?}");
+        assert_eq!(nodes.world.condition(POOL, "Stalled").unwrap().1, "PodCreationFailed");
+        nodes.full = None;
+        nodes.play(30).await;
+        assert_eq!((nodes.of("2.0.0"), nodes.ready().0.as_str()), (30, "True"));
+    }
+}
+
+/// Scenario: one pod of forty is not made again after half of the nodes have another version; then
+/// a quarter isn't. Guarantee: one in ten or fewer is reported and rolls nothing back; more do.
+/// Slow: a pool of forty nodes is reconciled every five seconds of a quarter of an hour.
+#[tokio::test]
+async fn a_few_refused_pods_of_many_are_reported_and_roll_nothing_back() {
+    let mut nodes = Nodes::settled(40, Value::Null).await;
+    nodes.wants("2.0.0");
+    while nodes.of("2.0.0") < 20 {
+        nodes.play(5).await;
+    }
+    let number = (0..40).find(|number| {
+        let pod = nodes.world.server.get(&pod_of(&nodes, *number)).unwrap();
+        pod["spec"]["containers"][0]["image"].as_str().unwrap().contains("1.0.0")
+    });
+    nodes.full = number;
+    nodes.play(300).await;
+    assert_eq!(nodes.of("2.0.0"), 39);
+    assert_eq!(nodes.told()["stage"], "RollingOut", "{:?}", nodes.told());
+    let (stalled, reason, _) = nodes.world.condition(POOL, "Stalled").unwrap();
+    assert_eq!((stalled.as_str(), reason.as_str()), ("True", "PodCreationFailed"));
+    nodes.refuses = |_| true;
+    for number in (0..40).filter(|it| nodes.full != Some(*it)).take(10) {
+        nodes.world.server.delete(&pod_of(&nodes, number));
+    }
+    nodes.play(160).await;
+    assert_eq!(nodes.told()["stage"], "RolledBack", "{:?}", nodes.told());
+    assert_eq!(nodes.told()["reason"], "PodCreationFailed");
+}
+
+/// Scenario: admission refuses a version's pods; the change is paused and, minutes later, resumed.
+/// Without automatic rollback the pool is only watched. Guarantee: 150 s after it is resumed the
+/// change is rolled back, not at once; without automatic rollback the pool reports the refusal.
+/// Slow: three pools of ten nodes are reconciled every five seconds of about ten minutes.
+#[tokio::test]
+async fn refused_pods_are_found_after_a_pause_and_reported_without_rollback() {
+    for settings in [canary(2), Value::Null] {
+        let mut nodes = Nodes::settled(10, settings).await;
+        nodes.refuses = |image| image.contains("2.0.0");
+        nodes.wants("2.0.0");
+        nodes.play(60).await;
+        nodes.says_of_rollout("pause");
+        nodes.play(300).await;
+        nodes.says_of_rollout("");
+        nodes.play(100).await;
+        assert_ne!(nodes.told()["stage"], "RolledBack", "{:?}", nodes.told());
+        nodes.play(100).await;
+        assert_eq!(nodes.told()["reason"], "PodCreationFailed", "{:?}", nodes.told());
+        assert_eq!(nodes.told()["stage"], "RolledBack");
+    }
+    let mut nodes = Nodes::settled(10, Value::Null).await;
+    let stays = |pool: &mut Value| pool["spec"]["rollout"] = json!({"autoRollback": false});
+    nodes.world.server.edit(POOL, stays);
+    nodes.refuses = |image| image.contains("2.0.0");
+    nodes.wants("2.0.0");
+    nodes.play(300).await;
+    assert_eq!(nodes.told()["stage"], "RollingOut", "{:?}", nodes.told());
+    assert_eq!(nodes.world.condition(POOL, "Stalled").unwrap().1, "PodCreationFailed");
 }

@@ -1,10 +1,10 @@
 //! What an edge pool says of the logs of its nodes, against an API server in memory.
 
 use millrace_operator::controllers::edge::EdgePools;
-use millrace_operator::pods::{NodeLogsSample, Sample};
+use millrace_operator::pods::{NodeLogsSample, PodSample};
 use serde_json::{Value, json};
 
-use crate::support::world::World;
+use crate::reconcilers::support::world::World;
 
 const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/edgepools/prod";
 const DAEMON_SET: &str = "/apis/apps/v1/namespaces/telemetry/daemonsets/prod-edge";
@@ -53,7 +53,7 @@ fn tell(world: &World, node: &str, began: i64, behind_mib: u64, lost_bytes: u64)
         lost_bytes,
         ..NodeLogsSample::default()
     };
-    let sample = Sample { started_at: Some(began), node_logs, ..Sample::default() };
+    let sample = PodSample { started_at: Some(began), node_logs, ..PodSample::default() };
     world.set_pod(&format!("prod-edge-{node}"), Some(sample));
 }
 
@@ -95,8 +95,8 @@ fn is(status: &str, reason: &str) -> Option<(String, String)> {
 async fn the_status_says_how_far_nodes_are() {
     let world = settled().await;
     let nodes = status(&world)["nodes"].clone();
-    assert_eq!((&nodes["reading"], &nodes["silent"]), (&json!(2), &json!(0)));
-    assert_eq!((&nodes["behindBytes"], &nodes["worst"]), (&json!(0), &Value::Null));
+    assert_eq!((&nodes["reading"], &nodes["unreachable"]), (&json!(2), &json!(0)));
+    assert_eq!((&nodes["behindBytes"], &nodes["furthestBehind"]), (&json!(0), &Value::Null));
     for _ in 0..5 {
         look(&world, 30).await;
     }
@@ -106,7 +106,7 @@ async fn the_status_says_how_far_nodes_are() {
     look(&world, 30).await;
     let nodes = status(&world)["nodes"].clone();
     assert_eq!(nodes["behindBytes"], 10 * MIB);
-    assert_eq!(nodes["worst"], json!({"name": "b", "bytes": 7 * MIB, "seconds": 70}));
+    assert_eq!(nodes["furthestBehind"], json!({"name": "b", "bytes": 7 * MIB, "seconds": 70}));
     world.server.take_writes();
     for behind_mib in 8..12 {
         tell(&world, "b", 1, behind_mib, 0);
@@ -116,8 +116,8 @@ async fn the_status_says_how_far_nodes_are() {
     world.set_pod("prod-edge-b", None);
     look(&world, 1).await;
     let nodes = status(&world)["nodes"].clone();
-    assert_eq!((&nodes["reading"], &nodes["silent"]), (&json!(1), &json!(1)));
-    assert_eq!(nodes["worst"]["name"], "a");
+    assert_eq!((&nodes["reading"], &nodes["unreachable"]), (&json!(1), &json!(1)));
+    assert_eq!(nodes["furthestBehind"]["name"], "a");
 }
 
 /// Scenario: a node loses lines, its pod starts anew, the operator too, more is lost within the
@@ -130,8 +130,8 @@ async fn lost_logs_are_told_once_for_each_episode() {
     assert_eq!(lost(&world), is("False", "NoLogsLost"));
     tell(&world, "b", 1, 0, 400);
     look(&world, 30).await;
-    assert_eq!(lost(&world), is("True", "LogsGoneUnread"));
-    assert_eq!(world.server.take_event_reasons(), ["LogsGoneUnread"]);
+    assert_eq!(lost(&world), is("True", "LogsDeletedUnread"));
+    assert_eq!(world.server.take_event_reasons(), ["LogsDeletedUnread"]);
     assert!(world.is_ready(POOL), "what is gone holds nothing up");
     let conditions = status(&world)["conditions"].clone();
     let text = conditions.as_array().unwrap().iter().find(|it| it["type"] == "LogsLost").unwrap();
@@ -150,7 +150,7 @@ async fn lost_logs_are_told_once_for_each_episode() {
     assert_eq!(status(&world)["logsLost"]["bytes"], 423);
     assert_eq!(status(&world)["logsLost"]["episodeBytes"], 423);
     look(&world, 3_599).await;
-    assert_eq!(lost(&world), is("True", "LogsGoneUnread"));
+    assert_eq!(lost(&world), is("True", "LogsDeletedUnread"));
     world.server.take_event_reasons();
     look(&world, 1).await;
     assert_eq!(lost(&world), is("False", "NoLogsLost"));
@@ -160,12 +160,12 @@ async fn lost_logs_are_told_once_for_each_episode() {
     look(&world, 30).await;
     assert_eq!(status(&world)["logsLost"]["bytes"], 430);
     assert_eq!(status(&world)["logsLost"]["episodeBytes"], 7);
-    assert_eq!(world.server.take_event_reasons(), ["LogsGoneUnread"]);
+    assert_eq!(world.server.take_event_reasons(), ["LogsDeletedUnread"]);
     // Nobody looks for two hours.
     tell(&world, "b", 2, 0, 11);
     look(&world, 7_200).await;
     assert_eq!(status(&world)["logsLost"]["episodeBytes"], 1);
-    assert_eq!(world.server.take_event_reasons(), ["LogsGoneUnread"], "another episode");
+    assert_eq!(world.server.take_event_reasons(), ["LogsDeletedUnread"], "another episode");
 }
 
 /// Scenario: pods have not been asked, then answer, then none does for ten minutes, and lines were
@@ -181,9 +181,9 @@ async fn without_an_answer_nothing_is_known_of_losses() {
     look(&world, 30).await;
     world.set_pod("prod-edge-a", None);
     look(&world, 1_800).await;
-    assert_eq!(lost(&world), is("True", "LogsGoneUnread"));
+    assert_eq!(lost(&world), is("True", "LogsDeletedUnread"));
     look(&world, 1_800).await;
-    assert_eq!(lost(&world), is("Unknown", "PodsSilent"));
+    assert_eq!(lost(&world), is("Unknown", "PodsUnreachable"));
     tell(&world, "a", 1, 0, 9);
     look(&world, 30).await;
     assert_eq!(lost(&world), is("False", "NoLogsLost"));
@@ -191,7 +191,7 @@ async fn without_an_answer_nothing_is_known_of_losses() {
     look(&world, 599).await;
     assert_eq!(lost(&world), is("False", "NoLogsLost"));
     look(&world, 1).await;
-    assert_eq!(lost(&world), is("Unknown", "PodsSilent"));
+    assert_eq!(lost(&world), is("Unknown", "PodsUnreachable"));
 }
 
 /// Scenario: the pool stops reading its nodes' logs. Guarantee: it says nothing of them any more.
@@ -207,16 +207,39 @@ async fn a_pool_that_reads_no_nodes_logs_says_nothing_of_them() {
     assert!(status["nodes"].is_null() && status["logsLost"].is_null(), "{status}");
 }
 
-/// Scenario: a pool that chooses namespaces by labels; the API server refuses one node's pod to tell
-/// about namespaces, then nobody answers, then the right is there. Guarantee: the condition names
-/// node, consequence, account, right and remedy, with one event; it stays while nobody answers; Ready
-/// doesn't wait for it. A pool that asks nothing has no such condition.
+/// Scenario: the API server refuses to tell the pods of a settled pool about pods; then nobody
+/// answers; then the right is there. Guarantee: the pool isn't Ready until then.
+#[tokio::test]
+async fn a_pool_whose_pods_lack_a_right_is_not_ready() {
+    let world = settled().await;
+    let ready = || world.condition(POOL, "Ready").map(|(status, reason, _)| (status, reason));
+    let node_logs = NodeLogsSample {
+        behind_bytes: Some(0),
+        is_refused_pods: true,
+        ..NodeLogsSample::default()
+    };
+    let refused = PodSample { started_at: Some(1), node_logs, ..PodSample::default() };
+    for answer in [Some(refused), None] {
+        world.set_pod("prod-edge-a", answer.clone());
+        world.set_pod("prod-edge-b", answer);
+        look(&world, 30).await;
+        assert_eq!(ready(), is("False", "WatchForbidden"));
+    }
+    tell(&world, "a", 1, 0, 0);
+    look(&world, 30).await;
+    assert_eq!(ready(), is("True", "Reconciled"));
+}
+
+/// Scenario: a pool that chooses namespaces by labels; the API server refuses one node's pod to
+/// tell about namespaces, then nobody answers, then the right is there. Guarantee: the condition
+/// names node, consequence, account, right and remedy, with one event; it stays while nobody
+/// answers. A pool that asks nothing has no such condition.
 #[tokio::test]
 async fn a_right_that_pods_lack_is_told_with_its_remedy() {
     let world = settled().await;
     let allowed =
         || world.condition(POOL, "WatchesAllowed").map(|(status, reason, _)| (status, reason));
-    assert_eq!(allowed(), is("True", "AsAsked"));
+    assert_eq!(allowed(), is("True", "Reconciled"));
     world.server.edit(POOL, |pool| {
         pool["spec"]["receivers"]["containers"]["namespaceSelector"] =
             json!({"matchLabels": {"team": "shop"}});
@@ -226,17 +249,17 @@ async fn a_right_that_pods_lack_is_told_with_its_remedy() {
         is_refused_namespaces: true,
         ..NodeLogsSample::default()
     };
-    let sample = Sample { started_at: Some(1), node_logs: refused, ..Sample::default() };
+    let sample = PodSample { started_at: Some(1), node_logs: refused, ..PodSample::default() };
     world.set_pod("prod-edge-b", Some(sample));
     look(&world, 30).await;
-    assert_eq!(allowed(), is("False", "WatchesRefused"));
+    assert_eq!(allowed(), is("False", "WatchForbidden"));
     let conditions = status(&world)["conditions"].clone();
     let of = |it: &&Value| it["type"] == "WatchesAllowed";
     let message = conditions.as_array().unwrap().iter().find(of).unwrap()["message"].clone();
     let message = message.as_str().unwrap();
     for words in [
-        "on 1 of 2 nodes that answer (b is one)",
-        "about namespaces, so logs of namespaces that aren't known go unread",
+        "on 1 of 2 reporting nodes (b is one)",
+        "access to namespaces, so logs of namespaces that aren't known go unread",
         "ServiceAccount telemetry/prod-edge",
         "list and watch namespaces in",
         "podAccess.grant",
@@ -244,18 +267,16 @@ async fn a_right_that_pods_lack_is_told_with_its_remedy() {
         assert!(message.contains(words), "{words}: {message}");
     }
     let events = world.server.take_event_reasons();
-    assert_eq!(events.iter().filter(|it| *it == "WatchesRefused").count(), 1, "{events:?}");
-    let ready = world.condition(POOL, "Ready").unwrap();
-    assert_ne!(ready.1, "WatchesRefused", "Ready doesn't wait for it");
+    assert_eq!(events.iter().filter(|it| *it == "WatchForbidden").count(), 1, "{events:?}");
     world.set_pod("prod-edge-a", None);
     world.set_pod("prod-edge-b", None);
     look(&world, 30).await;
-    assert_eq!(allowed(), is("False", "WatchesRefused"), "nobody says otherwise");
+    assert_eq!(allowed(), is("False", "WatchForbidden"), "nobody says otherwise");
     tell(&world, "b", 1, 0, 0);
     look(&world, 30).await;
-    assert_eq!(allowed(), is("True", "AsAsked"));
+    assert_eq!(allowed(), is("True", "Reconciled"));
     world.server.edit(POOL, |pool| {
-        pool["spec"]["receivers"]["containers"] = json!({"watchPods": false});
+        pool["spec"]["receivers"]["containers"] = json!({"podMetadata": "FilePath"});
     });
     look(&world, 30).await;
     assert_eq!(allowed(), None);

@@ -9,8 +9,8 @@ use millrace_operator::error::StepError;
 use millrace_operator::reconcile::controller::Reconciler;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
-use crate::support::{GATEWAY_POOL, gateway_pool};
+use crate::reconcilers::support::world::World;
+use crate::reconcilers::support::{GATEWAY_POOL, gateway_pool};
 
 const EDGE: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/edgepools/prod";
 const TOPIC: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/telemetrytopics/prod-traces";
@@ -19,9 +19,10 @@ const USER: &str = "/api/v1/namespaces/telemetry/secrets/kafka-user";
 
 fn kafka() -> Value {
     json!({
-        "bootstrapServers": ["kafka:9093"],
-        "sasl": {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}},
-    })
+           "bootstrapServers": ["kafka:9093"],
+           "authentication": {"type": "ScramSha512", "usernameSecret": {"name": "kafka-user", "key": "username"},
+    "passwordSecret": {"name": "kafka-user", "key": "password"}},
+       })
 }
 
 fn object(kind: &str, spec: Value) -> Value {
@@ -160,7 +161,8 @@ async fn topics_and_schemas_that_can_not_be_looked_at_are_unknown() {
     let topic = json!({"kafka": kafka(), "topicName": "t", "deletionPolicy": "Delete"});
     check::<Topics>(TOPIC, object("TelemetryTopic", topic)).await;
     let clickhouse = json!({"endpoints": ["http://127.0.0.1:1"],
-        "credentialsSecretRef": {"name": "clickhouse-user"}});
+        "authentication": {"type": "Password", "usernameSecret": {"name": "clickhouse-user", "key": "username"},
+ "passwordSecret": {"name": "clickhouse-user", "key": "password"}}});
     let schema = json!({"clickhouse": clickhouse, "signals": {"traces": {}},
         "deletionPolicy": "Delete"});
     check::<Schemas>(SCHEMA, object("TelemetrySchema", schema)).await;

@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::support::world::World;
-use crate::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
+use crate::reconcilers::support::world::World;
+use crate::reconcilers::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
 use futures::future::{BoxFuture, FutureExt};
 use kube::runtime::controller::Action;
 use millrace_ddl as ddl;
-use millrace_operator::clickhouse::Tables;
+use millrace_operator::clickhouse::TableAccess;
 use millrace_operator::controllers::gateway::GatewayPools;
 use millrace_operator::controllers::schema::Schemas;
 use millrace_operator::controllers::topic::Topics;
@@ -28,15 +28,16 @@ const NOBODY: &str = "http://127.0.0.1:1";
 
 fn topic() -> Value {
     json!({
-        "apiVersion": "millrace.dev/v1alpha1", "kind": "TelemetryTopic", "metadata": {},
-        "spec": {
-            "kafka": {
-                "bootstrapServers": ["kafka:9093"],
-                "sasl": {"mechanism": "PLAIN", "credentialsSecretRef": {"name": "kafka-user"}},
-            },
-            "topicName": "otlp_traces",
-        }
-    })
+           "apiVersion": "millrace.dev/v1alpha1", "kind": "TelemetryTopic", "metadata": {},
+           "spec": {
+               "kafka": {
+                   "bootstrapServers": ["kafka:9093"],
+                   "authentication": {"type": "Plain", "usernameSecret": {"name": "kafka-user", "key": "username"},
+    "passwordSecret": {"name": "kafka-user", "key": "password"}},
+               },
+               "topicName": "otlp_traces",
+           }
+       })
 }
 
 fn schema(deletion_policy: &str) -> Value {
@@ -95,7 +96,7 @@ async fn a_schema_without_a_server_is_unknown_and_tried_again() {
     let away = "ClickHouseUnreachable";
     let told = conditions(&world, SCHEMA, &["SchemaReady", "Stalled", "Ready", "SecretsFound"]);
     assert_eq!(told[..3], [is("Unknown", away), is("False", away), is("False", away)]);
-    assert_eq!(told[3], is("True", "AsAsked"));
+    assert_eq!(told[3], is("True", "Reconciled"));
     assert_eq!(world.server.get(SCHEMA).unwrap()["status"]["revision"], Value::Null);
     world.server.take_writes();
     world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
@@ -142,7 +143,7 @@ async fn a_deletion_that_cannot_succeed_is_given_up_in_the_end() {
     world.pass(1);
     world.reconcile::<Schemas>(SCHEMA).await.unwrap();
     assert_eq!(finalizers(&world, SCHEMA), Vec::<String>::new());
-    assert_eq!(world.server.take_event_reasons(), ["DeletionGivenUp"]);
+    assert_eq!(world.server.take_event_reasons(), ["DeletionFailed"]);
 }
 
 /// Scenario: an object being deleted whose policy is to retain by now. Guarantee: let go at once,
@@ -165,23 +166,23 @@ struct Slow {
     migrated: Mutex<bool>,
 }
 
-impl Tables for Slow {
-    fn observe<'a>(
+impl TableAccess for Slow {
+    fn observe_tables<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>> {
         let migrated = *self.migrated.lock().unwrap();
-        let exactly = migrated.then(|| ddl::exactly::exactly(declared));
+        let exactly = migrated.then(|| ddl::exactly::observed_as_declared(declared));
         async move { Ok(exactly.unwrap_or_default()) }.boxed()
     }
 
-    fn migrate<'a>(
+    fn migrate_tables<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         _: &'a ddl::Declared,
         _: &'a ddl::MigrateOptions,
-    ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>> {
+    ) -> BoxFuture<'a, Result<ddl::MigrationReport, ddl::MigrateError>> {
         async move {
             self.begun.notify_one();
             self.end.notified().await;
@@ -192,7 +193,7 @@ impl Tables for Slow {
 
     fn drop_all<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         _: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
         async { Ok(()) }.boxed()
@@ -250,7 +251,7 @@ async fn a_migration_under_way_holds_the_size_of_pools_that_write_to_its_tables(
     assert!(!reasons.contains(&"HoldMigration".to_owned()), "{reasons:?}");
     assert_ne!(size(), before);
     // A look that finds nothing to do ends what was cut off before.
-    let place = millrace_operator::clickhouse::migrations::Place::of(
+    let place = millrace_operator::clickhouse::migrations::TableLocation::of_object(
         &serde_json::from_value::<millrace_crds::v1alpha1::TelemetrySchema>(
             world.server.get(SCHEMA).unwrap(),
         )
@@ -258,10 +259,10 @@ async fn a_migration_under_way_holds_the_size_of_pools_that_write_to_its_tables(
         &serde_json::from_value(json!({"endpoints": [NOBODY]})).unwrap(),
     );
     let now = world.context.clock.now();
-    world.context.migrations.begins(place.clone(), now);
+    world.context.migrations.record_start(place.clone(), now);
     *server.migrated.lock().unwrap() = true;
     world.reconcile::<Schemas>(SCHEMA).await.unwrap();
-    assert!(!world.context.migrations.is_under_way(&place, now));
+    assert!(!world.context.migrations.is_migrating(&place, now));
 }
 
 /// Servers of which some never answer; tells whose tables were dropped.
@@ -274,39 +275,39 @@ struct Hanging {
 }
 
 impl Hanging {
-    async fn ask(&self, server: &ddl::Client) {
+    async fn ask(&self, server: &ddl::DdlClient) {
         if !self.answer.contains(&server.endpoint().to_string().as_str()) {
             std::future::pending::<()>().await;
         }
     }
 }
 
-impl Tables for Hanging {
-    fn observe<'a>(
+impl TableAccess for Hanging {
+    fn observe_tables<'a>(
         &'a self,
-        server: &'a ddl::Client,
+        server: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>> {
         async move {
             self.ask(server).await;
-            let exactly = ddl::exactly::exactly(declared);
+            let exactly = ddl::exactly::observed_as_declared(declared);
             Ok(if self.migrations_hang { ddl::Observed::default() } else { exactly })
         }
         .boxed()
     }
 
-    fn migrate<'a>(
+    fn migrate_tables<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         _: &'a ddl::Declared,
         _: &'a ddl::MigrateOptions,
-    ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>> {
+    ) -> BoxFuture<'a, Result<ddl::MigrationReport, ddl::MigrateError>> {
         std::future::pending().boxed()
     }
 
     fn drop_all<'a>(
         &'a self,
-        server: &'a ddl::Client,
+        server: &'a ddl::DdlClient,
         _: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
         async move {
@@ -366,7 +367,7 @@ async fn a_reconcile_that_takes_too_long_leaves_ready_unknown() {
     world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();
     let late = "ReconcileTimedOut";
     let told = conditions(&world, SCHEMA, &["Ready", "SecretsFound"]);
-    assert_eq!(told, [is("Unknown", late), is("True", "AsAsked")]);
+    assert_eq!(told, [is("Unknown", late), is("True", "Reconciled")]);
     assert_eq!(world.server.get(SCHEMA).unwrap()["status"]["revision"], revision);
     assert_eq!(world.server.take_event_reasons(), [late]);
     world.server.take_writes();
@@ -391,7 +392,7 @@ async fn a_server_that_hangs_keeps_no_others_tables_nor_the_object() {
     world.pass(300);
     world.reconcile::<Schemas>(SCHEMA).await.unwrap();
     assert_eq!(finalizers(&world, SCHEMA), Vec::<String>::new());
-    assert_eq!(world.server.take_event_reasons(), ["DeletionGivenUp"]);
+    assert_eq!(world.server.take_event_reasons(), ["DeletionFailed"]);
 }
 
 /// Scenario: an object that a newer release wrote, and this one can't read, is deleted. Guarantee:
@@ -411,7 +412,7 @@ async fn an_object_that_does_not_parse_is_let_go_in_the_end() {
     world.reconcile::<Schemas>(SCHEMA).await.unwrap();
     assert_eq!(world.server.get(SCHEMA), None);
     // The first one again is one more of its series.
-    assert_eq!(world.server.take_event_reasons(), ["DeletionGivenUp"]);
+    assert_eq!(world.server.take_event_reasons(), ["DeletionFailed"]);
 }
 
 /// Scenario: a namespace is deleted, and the operator's role in it went first; what is left are the
@@ -422,7 +423,9 @@ async fn an_object_is_let_go_without_the_role_of_its_namespace() {
     let world = World::new();
     deleted(&world, "Delete");
     world.server.edit(SCHEMA, |object| {
-        object["spec"]["clickhouse"]["credentialsSecretRef"] = json!({"name": "clickhouse-user"});
+        object["spec"]["clickhouse"]["authentication"] = json!({"type": "Password",
+ "usernameSecret": {"name": "clickhouse-user", "key": "username"},
+ "passwordSecret": {"name": "clickhouse-user", "key": "password"}});
     });
     world.server.set_fault(Some(Box::new(|method, path| {
         let kind = path.contains("/telemetryschemas/") && !path.ends_with("/status");
@@ -445,7 +448,7 @@ async fn what_was_decided_on_an_older_status_is_not_written() {
     let old = serde_json::from_value(world.server.get(SCHEMA).unwrap()).unwrap();
     let newer = json!({"observedGeneration": 1, "revision": "newer"});
     world.server.edit(SCHEMA, |object| object["status"] = newer.clone());
-    let late = controller::reconcile::<Schemas>(Arc::new(old), world.context.clone()).await;
+    let late = controller::reconcile_object::<Schemas>(Arc::new(old), world.context.clone()).await;
     assert_eq!(late.unwrap_err().category, Category::Conflict);
     assert_eq!(world.server.get(SCHEMA).unwrap()["status"], newer);
 }
@@ -470,7 +473,7 @@ async fn a_finalizer_put_on_does_not_hold_up_the_status() {
 #[tokio::test]
 async fn hosts_that_are_not_allowed_are_told_and_not_connected_to() {
     let mut world = World::new();
-    let outbound = Outbound::new(vec!["*.db.example".parse().unwrap()]);
+    let outbound = Outbound::new(vec!["*.db.example".parse().unwrap()], None);
     let context = Arc::get_mut(&mut world.context).unwrap();
     context.brokers = Arc::new(Sessions::default().bounded_by(outbound.clone()));
     context.outbound = outbound;

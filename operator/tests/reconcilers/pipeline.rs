@@ -4,7 +4,7 @@
 use millrace_operator::controllers::pipeline::Pipelines;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
+use crate::reconcilers::support::world::World;
 
 const BASE: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry";
 const PIPELINE: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/telemetrypipelines/prod";
@@ -127,23 +127,23 @@ async fn what_is_taken_out_of_a_spec_is_taken_out_of_its_children() {
     world.server.edit(PIPELINE, |pipeline| {
         pipeline["spec"]["edges"] = json!([{"name": "clients", "podTemplate": {
             "metadata": {"labels": {"a": "b"}}, "spec": {"nodeSelector": {"a": "b"}}},
-            "receivers": {"otlp": {"tls": {"certificateSecretRef": {"name": "c"}}}}}]);
-        pipeline["spec"]["gateway"] = json!({"resources": {"memory": {"max": "2Gi"}}});
+            "receivers": {"otlp": {"tls": {"certificateSecret": {"name": "c"}}}}}]);
+        pipeline["spec"]["gateway"] = json!({"resources": {"limits": {"memory": "2Gi"}}});
     });
     reconcile(&world).await;
     let spec = |kind: &str| world.server.get(&child(kind)).unwrap()["spec"].clone();
-    assert_eq!(spec("edge")["receivers"]["otlp"]["tls"]["certificateSecretRef"]["name"], "c");
-    assert_eq!(spec("gateway")["resources"]["memory"]["max"], "2Gi");
+    assert_eq!(spec("edge")["receivers"]["otlp"]["tls"]["certificateSecret"]["name"], "c");
+    assert_eq!(spec("gateway")["resources"]["limits"]["memory"], "2Gi");
     world.server.edit(PIPELINE, |pipeline| {
         pipeline["spec"]["edges"] = json!([{"name": "clients"}]);
         pipeline["spec"]["gateway"] = json!({});
     });
     reconcile(&world).await;
     assert_eq!(spec("edge")["receivers"]["otlp"], json!({}));
-    assert_eq!(spec("schema")["gatewaysMax"], spec("gateway")["scaling"]["maxReplicas"]);
-    assert!(spec("schema")["gatewaysMax"].as_u64().is_some_and(|most| most > 6));
+    assert_eq!(spec("schema")["maxGateways"], spec("gateway")["scaling"]["maxReplicas"]);
+    assert!(spec("schema")["maxGateways"].as_u64().is_some_and(|most| most > 6));
     assert_eq!(spec("edge")["podTemplate"], json!({"metadata": {}, "spec": {}}));
-    assert_eq!(spec("gateway")["resources"]["memory"], json!({}));
+    assert_eq!(spec("gateway")["resources"]["limits"], json!({}));
     world.server.take_writes();
     reconcile(&world).await;
     let children = |path: &String| !path.ends_with("/status");
@@ -251,8 +251,8 @@ async fn the_gateway_waits_while_a_plan_waits_for_approval() {
     assert_eq!(world.condition(PIPELINE, "GatewayReady").unwrap().1, "Waiting");
     let name = || "otel".parse().unwrap();
     let signals = millrace_ddl::Signals { metrics: false, ..millrace_ddl::Signals::ALL };
-    let window = millrace_ddl::Window::for_gateways(12);
-    let attributes = millrace_ddl::Attributes::Map;
+    let window = millrace_ddl::DeduplicationWindow::for_gateways(12);
+    let attributes = millrace_ddl::AttributeStorage::Map;
     let options = millrace_ddl::TableOptions { attributes, window, ..Default::default() };
     let mut asked = millrace_ddl::Declared::uniform(name(), name(), signals, &options);
     asked.logs.as_mut().unwrap().ttl = millrace_ddl::Ttl::from_seconds(3 * 86_400);
@@ -315,16 +315,16 @@ async fn logs_that_an_edge_pool_lost_are_told() {
     };
     assert_eq!(lost(), None);
     world.server.take_event_reasons();
-    pool_says("True", "LogsGoneUnread");
+    pool_says("True", "LogsDeletedUnread");
     reconcile(&world).await;
-    assert_eq!(lost(), Some(is("True", "LogsGoneUnread")));
-    assert_eq!(world.server.take_event_reasons(), ["LogsGoneUnread"]);
+    assert_eq!(lost(), Some(is("True", "LogsDeletedUnread")));
+    assert_eq!(world.server.take_event_reasons(), ["LogsDeletedUnread"]);
     assert!(world.is_ready(PIPELINE), "what is gone holds nothing up");
     let conditions = world.server.get(PIPELINE).unwrap()["status"]["conditions"].to_string();
     assert!(conditions.contains("EdgePool prod-nodes: 400 bytes"), "{conditions}");
-    pool_says("Unknown", "PodsSilent");
+    pool_says("Unknown", "PodsUnreachable");
     reconcile(&world).await;
-    assert_eq!(lost(), Some(is("Unknown", "PodsSilent")));
+    assert_eq!(lost(), Some(is("Unknown", "PodsUnreachable")));
     world.server.edit(PIPELINE, |it| it["spec"]["edges"] = json!([{"name": "clients"}]));
     reconcile(&world).await;
     assert_eq!(lost(), None);
@@ -348,13 +348,13 @@ async fn edge_pools_stand_side_by_side() {
     assert!(spec("edge")["receivers"]["containers"].is_null());
     assert_eq!(says(&world, &["EdgeReady"]), [is("False", "NotObserved")]);
     let conditions = world.server.get(PIPELINE).unwrap()["status"]["conditions"].to_string();
-    assert!(conditions.contains("EdgePool prod-nodes has not been looked at yet"), "{conditions}");
+    assert!(conditions.contains("EdgePool prod-nodes has not been reconciled yet"), "{conditions}");
     fine(&world, "nodes", 0);
     reconcile(&world).await;
     assert!(world.is_ready(PIPELINE));
     let status = world.server.get(PIPELINE).unwrap()["status"].clone();
     let pool = |name: &str, kind: &str| {
-        json!({"name": name, "wanted": 2, "ready": 2,
+        json!({"name": name, "desired": 2, "ready": 2,
             "endpoint": format!("prod-{kind}-edge.telemetry.svc:4317")})
     };
     assert_eq!(status["edges"], json!([pool("clients", "edge"), pool("nodes", "nodes")]));
@@ -369,7 +369,7 @@ async fn edge_pools_stand_side_by_side() {
 async fn an_edge_pool_taken_out_is_deleted() {
     let paused = ready_with_two().await;
     paused.server.edit(PIPELINE, |it| {
-        it["metadata"]["annotations"] = json!({"millrace.dev/paused": "true"});
+        it["spec"]["paused"] = true.into();
         it["spec"]["edges"].as_array_mut().unwrap().pop();
     });
     reconcile(&paused).await;
@@ -459,7 +459,7 @@ async fn lost_data_is_passed_on_and_holds_nothing_up() {
         let more = json!({"replicas": 1, "readyReplicas": 1});
         world.say(&child("gateway"), older_by, &conditions, more);
     };
-    assert_eq!(world.condition(PIPELINE, "DataLost").unwrap().1, "NothingLost");
+    assert_eq!(world.condition(PIPELINE, "DataLost").unwrap().1, "NoDataLost");
     says(true, 0);
     reconcile(&world).await;
     assert_eq!(world.condition(PIPELINE, "DataLost").unwrap().0, "True");
@@ -567,6 +567,30 @@ async fn a_signal_that_comes_back_with_another_topic_gets_a_new_object() {
     }
 }
 
+/// Scenario: a signal comes back with another topic while its object is paused; then the pause ends.
+/// Guarantee: the paused object stays, and the pipeline states what it waits for; then it is made
+/// anew.
+#[tokio::test]
+async fn a_paused_object_is_not_made_anew() {
+    let world = ready().await;
+    let logs = child("logs");
+    world.server.edit(&logs, |topic| topic["spec"]["paused"] = true.into());
+    let before = world.server.get(&logs).unwrap();
+    world.server.edit(PIPELINE, |it| it["spec"]["signals"]["logs"] = json!({"topicName": "other"}));
+    let path = logs.clone();
+    refuse(&world, logs.clone(), move |method, at| *method == http::Method::DELETE && at == path);
+    reconcile(&world).await;
+    assert_eq!(world.server.get(&logs).unwrap()["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(world.condition(PIPELINE, "Ready").unwrap().1, "Waiting");
+    let message = world.message(PIPELINE, "Ready");
+    assert!(message.contains("the end of this pipeline's pause (spec.paused)"), "{message}");
+    world.server.edit(&logs, |topic| topic["spec"]["paused"] = false.into());
+    reconcile(&world).await;
+    let now = world.server.get(&logs).unwrap();
+    assert_ne!(now["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(now["spec"]["topicName"], "other");
+}
+
 /// Scenario: the API server refuses a topic's object for another cause. Guarantee: nothing is
 /// deleted, and the refusal is told.
 #[tokio::test]
@@ -628,6 +652,57 @@ async fn a_pipelines_canary_is_its_node_pools_too() {
     reconcile(&world).await;
     let canary =
         |kind: &str| world.server.get(&child(kind)).unwrap()["spec"]["rollout"]["canary"].clone();
-    assert_eq!(canary("nodes"), json!({"pods": 2, "judgeSeconds": 300}));
+    assert_eq!(canary("nodes"), json!({"pods": 2, "analysisSeconds": 300}));
     assert_eq!(canary("edge"), Value::Null);
+}
+
+/// Scenario: a pipeline and one of its edge pools declare resource attributes. Guarantee: each pool
+/// has the pipeline's, and its own win.
+#[tokio::test]
+async fn resource_attributes_reach_each_edge_pool() {
+    let world = ready().await;
+    world.server.edit(PIPELINE, |pipeline| {
+        pipeline["spec"]["resourceAttributes"] = json!({"cluster": "prod", "team": "a"});
+        pipeline["spec"]["edges"] =
+            json!([{"name": "clients", "resourceAttributes": {"team": "b", "zone": "1"}}]);
+    });
+    reconcile(&world).await;
+    let spec = world.server.get(&child("edge")).unwrap()["spec"].clone();
+    let expected = json!({"cluster": "prod", "team": "b", "zone": "1"});
+    assert_eq!(spec["resourceAttributes"], expected);
+    assert_eq!(
+        world.server.get(&child("gateway")).unwrap()["spec"]["resourceAttributes"],
+        Value::Null
+    );
+}
+
+/// Scenario: signals share a topic's and a table's settings, and one has its own. Guarantee: each
+/// topic and the schema get what their signal has, else the defaults; maps are merged by key.
+#[tokio::test]
+async fn signals_get_the_settings_that_they_share() {
+    let world = ready().await;
+    world.server.edit(PIPELINE, |it| {
+        it["spec"]["signals"] = json!({
+            "defaults": {
+                "topic": {"partitions": 24, "retention": "6h", "settings": {"a": "1", "b": "1"}},
+                "table": {"ttl": "30d", "layout": {"compression": "Zstd3"}},
+            },
+            "traces": {"topic": {"partitions": 48, "settings": {"b": "2"}}},
+            "logs": {"table": {"ttl": "7d", "layout": {"rollup": true}}},
+        });
+    });
+    reconcile(&world).await;
+    let spec = |kind: &str| world.server.get(&child(kind)).unwrap()["spec"].clone();
+    let traces = spec("traces");
+    assert_eq!((&traces["partitions"], &traces["retention"]), (&json!(48), &json!("6h")));
+    assert_eq!(traces["settings"], json!({"a": "1", "b": "2"}));
+    assert_eq!(spec("logs")["partitions"], 24);
+    let letters = spec("logs-dead-letter");
+    assert_eq!((&letters["partitions"], &letters["retention"]), (&json!(1), &Value::Null));
+    let tables = spec("schema")["signals"].clone();
+    assert_eq!(tables["traces"]["ttl"], "30d");
+    assert_eq!(tables["logs"]["ttl"], "7d");
+    let layout = json!({"compression": "Zstd3", "rollup": true});
+    assert_eq!(tables["logs"]["layout"], layout);
+    assert_eq!(tables["traces"]["attributes"], "Map");
 }

@@ -5,8 +5,8 @@ use millrace_operator::controllers::edge::EdgePools;
 use millrace_operator::controllers::gateway::GatewayPools;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
-use crate::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
+use crate::reconcilers::support::world::World;
+use crate::reconcilers::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
 
 const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/edgepools/prod";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/telemetry/deployments/prod-edge";
@@ -66,7 +66,7 @@ fn everything() -> Value {
     })
 }
 
-/// Scenario: a template with all that users ask of pods. Guarantee: a pod of its own tries the
+/// Scenario: a template with all that users ask of pods. Guarantee: a separate pod tries the
 /// collector alone first; then the Deployment has all of it beside what the operator builds, with
 /// the template from before kept, and the converged pool writes nothing.
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn a_template_reaches_the_pods_as_a_judged_rollout() {
     let before = template(&world);
     writes(&world, &everything());
     look(&world).await;
-    assert_eq!(stage(&world), "Trying");
+    assert_eq!(stage(&world), "Validating");
     look(&world).await;
     assert_eq!(template(&world), before);
     let [(_, tries)] = world.server.select(|path| path.starts_with(PODS)).try_into().unwrap();
@@ -242,15 +242,18 @@ async fn a_service_has_what_the_spec_says() {
     assert!(conditions.contains("spec.service.labels.app.kubernetes.io/instance"), "{conditions}");
 }
 
-/// Scenario: both pools as they are by default, with a number, and without a budget. Guarantee: one
-/// pod may be evicted, then as many as were said, then the budget is gone.
+/// Scenario: both pools as they are by default, with a number, a percentage, a minimum, and without
+/// a budget. Guarantee: one pod may be evicted, then as declared, then the budget is gone.
 #[tokio::test]
 async fn a_budget_follows_the_spec() {
     let world = settled().await;
     world.server.put(GATEWAY_POOL, gateway_pool(json!({"replicas": 2})));
     for (settings, most) in [
-        (json!({}), Some(1)),
-        (json!({"maxUnavailable": 3}), Some(3)),
+        (json!({}), Some(json!([1, null]))),
+        (json!({"maxUnavailable": 3}), Some(json!([3, null]))),
+        (json!({"maxUnavailable": "25%"}), Some(json!(["25%", null]))),
+        (json!({"minAvailable": 2}), Some(json!([null, 2]))),
+        (json!({"minAvailable": "60%"}), Some(json!([null, "60%"]))),
         (json!({"enabled": false}), None),
     ] {
         for pool in [POOL, GATEWAY_POOL] {
@@ -263,8 +266,45 @@ async fn a_budget_follows_the_spec() {
         }
         for role in ["edge", "gateway"] {
             let budget = world.server.get(&format!("{BUDGETS}{role}"));
-            let found = budget.map(|budget| budget["spec"]["maxUnavailable"].clone());
-            assert_eq!(found, most.map(Value::from), "{role} {settings}");
+            let found = budget.map(|budget| {
+                let spec = &budget["spec"];
+                json!([spec["maxUnavailable"], spec["minAvailable"]])
+            });
+            assert_eq!(found, most, "{role} {settings}");
         }
     }
+}
+
+/// Scenario: both pools declare annotations of their service accounts, change them, and remove
+/// them; then a label that the operator owns. Guarantee: the accounts follow without a rollout; the
+/// label is refused by field.
+#[tokio::test]
+async fn service_accounts_have_the_declared_annotations() {
+    let world = settled().await;
+    world.server.put(GATEWAY_POOL, gateway_pool(json!({"replicas": 2})));
+    let accounts = "/api/v1/namespaces/telemetry/serviceaccounts/prod-";
+    let role = |number: u32| json!({"eks.amazonaws.com/role-arn": format!("arn:{number}")});
+    for wanted in [role(1), role(2), Value::Null] {
+        for pool in [POOL, GATEWAY_POOL] {
+            world.server.edit(pool, |pool| {
+                let account = json!({"annotations": wanted});
+                let account = if wanted.is_null() { json!({}) } else { account };
+                pool["spec"]["serviceAccount"] = account;
+            });
+        }
+        look(&world).await;
+        world.reconcile::<GatewayPools>(GATEWAY_POOL).await.unwrap();
+        world.finish_rollouts();
+        for role in ["edge", "gateway"] {
+            let account = world.server.get(&format!("{accounts}{role}")).unwrap();
+            let found = &account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"];
+            assert_eq!(*found, wanted["eks.amazonaws.com/role-arn"], "{role}");
+        }
+    }
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["serviceAccount"] = json!({"labels": {"app.kubernetes.io/instance": "other"}});
+    });
+    look(&world).await;
+    let conditions = world.server.get(POOL).unwrap()["status"]["conditions"].to_string();
+    assert!(conditions.contains("spec.serviceAccount.labels.app.kubernetes.io"), "{conditions}");
 }

@@ -4,7 +4,7 @@
 //!
 //! What has to change is brought in with the next collector's version, which replaces pods anyhow;
 //! files here change only while nobody can run a release that made them: write them anew by
-//! `WRITE_RELEASED=1 cargo test -p millrace-operator --test reconcilers released`.
+//! `WRITE_RELEASED=1 cargo test -p millrace-operator reconcilers::released`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -15,7 +15,7 @@ use millrace_operator::controllers::gateway::GatewayPools;
 use millrace_operator::reconcile::controller::Reconciler;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
+use crate::reconcilers::support::world::World;
 
 const NAMESPACE: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry";
 /// Lines told of a file that differs.
@@ -24,30 +24,31 @@ const LINES_TOLD: usize = 20;
 /// What a spec with all that concerns pods has for connections and pods.
 fn with_everything(more: Value) -> Value {
     let mut spec = json!({
-        "kafka": {
-            "bootstrapServers": ["kafka-0:9093", "kafka-1:9093"],
-            "tls": {"caSecretRef": {"name": "kafka-ca", "key": "ca.crt"}},
-            "sasl": {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}},
-        },
-        "signals": {"traces": {"topicName": "spans"}, "logs": {}, "metrics": {}},
-        "collector": {"version": "0.1.0", "allocator": "jemalloc"},
-        "drainSeconds": 45,
-        "podTemplate": {
-            "metadata": {
-                "labels": {"team": "observability"},
-                "annotations": {"example.com/note": "kept"},
-            },
-            "spec": {
-                "nodeSelector": {"pool": "ingest"},
-                "tolerations": [{"key": "ingest", "operator": "Exists", "effect": "NoSchedule"}],
-                "priorityClassName": "ingest",
-                "containers": [
-                    {"name": "collector", "env": [{"name": "TZ", "value": "UTC"}]},
-                    {"name": "beside", "image": "beside:1"},
-                ],
-            },
-        },
-    });
+           "kafka": {
+               "bootstrapServers": ["kafka-0:9093", "kafka-1:9093"],
+               "tls": {"ca": {"secretName": "kafka-ca", "key": "ca.crt"}},
+               "authentication": {"type": "ScramSha512", "usernameSecret": {"name": "kafka-user", "key": "username"},
+    "passwordSecret": {"name": "kafka-user", "key": "password"}},
+           },
+           "signals": {"traces": {"topicName": "spans"}, "logs": {}, "metrics": {}},
+           "collector": {"version": "0.1.0", "allocator": "jemalloc"},
+           "drainSeconds": 45,
+           "podTemplate": {
+               "metadata": {
+                   "labels": {"team": "observability"},
+                   "annotations": {"example.com/note": "kept"},
+               },
+               "spec": {
+                   "nodeSelector": {"pool": "ingest"},
+                   "tolerations": [{"key": "ingest", "operator": "Exists", "effect": "NoSchedule"}],
+                   "priorityClassName": "ingest",
+                   "containers": [
+                       {"name": "collector", "env": [{"name": "TZ", "value": "UTC"}]},
+                       {"name": "beside", "image": "beside:1"},
+                   ],
+               },
+           },
+       });
     for (field, value) in more.as_object().into_iter().flatten() {
         spec[field] = value.clone();
     }
@@ -66,10 +67,18 @@ fn gateway_specs() -> [(&'static str, Value); 2] {
             "shards": 2,
             "database": "telemetry",
             "tablePrefix": "own",
-            "credentialsSecretRef": {"name": "clickhouse-user"},
+            "authentication": {
+                "type": "Password",
+                "usernameSecret": {"name": "clickhouse-user", "key": "username"},
+                "passwordSecret": {"name": "clickhouse-user", "key": "password"},
+            },
         },
-        "scaling": {"minReplicas": 2, "maxReplicas": 24, "memoryMax": "4Gi", "cpuMax": "4"},
-        "resources": {"memory": {"min": "1Gi", "max": "2Gi"}, "cpu": {"min": "1", "max": "2"}},
+        "scaling": {
+            "minReplicas": 2, "maxReplicas": 24, "maxResources": {"memory": "4Gi", "cpu": "4"},
+        },
+        "resources": {
+            "requests": {"memory": "1Gi", "cpu": "1"}, "limits": {"memory": "2Gi", "cpu": "2"},
+        },
         "delivery": "AtLeastOnce",
         "nestedDepth": 3,
         "consumerGroup": "ingest",
@@ -86,7 +95,7 @@ fn edge_specs() -> [(&'static str, Value); 2] {
     let most = with_everything(json!({
         "mode": "DaemonSet",
         "buffer": {"maxBytes": "4Gi", "storageClassName": "fast"},
-        "resources": {"memory": {"min": "512Mi", "max": "1Gi"}, "cpu": {"min": "500m"}},
+        "resources": {"requests": {"memory": "512Mi", "cpu": "500m"}, "limits": {"memory": "1Gi"}},
     }));
     [("edge-least", least), ("edge-most", most)]
 }

@@ -2,13 +2,14 @@
 
 use std::cell::Cell;
 
-use millrace_observe::text::Format;
+use millrace_observe::text::MetricsFormat;
 use millrace_operator::controllers::gateway::GatewayPools;
-use millrace_operator::pods::Sample;
+use millrace_operator::pods::PodSample;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
-use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
+use crate::reconcilers::support::apiserver::Write;
+use crate::reconcilers::support::world::World;
+use crate::reconcilers::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
 
 const BEHIND: Option<(u64, bool)> = Some((5_000_000, false));
 
@@ -44,10 +45,10 @@ impl Pods {
         self.world.pass(10);
         self.cpu_seconds.set(self.cpu_seconds.get() + 10.0 * cores);
         for ordinal in 0..2 {
-            let sample = Sample {
+            let sample = PodSample {
                 cpu_seconds: self.cpu_seconds.get(),
                 resident_bytes: Some(memory_mib << 20),
-                ..Sample::default()
+                ..PodSample::default()
             };
             self.world.set_pod(&format!("prod-gateway-{ordinal}"), Some(sample));
         }
@@ -87,8 +88,11 @@ fn limit_cores(given: &Value) -> f64 {
 #[tokio::test]
 async fn processor_time_grows_in_place_before_there_are_more_pods() {
     let pods = Pods::settled(
-        json!({"cpuMax": "2"}),
-        json!({"memory": {"min": "512Mi", "max": "512Mi"}, "cpu": {"min": "500m", "max": "1"}}),
+        json!({"maxResources": {"cpu": "2"}}),
+        json!({
+            "requests": {"memory": "512Mi", "cpu": "500m"},
+            "limits": {"memory": "512Mi", "cpu": "1"},
+        }),
     )
     .await;
     for _ in 0..6 {
@@ -117,7 +121,7 @@ async fn processor_time_grows_in_place_before_there_are_more_pods() {
     assert_eq!(sizing["resourcesReason"], "CpuAtLimit");
     let events = pods.world.server.take_event_reasons();
     assert_eq!(events.iter().filter(|reason| *reason == "CpuResized").count(), 2, "{events:?}");
-    let metrics = pods.world.context.metrics.render(Format::Prometheus).unwrap();
+    let metrics = pods.world.context.metrics.render(MetricsFormat::Prometheus).unwrap();
     let count = r#"millrace_operator_resource_decisions_total{reason="CpuAtLimit"} 2"#;
     assert!(metrics.contains(count), "{metrics}");
     assert_eq!(pods.template()["limits"]["cpu"], "1");
@@ -128,7 +132,8 @@ async fn processor_time_grows_in_place_before_there_are_more_pods() {
 /// quarter of an hour. Guarantee: what is requested follows, in place, and no limit is set.
 #[tokio::test]
 async fn what_is_requested_follows_use_where_no_limit_is_set() {
-    let pods = Pods::settled(json!({"cpuMax": "4"}), json!({"cpu": {"min": "500m"}})).await;
+    let resources = json!({"requests": {"cpu": "500m"}});
+    let pods = Pods::settled(json!({"maxResources": {"cpu": "4"}}), resources).await;
     for _ in 0..90 {
         pods.look(200, 1.5).await;
     }
@@ -146,8 +151,8 @@ fn refuse_resizes(world: &World, code: u16) {
 
 /// Pods whose memory may grow from 512 MiB to 2 GiB, half of it requested.
 async fn growing() -> Pods {
-    Pods::settled(json!({"memoryMax": "2Gi"}), json!({"memory": {"min": "256Mi", "max": "512Mi"}}))
-        .await
+    let resources = json!({"requests": {"memory": "256Mi"}, "limits": {"memory": "512Mi"}});
+    Pods::settled(json!({"maxResources": {"memory": "2Gi"}}), resources).await
 }
 
 fn memory(limit: &str, request: &str) -> (Value, Value) {
@@ -172,147 +177,153 @@ impl Pods {
     }
 }
 
-/// Scenario: pods of a cluster that knows no resize (a server before 1.33), or whose operator may
-/// not do it, come near their memory limit; later again, within minutes and after a quarter of an
-/// hour; the operator starts anew in between. Guarantee: the template gets half as much again at
-/// least, once in a quarter of an hour; status and events say which way and why; nothing is lost or
-/// written again by the restart.
-#[tokio::test]
-async fn memory_grows_by_replacing_pods_where_it_can_not_in_place() {
-    for code in [403, 404, 405] {
-        let mut pods = growing().await;
-        refuse_resizes(&pods.world, code);
-        pods.look(200, 0.1).await;
-        assert_eq!(pods.template_memory(), memory("512Mi", "256Mi"));
-        pods.world.server.take_event_reasons();
-        pods.look(480, 0.1).await;
-        assert_eq!(pods.template_memory(), memory("512Mi", "256Mi"), "in place is tried first");
-        pods.look(480, 0.1).await;
-        assert_eq!(pods.template_memory(), memory("768Mi", "384Mi"));
-        let sizing = pods.sizing();
-        assert_eq!(sizing["memoryLimit"], "768Mi");
-        let resize = &sizing["resize"];
-        assert_eq!((&resize["way"], &resize["reason"]), (&json!("Rolling"), &json!("Refused")));
-        assert!(resize["message"].as_str().unwrap().contains("768Mi"), "{resize}");
-        let events = pods.world.server.take_event_reasons();
-        assert!(events.contains(&"ResizeRolling".to_owned()), "{events:?}");
-        pods.made_anew();
-        pods.look(400, 0.1).await;
-        pods.world.server.take_writes();
-        pods.world.restart("0.1.0");
-        for _ in 0..12 {
-            pods.look(400, 0.1).await;
+impl Pods {
+    fn resized(&self) -> (String, String) {
+        let (status, reason, _) = self.world.condition(POOL, "PodsResized").unwrap();
+        (status, reason)
+    }
+
+    /// Ten seconds each, with memory near the limit; nothing that replaces a pod is written.
+    async fn replaces_no_pod(&self, looks: u32) {
+        self.world.server.take_writes();
+        for _ in 0..looks {
+            self.look(480, 0.1).await;
         }
-        let writes = pods.world.server.take_writes();
-        assert!(!writes.iter().any(|it| it.path == SET), "{writes:?}");
-        // Near the limit again, too soon.
-        for _ in 0..60 {
-            pods.look(740, 0.1).await;
-        }
-        assert_eq!(pods.template_memory(), memory("768Mi", "384Mi"));
-        for _ in 0..30 {
-            pods.look(740, 0.1).await;
-        }
-        assert_eq!(pods.template_memory(), memory("1152Mi", "576Mi"));
+        let writes = self.world.server.take_writes();
+        let replaces = |it: &&Write| it.path == SET || it.method == "DELETE";
+        assert_eq!(writes.iter().find(replaces), None);
+        assert_eq!(self.template_memory(), memory("512Mi", "256Mi"));
     }
 }
 
-/// Scenario: a node says that a pod's resize can't be done, and another that it is put off, for one
-/// minute and for more than five. Guarantee: the first and the last go into the template; what is
-/// put off for a minute is waited for and told.
+fn said(status: &str, reason: &str) -> (String, String) {
+    (status.to_owned(), reason.to_owned())
+}
+
+/// Scenario: pods come near their memory limit where the API server refuses to resize them: no
+/// right or a quota (403), a server that knows no resize (404, 405), a pod that can't take it
+/// (422); after an hour it no longer does. In another world the spec then gets more memory.
+/// Guarantee: no pod is replaced; the condition has the server's message, and the pool stays Ready;
+/// the change of the spec rolls; once resizing works the pods get what was decided. Slow: four
+/// pools are reconciled every ten seconds of an hour.
 #[tokio::test]
-async fn a_resize_that_no_node_does_goes_into_the_template() {
-    for (reason, minutes, rolls) in
-        [("Infeasible", 0, true), ("Deferred", 1, false), ("Deferred", 6, true)]
-    {
+async fn a_refused_resize_is_reported_and_replaces_no_pod() {
+    for (code, ends) in [(403, true), (404, false), (405, false), (422, true)] {
+        let pods = growing().await;
+        refuse_resizes(&pods.world, code);
+        pods.look(200, 0.1).await;
+        assert_eq!(pods.resized(), said("True", "Reconciled"));
+        pods.look(480, 0.1).await;
+        assert_eq!(pods.resized(), said("False", "ResizeRejected"), "{code}");
+        let events = pods.world.server.take_event_reasons();
+        assert!(events.contains(&"ResizeRejected".to_owned()), "{events:?}");
+        pods.replaces_no_pod(360).await;
+        assert_eq!(pods.sizing()["memoryLimit"], "640Mi", "no more than one step is decided");
+        assert_eq!(pods.resized(), said("False", "ResizeRejected"), "{code}");
+        let status = pods.world.server.get(POOL).unwrap()["status"].to_string();
+        assert!(status.contains("made to fail"), "{status}");
+        assert!(pods.world.is_ready(POOL));
+        if ends {
+            pods.world.server.set_fault(None);
+            pods.replaces_no_pod(65).await;
+            assert_eq!(pods.given(0)["limits"]["memory"], "640Mi");
+            assert_eq!(pods.resized(), said("True", "Reconciled"));
+            continue;
+        }
+        pods.world.server.edit(POOL, |pool| {
+            pool["spec"]["resources"] =
+                json!({"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}});
+        });
+        pods.look(480, 0.1).await;
+        assert_eq!(pods.template_memory(), memory("1Gi", "1Gi"));
+        pods.made_anew();
+        pods.look(480, 0.1).await;
+        assert_eq!(pods.resized(), said("True", "Reconciled"));
+    }
+}
+
+/// Scenario: a pod's spec has what was decided, and its node says that it can't be done, that it is
+/// put off, or nothing yet; then that it is done. Guarantee: the condition says so from the pod's
+/// status, not from its spec, and no pod is replaced.
+#[tokio::test]
+async fn pods_are_resized_once_their_nodes_say_so() {
+    for (reason, limit, expected) in [
+        (Some("Infeasible"), "512Mi", said("False", "ResizeRejected")),
+        (Some("Deferred"), "512Mi", said("False", "ResizePending")),
+        (None, "512Mi", said("False", "ResizePending")),
+        (None, "640Mi", said("True", "Reconciled")),
+    ] {
         let pods = growing().await;
         pods.look(200, 0.1).await;
         pods.look(480, 0.1).await;
         assert_eq!(pods.given(0)["limits"]["memory"], "640Mi");
-        let since = pods.world.context.clock.now() - jiff::SignedDuration::from_mins(minutes);
         pods.world.server.edit(&pod_path(1), |pod| {
-            pod["status"]["conditions"] = json!([{"type": "PodResizePending", "status": "True",
-                "reason": reason, "message": "node has no room", "lastTransitionTime": since}]);
-            // The kubelet has not set it.
+            let pending = reason.map(|reason| {
+                json!({"type": "PodResizePending", "status": "True",
+                    "reason": reason, "message": "node has no room"})
+            });
+            pod["status"]["conditions"] = pending.into_iter().collect();
+            let resources = json!({"limits": {"memory": limit}, "requests": {"memory": "320Mi"}});
             pod["status"]["containerStatuses"] = json!([{"name": "collector", "image": "x",
-                "imageID": "", "ready": true, "restartCount": 0,
-                "resources": {"limits": {"memory": "512Mi"}}}]);
+                "imageID": "", "ready": true, "restartCount": 0, "resources": resources}]);
         });
-        pods.look(400, 0.1).await;
-        let expected = if rolls { memory("768Mi", "384Mi") } else { memory("512Mi", "256Mi") };
-        assert_eq!(pods.template_memory(), expected, "{reason} for {minutes} minutes");
-        let resize = pods.sizing()["resize"].clone();
-        let told = if rolls { ("Rolling", reason) } else { ("InPlace", "Pending") };
-        assert_eq!((&resize["way"], &resize["reason"]), (&json!(told.0), &json!(told.1)));
-        assert!(resize["message"].as_str().unwrap().contains("no room"), "{resize}");
+        pods.replaces_no_pod(40).await;
+        assert_eq!(pods.resized(), expected, "{reason:?}");
+        let status = pods.world.server.get(POOL).unwrap()["status"].to_string();
+        assert_eq!(status.contains("no room"), reason.is_some(), "{status}");
     }
 }
 
-/// Scenario: pods that can't be resized come near their limit while the lag is unknown, and while
-/// the user holds rollouts. Guarantee: no pod is replaced before that is over, and the status says
-/// that it will be.
+/// Scenario: the first pod's node puts a resize off, and the second's can't do it; the API server
+/// fails at a resize; the pool is paused before one. Guarantee: the condition reports the refusal,
+/// and why a pod waits, which is not its node in the last two cases.
 #[tokio::test]
-async fn no_pod_is_replaced_for_memory_while_something_speaks_against_it() {
+async fn the_condition_has_the_cause_that_matters() {
     let pods = growing().await;
-    refuse_resizes(&pods.world, 404);
     pods.look(200, 0.1).await;
-    pods.world.set_lag(None);
-    for _ in 0..6 {
-        pods.look(480, 0.1).await;
-    }
-    assert_eq!(pods.template_memory(), memory("512Mi", "256Mi"));
-    assert_eq!(pods.sizing()["resize"]["way"], "Rolling");
-    pods.world.set_lag(Some((0, true)));
-    let hold = json!({"millrace.dev/rollout": "pause"});
-    pods.world.server.edit(POOL, |pool| pool["metadata"]["annotations"] = hold);
-    for _ in 0..6 {
-        pods.look(480, 0.1).await;
-    }
-    assert_eq!(pods.template_memory(), memory("512Mi", "256Mi"));
-    pods.world.server.edit(POOL, |pool| pool["metadata"]["annotations"] = json!({}));
     pods.look(480, 0.1).await;
-    assert_eq!(pods.template_memory(), memory("768Mi", "384Mi"));
+    for (ordinal, reason) in [(0, "Deferred"), (1, "Infeasible")] {
+        pods.world.server.edit(&pod_path(ordinal), |pod| {
+            pod["status"]["conditions"] = json!([{"type": "PodResizePending", "status": "True",
+                "reason": reason, "message": "node has no room"}]);
+        });
+    }
+    pods.look(480, 0.1).await;
+    assert_eq!(pods.resized(), said("False", "ResizeRejected"));
+
+    let pods = growing().await;
+    refuse_resizes(&pods.world, 500);
+    pods.look(200, 0.1).await;
+    pods.look(480, 0.1).await;
+    assert_eq!(pods.resized(), said("False", "ResizePending"));
+    let text = pods.world.message(POOL, "PodsResized");
+    assert!(text.contains("made to fail") && !text.contains("node"), "{text}");
+    pods.world.server.edit(POOL, |pool| pool["spec"]["paused"] = true.into());
+    pods.look(480, 0.1).await;
+    let text = pods.world.message(POOL, "PodsResized");
+    assert!(text.ends_with("the pool is paused"), "{text}");
 }
 
-/// Scenario: the first pod that was to get more finds no node. Guarantee: the template goes back to
-/// what pods had, a warning says so, and nothing is tried for an hour; then it is. A pod that finds
-/// no node once all have it is another matter.
+/// Scenario: a quota refuses one of two pods more memory, and another image is asked for.
+/// Guarantee: the template's memory stays, since new pods with more would be refused too.
 #[tokio::test]
-async fn more_memory_that_finds_no_node_is_taken_back() {
+async fn a_change_of_image_takes_nothing_along_that_was_refused() {
     let pods = growing().await;
-    refuse_resizes(&pods.world, 404);
+    let refused =
+        |_: &http::Method, path: &str| path.ends_with("prod-gateway-1/resize").then_some(403);
+    pods.world.server.set_fault(Some(Box::new(refused)));
     pods.look(200, 0.1).await;
     pods.look(480, 0.1).await;
-    pods.look(480, 0.1).await;
-    assert_eq!(pods.template_memory(), memory("768Mi", "384Mi"));
-    pods.world.server.take_event_reasons();
-    let finds_no_node = || {
-        pods.world.server.edit(&pod_path(1), |pod| {
-            pod["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False",
-                "reason": "Unschedulable", "message": "0/3 nodes"}]);
-        });
-    };
-    finds_no_node();
-    pods.world.server.edit(SET, |set| set["status"]["updateRevision"] = "next".into());
-    pods.look(480, 0.1).await;
-    assert_eq!(pods.template_memory(), memory("512Mi", "256Mi"));
-    assert_eq!(pods.sizing()["resize"]["reason"], "NoNode");
-    assert_eq!(pods.sizing()["memoryLimit"], "512Mi");
-    assert!(pods.world.server.take_event_reasons().contains(&"ResizeTakenBack".to_owned()));
-    pods.made_anew();
-    for _ in 0..350 {
+    assert_eq!(pods.given(0)["limits"]["memory"], "640Mi");
+    assert_eq!(pods.resized(), said("False", "ResizeRejected"));
+    let version = json!({"version": "2.0.0"});
+    pods.world.server.edit(POOL, |pool| pool["spec"]["collector"] = version);
+    for _ in 0..12 {
         pods.look(480, 0.1).await;
     }
     assert_eq!(pods.template_memory(), memory("512Mi", "256Mi"));
-    for _ in 0..20 {
-        pods.look(480, 0.1).await;
-    }
-    assert_eq!(pods.template_memory(), memory("768Mi", "384Mi"));
-    finds_no_node();
-    for _ in 0..6 {
-        pods.look(480, 0.1).await;
-    }
-    assert_eq!(pods.template_memory(), memory("768Mi", "384Mi"));
+    let set = pods.world.server.get(SET).unwrap().to_string();
+    assert!(set.contains("2.0.0"), "{set}");
 }
 
 /// Scenario: memory has grown in place; then another image is asked for, and later the first one
@@ -326,8 +337,7 @@ async fn a_change_of_image_takes_the_decided_memory_along() {
         pods.look(480, 0.1).await;
     }
     assert_eq!(pods.template_memory(), memory("512Mi", "256Mi"));
-    assert_eq!(pods.sizing()["resize"]["way"], "InPlace");
-    assert_eq!(pods.sizing()["resize"]["reason"], "Resized");
+    assert_eq!(pods.resized(), said("True", "Reconciled"));
     let image = |version: &str| {
         let version = json!({"version": version});
         pods.world.server.edit(POOL, |pool| pool["spec"]["collector"] = version);

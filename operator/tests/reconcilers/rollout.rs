@@ -5,16 +5,15 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 use millrace_operator::controllers::gateway::GatewayPools;
-use millrace_operator::pods::Sample;
+use millrace_operator::pods::PodSample;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
-use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
+use crate::reconcilers::support::world::World;
+use crate::reconcilers::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET, gateway_pool};
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-";
 const TRY: &str = "/api/v1/namespaces/telemetry/pods/prod-gateway-try-";
 const BASELINE: &str = "millrace.dev/rollout-baseline";
-const ROLLOUT: &str = "millrace.dev/rollout";
 
 /// Three pods and what becomes of those with another image.
 pub(crate) struct Cluster {
@@ -23,6 +22,10 @@ pub(crate) struct Cluster {
     pub(crate) spoil: fn(&str) -> Option<Value>,
     /// The pod whose node is lost: nothing becomes of it, and the controller waits for it.
     pub(crate) lost: Option<i64>,
+    /// Whether admission refuses pods with this image.
+    refuses: fn(&str) -> bool,
+    /// The pod that a quota refuses.
+    full: Option<i64>,
     /// What becomes of a pod that tries this image.
     tried: fn(&str) -> Value,
     /// Processor seconds for a million records in pods with this image.
@@ -38,12 +41,21 @@ impl Cluster {
         let pool = gateway_pool(json!({
             "replicas": replicas,
             "collector": {"version": "1.0.0"},
-            "rollout": {"canary": {"pods": 1, "judgeSeconds": 60}},
+            "rollout": {"canary": {"pods": 1, "analysisSeconds": 60}},
         }));
         world.server.put(POOL, pool);
         let tried = |_: &str| json!({"phase": "Succeeded"});
-        let mut cluster =
-            Self { world, spoil: |_| None, lost: None, tried, cost: |_| 5.0, build: "aa", at: 0 };
+        let mut cluster = Self {
+            world,
+            spoil: |_| None,
+            lost: None,
+            refuses: |_| false,
+            full: None,
+            tried,
+            cost: |_| 5.0,
+            build: "aa",
+            at: 0,
+        };
         cluster.play(30).await;
         assert!(cluster.world.is_ready(POOL), "{:?}", cluster.world.condition(POOL, "Ready"));
         cluster.world.server.take_writes();
@@ -55,10 +67,11 @@ impl Cluster {
     async fn settled_with_a_password() -> Self {
         let mut cluster = Self::settled(3).await;
         cluster.rotate("first");
-        let sasl =
-            json!({"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}});
+        let login = json!({"type": "ScramSha512",
+                "usernameSecret": {"name": "kafka-user", "key": "username"},
+                "passwordSecret": {"name": "kafka-user", "key": "password"}});
         cluster.world.server.edit(POOL, |pool| {
-            pool["spec"]["kafka"]["sasl"] = sasl;
+            pool["spec"]["kafka"]["authentication"] = login;
             pool["spec"]["rollout"] = json!({});
         });
         assert_eq!(*cluster.play(60).await.last().unwrap(), "Stable");
@@ -144,7 +157,16 @@ impl Cluster {
             let old = server.get(&path);
             let is_new =
                 |pod: &Value| pod["metadata"]["labels"]["controller-revision-hash"] == revision;
+            if old.is_none() && self.full == Some(ordinal) {
+                continue;
+            }
             if old.is_none() || (ordinal >= partition && !old.as_ref().is_some_and(is_new)) {
+                if (self.refuses)(&image) {
+                    if old.is_some() {
+                        server.delete(&path);
+                    }
+                    break;
+                }
                 let spoiled = (self.spoil)(&image);
                 let ready = if spoiled.is_none() { "True" } else { "False" };
                 let container = spoiled.unwrap_or_else(|| json!({}));
@@ -200,12 +222,12 @@ impl Cluster {
         for (ordinal, pod) in pods.iter().enumerate() {
             let image = pod["spec"]["containers"][0]["image"].as_str().unwrap();
             let records = self.at * 1_000_000;
-            let sample = Sample {
+            let sample = PodSample {
                 records_in: records,
                 records_out: records,
                 cpu_seconds: (self.cost)(image) * self.at as f64,
                 resident_bytes: Some(200 << 20),
-                ..Sample::default()
+                ..PodSample::default()
             };
             self.world.set_pod(&format!("prod-gateway-{ordinal}"), Some(sample));
         }
@@ -222,7 +244,11 @@ impl Cluster {
 
     fn says(&self, word: Option<&str>) {
         self.world.server.edit(POOL, |pool| {
-            pool["metadata"]["annotations"] = word.map_or(json!({}), |word| json!({ROLLOUT: word}));
+            pool["spec"]["rolloutAction"] = match word.unwrap_or_default() {
+                "pause" => "Pause".into(),
+                "abort" => "Abort".into(),
+                _ => Value::Null,
+            };
         });
     }
 
@@ -281,18 +307,18 @@ pub(crate) fn all(image: &str) -> Vec<String> {
 async fn a_good_canary_is_promoted() {
     let mut cluster = Cluster::settled(3).await;
     cluster.wants("2.0.0");
-    assert_eq!(cluster.play(40).await, ["Waiting", "Canary", "Judging"]);
+    assert_eq!(cluster.play(40).await, ["Waiting", "Canary", "Analyzing"]);
     assert_eq!(cluster.images(), ["1.0.0-system", "1.0.0-system", "2.0.0-system"]);
     assert_eq!(cluster.ready().0, "False");
     let set = cluster.world.server.get(SET).unwrap();
     assert!(set["metadata"]["annotations"][BASELINE].as_str().unwrap().contains("1.0.0-system"));
-    assert_eq!(cluster.play(300).await, ["Judging", "Promoting", "Stable"]);
+    assert_eq!(cluster.play(300).await, ["Analyzing", "Promoting", "Stable"]);
     assert_eq!(cluster.images(), all("2.0.0-system"));
-    assert_eq!(cluster.ready(), ("True".into(), "AsAsked".into()));
+    assert_eq!(cluster.ready(), ("True".into(), "Reconciled".into()));
     let set = cluster.world.server.get(SET).unwrap();
     assert_eq!(set["metadata"]["annotations"][BASELINE], Value::Null);
     let events = cluster.world.server.take_event_reasons();
-    for reason in ["RolloutStarted", "RolloutJudging", "RolloutPromoting", "RolloutCompleted"] {
+    for reason in ["RolloutStarted", "RolloutAnalyzing", "RolloutPromoting", "RolloutCompleted"] {
         assert!(events.contains(&reason.to_owned()), "{reason} in {events:?}");
     }
     cluster.world.server.take_writes();
@@ -302,13 +328,14 @@ async fn a_good_canary_is_promoted() {
 
 /// Scenario: another version for pools of more pods than a page lists, in name order: those with
 /// the highest numbers, which get it first, aren't on the first page. Guarantee: the canary is
-/// seen; then, without one, all pods get another and it comes to its end.
+/// seen; then, without one, all pods get another and it comes to its end. Slow: each of three pools
+/// is reconciled 22 times, the largest with 1,000 pods to list and change.
 #[tokio::test]
 async fn pools_of_any_size_are_rolled_out_to_their_end() {
     for replicas in [101, 190, 1_000] {
         let mut cluster = Cluster::settled(replicas).await;
         cluster.wants("2.0.0");
-        assert_eq!(cluster.play(40).await, ["Waiting", "Canary", "Judging"], "{replicas}");
+        assert_eq!(cluster.play(40).await, ["Waiting", "Canary", "Analyzing"], "{replicas}");
         cluster.world.server.edit(POOL, |pool| pool["spec"]["rollout"] = json!({}));
         cluster.wants("3.0.0");
         assert_eq!(cluster.play(40).await, ["Waiting", "Promoting", "Stable"], "{replicas}");
@@ -319,7 +346,8 @@ async fn pools_of_any_size_are_rolled_out_to_their_end() {
 
 /// Scenario: a version whose image can't be pulled, then a good one. Guarantee: the pod is back in
 /// the old version within three minutes, no other was touched, the pool says RolledBack and is
-/// stalled, and the bad version is not tried again; the good one is.
+/// stalled, and the bad version is not tried again; the good one is. Slow: the pool is reconciled
+/// every five seconds of over half an hour.
 #[tokio::test]
 async fn a_bad_image_is_rolled_back() {
     let mut cluster = Cluster::settled(3).await;
@@ -386,7 +414,9 @@ async fn a_change_refused_for_its_secret_is_tried_again_with_another() {
                 "exitCode": 64, "message": "collector.yaml: password: not a text\n"}}}]})
     };
     cluster.world.server.edit(POOL, |pool| {
-        pool["spec"]["clickhouse"]["credentialsSecretRef"] = json!({"name": "clickhouse-user"});
+        pool["spec"]["clickhouse"]["authentication"] = json!({"type": "Password",
+ "usernameSecret": {"name": "clickhouse-user", "key": "username"},
+ "passwordSecret": {"name": "clickhouse-user", "key": "password"}});
     });
     assert_eq!(cluster.play(60).await, ["Waiting", "RolledBack"]);
     assert_eq!(cluster.world.server.get(SET).unwrap()["spec"], before);
@@ -415,7 +445,7 @@ async fn a_worse_canary_is_rolled_back_with_the_reason() {
     cluster.wants("2.0.0");
     assert_eq!(
         cluster.play(180).await,
-        ["Waiting", "Canary", "Judging", "RollingBack", "RolledBack"]
+        ["Waiting", "Canary", "Analyzing", "RollingBack", "RolledBack"]
     );
     let told = cluster.told();
     assert_eq!(
@@ -441,7 +471,7 @@ async fn a_configuration_that_is_refused_is_told_in_the_collectors_words() {
     cluster.world.server.edit(POOL, |pool| pool["spec"]["drainSeconds"] = 30.into());
     assert_eq!(cluster.play(30).await.last().unwrap(), "RolledBack");
     let told = cluster.told();
-    assert_eq!(told["reason"], "SettingsRefused");
+    assert_eq!(told["reason"], "ConfigurationRejected");
     assert!(told["message"].as_str().unwrap().contains("exporters.x: unknown field"), "{told}");
     let map = told["before"]["configMap"].as_str().unwrap();
     let path = format!("/api/v1/namespaces/telemetry/configmaps/{map}");
@@ -467,7 +497,7 @@ async fn a_configuration_is_tried_with_its_own_image_before_any_pod_changes() {
     cluster.world.server.edit(POOL, |pool| pool["spec"]["drainSeconds"] = 30.into());
     assert_eq!(cluster.play(20).await, ["Waiting", "RolledBack"]);
     let told = cluster.told();
-    assert_eq!(told["reason"], "SettingsRefused");
+    assert_eq!(told["reason"], "ConfigurationRejected");
     assert!(told["message"].as_str().unwrap().contains("exporters.x: unknown field"), "{told}");
     assert_eq!(cluster.ready(), ("False".to_owned(), "RolledBack".to_owned()));
     cluster.play(300).await;
@@ -505,18 +535,19 @@ async fn what_a_try_can_not_tell_the_first_pods_do() {
     assert_eq!(cluster.tries(), 0);
     cluster.wants("3.0.0");
     let stages = cluster.play(500).await;
-    assert_eq!(stages, ["Waiting", "Canary", "Judging", "Promoting", "Stable"]);
+    assert_eq!(stages, ["Waiting", "Canary", "Analyzing", "Promoting", "Stable"]);
     assert_eq!(cluster.tries(), 0);
     let fault = |method: &http::Method, _: &str| (method == http::Method::POST).then_some(403);
     cluster.world.server.set_fault(Some(Box::new(fault)));
     cluster.wants("4.0.0");
     let stages = cluster.play(300).await;
-    assert_eq!(stages, ["Waiting", "Canary", "Judging", "Promoting", "Stable"]);
+    assert_eq!(stages, ["Waiting", "Canary", "Analyzing", "Promoting", "Stable"]);
     assert_eq!(cluster.images(), all("4.0.0-system"));
 }
 
 /// Scenario: paused while judged, resumed; another one aborted. Guarantee: no pod moves while it is
-/// paused; it ends after it; an aborted one goes back and stays.
+/// paused; it ends after it; an aborted one goes back and stays. Slow: the pool is reconciled every
+/// five seconds of almost half an hour.
 #[tokio::test]
 async fn a_rollout_is_paused_resumed_and_aborted() {
     let mut cluster = Cluster::settled(3).await;
@@ -540,7 +571,8 @@ async fn a_rollout_is_paused_resumed_and_aborted() {
 }
 
 /// Scenario: another allocator, in a pool of three and in a pool of one. Guarantee: rolled out with
-/// a report of both sides that stays in the status.
+/// a report of both sides that stays in the status. Slow: two pools are reconciled every five
+/// seconds of half an hour.
 #[tokio::test]
 async fn another_allocator_is_rolled_out_and_reported() {
     for replicas in [3, 1] {
@@ -629,7 +661,7 @@ async fn an_edit_during_a_rollout_wins() {
     cluster.play(80).await;
     cluster.wants("3.0.0");
     let stages = cluster.play(300).await;
-    assert_eq!(stages, ["Waiting", "Canary", "Judging", "Promoting", "Stable"]);
+    assert_eq!(stages, ["Waiting", "Canary", "Analyzing", "Promoting", "Stable"]);
     assert_eq!(cluster.images(), all("3.0.0-system"));
     assert_eq!(cluster.told()["before"]["image"], "millrace/collector:1.0.0-system");
     cluster.wants("4.0.0");
@@ -653,4 +685,114 @@ async fn an_operator_upgrade_alone_restarts_nothing() {
         assert_eq!(cluster.children_written(), Vec::<String>::new());
         assert_eq!(cluster.images(), all("1.0.0-system"));
     }
+}
+
+/// Scenario: admission refuses the pods of another version: the first pod is deleted and never made
+/// again; with automatic rollback and without. Guarantee: after 150 s the pool says so; no other
+/// pod is touched; with rollback all pods are back.
+#[tokio::test]
+async fn a_change_whose_pods_are_refused_is_rolled_back() {
+    for rolls_back in [true, false] {
+        let mut cluster = Cluster::settled(3).await;
+        cluster.world.server.edit(POOL, |pool| {
+            pool["spec"]["rollout"]["autoRollback"] = rolls_back.into();
+        });
+        cluster.refuses = |image| image.contains("2.0.0");
+        cluster.wants("2.0.0");
+        cluster.play(120).await;
+        assert_eq!(cluster.images(), ["1.0.0-system"; 2]);
+        cluster.play(120).await;
+        assert_eq!(cluster.told()["reason"], "PodCreationFailed", "{:?}", cluster.told());
+        let pods = if rolls_back { 3 } else { 2 };
+        assert_eq!(cluster.images(), vec!["1.0.0-system"; pods]);
+        let reason = if rolls_back { "RolledBack" } else { "PodCreationFailed" };
+        assert_eq!(cluster.ready(), ("False".into(), reason.into()));
+    }
+}
+
+/// Scenario: a pool whose pods have labels and annotations that admission decides by, and another
+/// version. Guarantee: the trial pod has them too, and is not taken for one of the pool's.
+#[tokio::test]
+async fn a_trial_pod_has_labels_and_annotations_of_the_pools_pods() {
+    let mut cluster = Cluster::settled(1).await;
+    cluster.world.server.edit(POOL, |pool| {
+        pool["spec"]["podTemplate"]["metadata"] = json!({"labels": {"team": "observability"},
+            "annotations": {"example.com/exempt": "yes"}});
+    });
+    cluster.wants("2.0.0");
+    for _ in 0..3 {
+        let _ = cluster.world.reconcile::<GatewayPools>(POOL).await;
+    }
+    let tries = cluster.world.server.select(|path| path.starts_with(TRY));
+    let metadata = &tries[0].1["metadata"];
+    assert_eq!(metadata["labels"]["team"], "observability");
+    assert_eq!(metadata["annotations"]["example.com/exempt"], "yes");
+    assert_eq!(metadata["labels"]["app.kubernetes.io/name"], "millrace-preflight");
+    cluster.play(10).await;
+}
+
+/// Scenario: a quota refuses one pod: from before a change; from before, with an operator that
+/// restarts during the change; a pod that is added during the change. Guarantee: the pool reports
+/// the pod before a change too; nothing is rolled back; the other pods have the new version. Slow:
+/// three pools are reconciled every few seconds of a quarter of an hour.
+#[tokio::test]
+async fn a_pod_that_did_not_exist_when_a_change_began_rolls_nothing_back() {
+    for case in ["before", "restart", "added"] {
+        let mut cluster = Cluster::settled(4).await;
+        cluster.world.server.edit(POOL, |pool| {
+            pool["spec"]["rollout"] = json!({});
+            pool["spec"]["replicas"] = 4.into();
+        });
+        cluster.play(20).await;
+        cluster.full = Some(if case == "added" { 4 } else { 1 });
+        if case != "added" {
+            cluster.world.server.delete(&format!("{PODS}1"));
+            cluster.play(200).await;
+            let (stalled, reason, _) = cluster.world.condition(POOL, "Stalled").unwrap();
+            assert_eq!((stalled.as_str(), reason.as_str()), ("True", "PodCreationFailed"));
+            let text = cluster.world.server.get(POOL).unwrap()["status"]["conditions"].to_string();
+            assert!(text.contains("pod prod-gateway-1 was not created"), "{text}");
+        }
+        cluster.wants("2.0.0");
+        // Until some pods have it.
+        while !cluster.images().iter().any(|image| image.contains("2.0.0")) {
+            cluster.play(5).await;
+        }
+        match case {
+            "restart" => cluster.world.restart("9.9.9"),
+            "added" => {
+                cluster.world.server.edit(POOL, |pool| pool["spec"]["replicas"] = 5.into());
+            }
+            _ => {}
+        }
+        let stages = cluster.play(600).await;
+        let is_back = |stage: &String| stage.starts_with("Roll");
+        assert!(!stages.iter().any(is_back), "{case}: {stages:?} {:?}", cluster.told());
+        let pods = if case == "added" { 4 } else { 3 };
+        assert_eq!(cluster.images(), vec!["2.0.0-system"; pods], "{case}");
+        let (stalled, reason, _) = cluster.world.condition(POOL, "Stalled").unwrap();
+        assert_eq!((stalled.as_str(), reason.as_str()), ("True", "PodCreationFailed"), "{case}");
+        cluster.full = None;
+        cluster.play(60).await;
+        assert!(cluster.world.is_ready(POOL), "{case}: {:?}", cluster.told());
+    }
+}
+
+/// Scenario: admission refuses a version's pods; the change is paused and, minutes later, resumed.
+/// Guarantee: 150 s after that it is rolled back, and not at once.
+#[tokio::test]
+async fn a_refused_pod_is_found_after_a_pause() {
+    let mut cluster = Cluster::settled(3).await;
+    cluster.refuses = |image| image.contains("2.0.0");
+    cluster.wants("2.0.0");
+    cluster.play(60).await;
+    cluster.says(Some("pause"));
+    cluster.play(300).await;
+    assert_eq!(cluster.told()["stage"], "Paused");
+    cluster.says(None);
+    cluster.play(100).await;
+    assert_eq!(cluster.told()["stage"], "Canary", "{:?}", cluster.told());
+    cluster.play(100).await;
+    assert_eq!(cluster.told()["reason"], "PodCreationFailed", "{:?}", cluster.told());
+    assert_eq!(cluster.images(), ["1.0.0-system"; 3]);
 }

@@ -8,8 +8,8 @@ use millrace_operator::error::Category;
 use millrace_operator::reconcile::controller;
 use serde_json::{Value, json};
 
-use crate::support::world::World;
-use crate::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
+use crate::reconcilers::support::world::World;
+use crate::reconcilers::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
 
 const EDGE_POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/edgepools/prod";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/telemetry/deployments/prod-edge";
@@ -90,7 +90,8 @@ async fn a_number_is_not_written_onto_a_newer_spec() {
     let read = serde_json::from_value(world.server.get(EDGE_POOL).unwrap()).unwrap();
     let budget = json!({"enabled": false});
     world.server.edit(EDGE_POOL, |pool| pool["spec"]["disruptionBudget"] = budget);
-    let stale = controller::reconcile::<EdgePools>(Arc::new(read), world.context.clone()).await;
+    let stale =
+        controller::reconcile_object::<EdgePools>(Arc::new(read), world.context.clone()).await;
     assert_eq!(stale.unwrap_err().category, Category::Conflict);
     let pool = world.server.get(EDGE_POOL).unwrap();
     assert_eq!((&pool["spec"]["replicas"], &pool["status"]), (&Value::Null, &Value::Null));

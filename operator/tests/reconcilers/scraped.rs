@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use millrace_config::{ByteSize, HttpTargets, RelabelAction, RelabelRule, ScrapeJob, ScrapeLimits};
 use millrace_operator::controllers::edge::EdgePools;
 use millrace_operator::pods::ShareReport;
-use millrace_operator::sharing::{self, Memory};
+use millrace_operator::sharing::{self, SharingMemory};
 use serde_json::{Value, json};
 
-use crate::edge::{DEPLOYMENT, POOL, pool, world};
-use crate::support::world::World;
+use crate::reconcilers::edge::{DEPLOYMENT, POOL, pool, world};
+use crate::reconcilers::support::world::World;
 
 const BINDING: &str =
     "/apis/rbac.authorization.k8s.io/v1/namespaces/telemetry/rolebindings/prod-edge";
@@ -34,9 +34,10 @@ async fn shared_jobs(world: &World) -> BTreeMap<String, ScrapeJob> {
     );
     world.set_report("prod-edge-1", Some(ShareReport::default()));
     let pool = serde_json::from_value(world.server.get(POOL).unwrap()).unwrap();
-    sharing::round(&world.context, &pool, &mut Memory::default()).await.unwrap();
+    sharing::run_round(&world.context, &pool, &mut SharingMemory::default()).await.unwrap();
     let maps = world.server.select(|path| path.ends_with("/configmaps/prod-edge-1-share-a-0"));
-    let share = millrace_shares::join([maps[0].1["data"]["share"].as_str().unwrap()]).unwrap();
+    let share =
+        millrace_shares::join_parts([maps[0].1["data"]["share"].as_str().unwrap()]).unwrap();
     let job = |(name, settings): (&String, &Value)| {
         (name.clone(), ScrapeJob::of_share(name, settings).unwrap())
     };
@@ -57,7 +58,9 @@ async fn a_pool_that_scrapes_reads_its_jobs_from_shares() {
     world.server.put(POOL, wanted.clone());
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let settings = world.collector_settings();
-    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
+    let millrace_config::CollectorMode::Edge { sources, .. } = settings.mode else {
+        panic!("no edge")
+    };
     let prometheus = sources.prometheus.unwrap();
     assert!(prometheus.share.is_some() && prometheus.jobs.is_empty(), "{prometheus:?}");
     assert!(!prometheus.allow_local_addresses);
@@ -101,7 +104,9 @@ async fn local_addresses_are_allowed_where_the_pool_says_so() {
     world.server.put(POOL, scraping(&json!({"jobs": [job], "allowLocalAddresses": true})));
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let settings = world.collector_settings();
-    let millrace_config::Mode::Edge { sources, .. } = settings.mode else { panic!("no edge") };
+    let millrace_config::CollectorMode::Edge { sources, .. } = settings.mode else {
+        panic!("no edge")
+    };
     assert!(sources.prometheus.unwrap().allow_local_addresses);
 }
 
@@ -137,8 +142,8 @@ async fn credentials_for_targets_are_files_in_pods() {
     let world = world();
     let job = json!({
         "name": "shop", "targets": ["shop:1"], "scheme": "https", "params": {"a": ["b"]},
-        "tls": {"caSecretRef": {"name": "ca"}, "serverName": "shop.net",
-            "clientCertificateSecretRef": {"name": "pair"}},
+        "tls": {"ca": {"secretName": "ca"}, "serverName": "shop.net",
+            "certificateSecret": {"name": "pair"}},
         "authorization": {"credentialsSecretRef": {"name": "access"}},
         "proxy": {"url": "http://proxy:3128", "noProxy": [".svc"],
             "credentialsSecretRef": {"name": "proxy", "usernameKey": "name"}}

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use millrace_operator::controllers::edge::EdgePools;
 use millrace_operator::error::{Category, StepError};
 use millrace_operator::pods::{ShareReport, TargetReport};
-use millrace_operator::sharing::{self, Memory, POD_LABEL, POOL_LABEL, SHARE_KEY};
-use millrace_shares::{Share, TargetId, join};
+use millrace_operator::sharing::{self, POD_LABEL, POOL_LABEL, SHARE_KEY, SharingMemory};
+use millrace_shares::{Share, TargetId, join_parts};
 use serde_json::{Value, json};
 
-use crate::edge::{DEPLOYMENT, POOL, pool, world};
-use crate::support::apiserver::Verdict;
-use crate::support::world::World;
+use crate::reconcilers::edge::{DEPLOYMENT, POOL, pool, world};
+use crate::reconcilers::support::apiserver::Verdict;
+use crate::reconcilers::support::world::World;
 
 /// The time between two rounds.
 const ROUND_SECONDS: i64 = 5;
@@ -35,7 +35,7 @@ fn scraping(targets: usize, name_bytes: usize) -> Value {
 /// A pool's pods, and what the operator remembers of it.
 struct Fleet {
     world: World,
-    memory: Memory,
+    memory: SharingMemory,
     /// What each pod has taken up.
     taken: BTreeMap<String, Share>,
     /// Pods whose processes ended, while their objects are there.
@@ -52,7 +52,7 @@ impl Fleet {
         world.reconcile::<EdgePools>(POOL).await.unwrap();
         let mut fleet = Self {
             world,
-            memory: Memory::default(),
+            memory: SharingMemory::default(),
             taken: BTreeMap::new(),
             dead: BTreeSet::new(),
             alone_seconds: BTreeMap::new(),
@@ -102,7 +102,7 @@ impl Fleet {
             let mine = maps.iter().filter(|(_, map)| map["metadata"]["labels"][POD_LABEL] == uid);
             let texts: Vec<&str> =
                 mine.map(|(_, map)| map["data"][SHARE_KEY].as_str().unwrap()).collect();
-            match join(texts.iter().copied()) {
+            match join_parts(texts.iter().copied()) {
                 Ok(share) if share.version > taken.version => *taken = share,
                 _ => {}
             }
@@ -136,7 +136,7 @@ impl Fleet {
         self.pods_live();
         self.world.pass(ROUND_SECONDS);
         let pool = serde_json::from_value(self.world.server.get(POOL).unwrap()).unwrap();
-        let outcome = sharing::round(&self.world.context, &pool, &mut self.memory).await;
+        let outcome = sharing::run_round(&self.world.context, &pool, &mut self.memory).await;
         self.judge(ROUND_SECONDS);
         self.pods_live();
         self.judge(0);
@@ -208,12 +208,12 @@ async fn targets_are_shared_out_and_the_status_says_so() {
     fleet.world.finish_rollouts();
     let status = fleet.status().await;
     let targets = &status["targets"];
-    assert_eq!((&targets["total"], &targets["shared"]), (&json!(24), &json!(24)));
+    assert_eq!((&targets["total"], &targets["assigned"]), (&json!(24), &json!(24)));
     assert_eq!((&targets["up"], &targets["down"]), (&json!(24), &json!(0)));
     // (100 + 5) samples of 24 targets every 15 s.
     assert_eq!(targets["samplesPerSecond"], 168);
-    let (shared, reason, _) = fleet.world.condition(POOL, "TargetsShared").unwrap();
-    assert_eq!((shared.as_str(), reason.as_str()), ("True", "AsAsked"));
+    let (shared, reason, _) = fleet.world.condition(POOL, "TargetsAssigned").unwrap();
+    assert_eq!((shared.as_str(), reason.as_str()), ("True", "Reconciled"));
     assert_eq!(fleet.documents(), ["a-share-a-0", "b-share-a-0", "c-share-a-0"]);
     fleet.world.server.take_writes();
     fleet.rounds(3).await;
@@ -240,6 +240,26 @@ async fn a_dead_pods_targets_are_elsewhere_within_30_seconds() {
     assert!(fleet.longest_alone_seconds <= 10, "{}", fleet.longest_alone_seconds);
     // What silent pods had is told to them, should they come back; the others' documents are gone.
     assert_eq!(fleet.documents(), ["a-share-a-0", "b-share-a-0"]);
+}
+
+/// Scenario: a network policy closes the way to every pod for two minutes, while Kubernetes counts
+/// them as ready. Guarantee: no document is written, so each pod goes on with what it has.
+#[tokio::test]
+async fn pods_that_cannot_be_reached_keep_their_targets() {
+    let mut fleet = Fleet::settled(&["a", "b"]).await;
+    for name in ["a", "b"] {
+        let ready = json!([{"type": "Ready", "status": "True",
+            "lastTransitionTime": "2026-09-21T14:13:20Z"}]);
+        let path = format!("{PODS}/{name}");
+        fleet.world.server.edit(&path, |pod| pod["status"]["conditions"] = ready.clone());
+        fleet.dead.insert(name.to_owned());
+    }
+    fleet.world.server.take_writes();
+    fleet.rounds(24).await;
+    assert_eq!(fleet.world.server.take_writes(), []);
+    fleet.dead.clear();
+    fleet.rounds(3).await;
+    assert_eq!(fleet.counts(), [("a", 12), ("b", 12)].into());
 }
 
 /// Scenario: the API server is away for a minute, in which nobody asks pods; one of them misses the
@@ -318,7 +338,7 @@ async fn an_operator_may_end_at_any_write() {
                 (if is_write && left < 0 { verdict } else { Verdict::Do }, 0)
             })));
             let _ = fleet.round().await;
-            fleet.memory = Memory::default();
+            fleet.memory = SharingMemory::default();
         }
         fleet.world.server.set_judge(None);
         fleet.rounds(20).await;
@@ -345,7 +365,7 @@ async fn a_document_that_somebody_else_wrote_is_not_overwritten() {
     };
     assert_eq!(outcome.await.unwrap_err().category, Category::Conflict);
     let status = fleet.status().await;
-    assert!(status["conditions"].to_string().contains("targets stay where they are"), "{status}");
+    assert!(status["conditions"].to_string().contains("targets are unchanged"), "{status}");
     fleet.rounds(12).await;
     assert_eq!(fleet.counts(), [("a", 8), ("b", 8), ("c", 8)].into());
     fleet.world.server.delete(document);
@@ -359,20 +379,21 @@ async fn a_document_that_somebody_else_wrote_is_not_overwritten() {
 #[tokio::test]
 async fn the_status_says_how_many_pods_the_load_needs() {
     let mut wanted = scraping(TARGETS, 1);
-    wanted["spec"]["receivers"]["prometheus"]["sharing"] = json!({"podSamplesPerSecondMax": 60});
+    wanted["spec"]["receivers"]["prometheus"]["assignment"] =
+        json!({"maxSamplesPerSecondPerPod": 60});
     let mut fleet = Fleet::new(wanted, &["a", "b"]).await;
     fleet.rounds(6).await;
     assert_eq!(fleet.scraped(), TARGETS);
     let status = fleet.status().await;
     // 168 samples per second, with 5 % between pods.
     assert_eq!(status["targets"]["neededPods"], 3);
-    assert_eq!(status["targets"]["podsOverCap"], 2);
-    let (reached, reason, _) = fleet.world.condition(POOL, "ScrapeCapReached").unwrap();
-    assert_eq!((reached.as_str(), reason.as_str()), ("True", "CapReached"));
+    assert_eq!(status["targets"]["podsOverCapacity"], 2);
+    let (reached, reason, _) = fleet.world.condition(POOL, "ScrapeCapacityReached").unwrap();
+    assert_eq!((reached.as_str(), reason.as_str()), ("True", "CapacityReached"));
     fleet.add("c", "old");
     fleet.rounds(12).await;
     fleet.status().await;
-    assert_eq!(fleet.world.condition(POOL, "ScrapeCapReached").unwrap().0, "False");
+    assert_eq!(fleet.world.condition(POOL, "ScrapeCapacityReached").unwrap().0, "False");
 }
 
 /// Scenario: a pod has more targets than one ConfigMap holds; the operator ends between the parts of
@@ -396,7 +417,7 @@ async fn a_share_in_parts_is_never_half_read() {
         })));
         let _ = fleet.round().await;
         assert_eq!(fleet.scraped(), 3_000);
-        fleet.memory = Memory::default();
+        fleet.memory = SharingMemory::default();
         fleet.world.server.set_judge(None);
         fleet.rounds(2).await;
         assert_eq!(fleet.documents().len(), 2, "{:?}", fleet.documents());

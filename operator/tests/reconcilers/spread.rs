@@ -5,10 +5,10 @@ use millrace_crds::ConditionType;
 use millrace_crds::v1alpha1::{ClickHouseTarget, Engine, Signal};
 use millrace_operator::controllers::schema::Schemas;
 use millrace_operator::report::conditions::Conditions;
-use millrace_operator::report::spread::state;
+use millrace_operator::report::spread::state_spread_rows;
 use serde_json::json;
 
-use crate::support::world::World;
+use crate::reconcilers::support::world::World;
 
 fn told(endpoints: usize, shards: Option<u16>, engines: &[(Signal, Engine)]) -> Option<String> {
     let endpoints = (0..endpoints).map(|number| format!("http://c-{number}:8123"));
@@ -19,9 +19,10 @@ fn told(endpoints: usize, shards: Option<u16>, engines: &[(Signal, Engine)]) -> 
     }
     let target: ClickHouseTarget = serde_json::from_value(target).unwrap();
     let mut conditions = Conditions::new(&[], Some(1), Timestamp::UNIX_EPOCH);
-    state(&mut conditions, &target, engines.iter().copied());
-    let events = conditions.notices();
-    let told = conditions.stated(ConditionType::RowsSpread).map(|it| it.message.clone());
+    state_spread_rows(&mut conditions, &target, engines.iter().copied());
+    let events = conditions.new_notices();
+    let told =
+        conditions.find_stated(ConditionType::TablesNotReplicated).map(|it| it.message.clone());
     assert_eq!(events.iter().filter(|it| it.warning).count(), usize::from(told.is_some()));
     told
 }
@@ -59,9 +60,9 @@ async fn a_schema_tells_of_it() {
             "spec": spec}),
     );
     let _ = world.reconcile::<Schemas>(SCHEMA).await;
-    let (status, reason, _) = world.condition(SCHEMA, "RowsSpread").unwrap();
+    let (status, reason, _) = world.condition(SCHEMA, "TablesNotReplicated").unwrap();
     assert_eq!((&*status, &*reason), ("True", "ServersNotReplicas"));
     world.server.edit(SCHEMA, |it| it["spec"]["clickhouse"]["endpoints"] = json!([endpoints[0]]));
     let _ = world.reconcile::<Schemas>(SCHEMA).await;
-    assert_eq!(world.condition(SCHEMA, "RowsSpread"), None);
+    assert_eq!(world.condition(SCHEMA, "TablesNotReplicated"), None);
 }

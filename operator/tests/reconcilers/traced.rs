@@ -10,8 +10,8 @@ use std::time::Duration;
 use clap::Parser;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, Config};
-use millrace_observe::otlp::{SPANS, Sift};
-use millrace_observe::text::Format;
+use millrace_observe::otlp::{SPANS, TelemetryFilter};
+use millrace_observe::text::MetricsFormat;
 use millrace_operator::args::Args;
 use millrace_operator::controllers::edge::EdgePools;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -23,7 +23,7 @@ use tracing::Instrument;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::{EnvFilter, registry};
 
-use crate::edge::{POOL, world};
+use crate::reconcilers::edge::{POOL, world};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -83,26 +83,31 @@ fn attribute<'a>(span: &'a Span, name: &str) -> Option<&'a str> {
 async fn a_reconcile_is_a_trace_with_the_requests_below_it() {
     let (address, received) = server();
     let endpoint = format!("--otlp-endpoint=http://{address}");
-    let args = Args::parse_from(["millrace-operator", &endpoint, "--otlp-logs=false"]);
-    let (export, collected) = args.export.start("pod-1").unwrap().unwrap();
+    let args = Args::parse_from([
+        "millrace-operator",
+        "--collector-image-repository=r/c",
+        &endpoint,
+        "--otlp-logs=false",
+    ]);
+    let (export, collected) = args.export.start_export("pod-1").unwrap().unwrap();
     let mut world = world();
     let context = Arc::get_mut(&mut world.context).unwrap();
-    context.metrics = context.metrics.clone().exporting(&export).unwrap();
-    let sift = Sift::new(EnvFilter::new("info"));
+    context.metrics = context.metrics.clone().with_export(&export).unwrap();
+    let sift = TelemetryFilter::new(EnvFilter::new("info"));
     let subscriber = registry().with(collected.with_filter(sift));
     let scope = tracing::subscriber::set_default(subscriber);
     world.reconcile::<EdgePools>(POOL).await.unwrap();
-    let trace = export
-        .tracer()
-        .begin(|trace_id| tracing::debug_span!(target: SPANS, parent: None, "other", trace_id));
+    let trace = export.tracer().begin_trace(
+        |trace_id| tracing::debug_span!(target: SPANS, parent: None, "other", trace_id),
+    );
     let client = Client::try_from(Config::new(format!("http://{address}").parse().unwrap()));
     let api: Api<ConfigMap> = Api::namespaced(client.unwrap(), "telemetry");
     let found = api.get_opt("none").instrument(trace.span()).await.unwrap();
     assert!(found.is_none());
-    let other = trace.id.unwrap().number().to_be_bytes();
+    let other = trace.id.unwrap().as_u128().to_be_bytes();
     drop((trace, scope));
-    let text = world.context.metrics.render(Format::OpenMetrics).unwrap();
-    tokio::task::spawn_blocking(move || export.end(LIMIT)).await.unwrap();
+    let text = world.context.metrics.render(MetricsFormat::OpenMetrics).unwrap();
+    tokio::task::spawn_blocking(move || export.shutdown(LIMIT)).await.unwrap();
     let request = ExportTraceServiceRequest::decode(&*received.recv_timeout(LIMIT).unwrap());
     let request = request.unwrap();
     let spans = &request.resource_spans[0].scope_spans[0].spans;
@@ -116,7 +121,7 @@ async fn a_reconcile_is_a_trace_with_the_requests_below_it() {
     let id: String = reconcile.trace_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let exemplar = format!("# {{trace_id=\"{id}\"}}");
     let bucket = text.lines().find(|line| line.contains(&exemplar)).unwrap();
-    let start = "millrace_operator_reconcile_seconds_bucket{kind=\"EdgePool\",le=";
+    let start = "millrace_operator_reconcile_duration_seconds_bucket{kind=\"EdgePool\",le=";
     assert!(bucket.starts_with(start), "{bucket}");
 }
 
@@ -127,7 +132,7 @@ async fn conditions_of_a_pool_are_series() {
     let world = world();
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let (status, reason, _) = world.condition(POOL, "Ready").unwrap();
-    let text = world.context.metrics.render(Format::Prometheus).unwrap();
+    let text = world.context.metrics.render(MetricsFormat::Prometheus).unwrap();
     let series = format!(
         "millrace_operator_condition{{condition=\"Ready\",kind=\"EdgePool\",object=\"prod\",\
          object_namespace=\"telemetry\",reason=\"{reason}\",status=\"{status}\"}} 1"
@@ -146,7 +151,7 @@ async fn own_telemetry_reaches_the_collectors_settings() {
             "endpoint": "https://collector.monitoring:4318",
             "headers": [{"name": "x-key",
                 "secretKeyRef": {"name": "kafka-user", "key": "password"}}],
-            "tls": {"caSecretRef": {"name": "kafka-user", "key": "username"}},
+            "tls": {"ca": {"secretName": "kafka-user", "key": "username"}},
             "tracesPerSecond": 7,
             "attributes": {"service.namespace": "shop"},
         }});
@@ -155,7 +160,7 @@ async fn own_telemetry_reaches_the_collectors_settings() {
     let path = world.server.paths().into_iter().find(|path| path.contains("/configmaps/")).unwrap();
     let config = world.server.get(&path).unwrap();
     let text = config["data"]["collector.yaml"].as_str().unwrap();
-    let own = millrace_config::Config::load(text).unwrap().own.unwrap();
+    let own = millrace_config::Config::load(text).unwrap().own_telemetry.unwrap();
     assert_eq!(own.endpoint.to_string(), "https://collector.monitoring:4318/");
     let header = own.headers["x-key"].path().to_str();
     assert_eq!(header, Some("/etc/millrace/secrets/kafka-user/password"));

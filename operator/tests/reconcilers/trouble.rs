@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::rollout::{Cluster, PODS, all, pull_fails};
-use crate::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET};
+use crate::reconcilers::rollout::{Cluster, PODS, all, pull_fails};
+use crate::reconcilers::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET};
 
 impl Cluster {
     fn edit_pod(&self, ordinal: i64, change: impl FnOnce(&mut Value, &str)) {
@@ -67,19 +67,19 @@ impl Cluster {
 /// Scenario: the canary's node is lost while it is judged; after five minutes its pod is asked to
 /// end, and stays; then somebody deletes it for good. Guarantee: a good change isn't taken back;
 /// the pool says that it waits for a person, for which pod and node, and what to do; then it goes
-/// on.
+/// on. Slow: the pool is reconciled every five seconds of half an hour.
 #[tokio::test]
 async fn a_lost_node_takes_no_good_change_back() {
     let mut cluster = Cluster::settled(3).await;
     cluster.wants("2.0.0");
-    assert_eq!(*cluster.play(40).await.last().unwrap(), "Judging");
+    assert_eq!(*cluster.play(40).await.last().unwrap(), "Analyzing");
     cluster.lose_node_of(2);
-    assert_eq!(cluster.play(300).await, ["Judging"]);
+    assert_eq!(cluster.play(300).await, ["Analyzing"]);
     let (stalled, message) = cluster.stalled();
     assert!(stalled && message.contains("prod-gateway-2"), "{message}");
     assert!(message.contains("node-7") && message.contains("--force"), "{message}");
     cluster.ask_to_end(2);
-    assert_eq!(cluster.play(1200).await, ["Judging"]);
+    assert_eq!(cluster.play(1200).await, ["Analyzing"]);
     assert!(cluster.stalled().0);
     cluster.force_delete(2);
     assert_eq!(*cluster.play(400).await.last().unwrap(), "Stable");
@@ -88,7 +88,8 @@ async fn a_lost_node_takes_no_good_change_back() {
 }
 
 /// Scenario: the node of a pod that is to be the canary is lost before it could end. Guarantee:
-/// that no pod was made with the change isn't held against it.
+/// that no pod was made with the change isn't held against it. Slow: the pool is reconciled every
+/// five seconds of over half an hour.
 #[tokio::test]
 async fn a_pod_that_can_not_end_takes_no_good_change_back() {
     let mut cluster = Cluster::settled(3).await;
@@ -148,7 +149,8 @@ async fn a_node_lost_before_its_pod_was_ready_is_a_bad_start() {
 /// Scenario: Kafka is away for ten minutes: new pods don't become ready, and old ones aren't any
 /// longer; in a pool of three and in one of one pod. Guarantee: a good change isn't taken back, the
 /// pool says so, and it goes on when Kafka is back. A change that can't reach it alone is taken
-/// back.
+/// back. Slow: two pools are reconciled every five seconds of over ten minutes, and a third one of
+/// five.
 #[tokio::test]
 async fn a_kafka_outage_takes_no_good_change_back() {
     for replicas in [3, 1] {

@@ -15,13 +15,13 @@ use millrace_crds::v1alpha1::EdgePool;
 use millrace_operator::context::Context;
 use millrace_operator::error::StepError;
 use millrace_operator::reconcile::controller::{self, Reconciler};
-use millrace_operator::reconcile::watches::Watching;
-use millrace_operator::reconcile::{Next, Place};
+use millrace_operator::reconcile::watches::WatchBuilder;
+use millrace_operator::reconcile::{Next, WatchScope};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::support::world::World;
+use crate::reconcilers::support::world::World;
 
 /// Longer than any back-off of a watch.
 const LONG: Duration = Duration::from_secs(600);
@@ -36,8 +36,8 @@ static TOLD: Mutex<Option<mpsc::UnboundedSender<i64>>> = Mutex::new(None);
 impl Reconciler for Told {
     type Object = EdgePool;
 
-    fn watches(watching: Watching<EdgePool>) -> Watching<EdgePool> {
-        watching.owns::<Service>(Place::owned())
+    fn add_watches(watching: WatchBuilder<EdgePool>) -> WatchBuilder<EdgePool> {
+        watching.owns::<Service>(WatchScope::owned_config())
     }
 
     async fn reconcile(_: &Context, pool: &EdgePool) -> Result<Next, StepError> {
@@ -95,7 +95,7 @@ async fn a_watch_that_is_refused_slows_no_other() {
     let client = server(events);
     let context = World::new().context;
     let (_leads, leading) = watch::channel(true);
-    let place = Place::Cluster(client);
+    let place = WatchScope::Cluster(client);
     let running = controller::run::<Told>(context.clone(), place, leading, std::future::pending());
     let running = tokio::spawn(running);
     assert_eq!(timeout(LONG, told.next()).await.unwrap(), Some(1));

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::apiserver::ApiServer;
-use crate::instance::{NAMESPACE, own_path, plural};
-use crate::rng::Rng;
+use crate::reconcilers::support::apiserver::ApiServer;
+use crate::simulation::instance::{NAMESPACE, own_path, plural};
+use crate::simulation::rng::Rng;
 
 /// What becomes of a workload's pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,15 +164,17 @@ fn kafka(rng: &mut Rng) -> Value {
     let mut kafka = json!({"bootstrapServers": ["kafka:9092"]});
     if rng.chance(50) {
         let name = *rng.pick(&["user-a", "user-b"]);
-        let mechanism = *rng.pick(&["SCRAM-SHA-256", "SCRAM-SHA-512"]);
-        kafka["sasl"] = json!({"mechanism": mechanism, "credentialsSecretRef": {"name": name}});
+        let mechanism = *rng.pick(&["ScramSha256", "ScramSha512"]);
+        kafka["authentication"] = json!({"type": mechanism,
+            "usernameSecret": {"name": name, "key": "username"},
+            "passwordSecret": {"name": name, "key": "password"}});
     }
     kafka
 }
 
 fn collector(rng: &mut Rng) -> Value {
     json!({"version": *rng.pick(&["0.1.0", "0.1.1", "0.2.0"]),
-        "allocator": *rng.pick(&["system", "jemalloc", "mimalloc"])})
+        "allocator": *rng.pick(&["System", "jemalloc", "mimalloc"])})
 }
 
 fn signals(rng: &mut Rng, of: impl Fn(&str, &mut Rng) -> Value) -> Value {
@@ -198,7 +200,8 @@ fn pods(rng: &mut Rng) -> Value {
 
 /// What a pod gets, or nothing said of it.
 fn resources(rng: &mut Rng) -> Value {
-    let all = [json!({}), json!({"memory": {"max": "1Gi"}}), json!({"memory": {"max": "2Gi"}})];
+    let all =
+        [json!({}), json!({"limits": {"memory": "1Gi"}}), json!({"limits": {"memory": "2Gi"}})];
     rng.pick(&all).clone()
 }
 
@@ -260,7 +263,7 @@ pub(crate) fn spec(plural: &str, rng: &mut Rng) -> Value {
             let mut pool = join(base, edge(rng));
             // By what was drawn already, so that seeds mean what they meant.
             if pool["mode"] == "DaemonSet" && pool["drainSeconds"] != 20 {
-                pool["rollout"] = json!({"canary": {"pods": 1, "judgeSeconds": 10}});
+                pool["rollout"] = json!({"canary": {"pods": 1, "analysisSeconds": 10}});
             }
             pool
         }

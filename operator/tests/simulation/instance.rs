@@ -23,6 +23,7 @@ use millrace_operator::cache::by_pool::ByPool;
 use millrace_operator::cache::failures::Failures;
 use millrace_operator::cache::objects::Stores;
 use millrace_operator::cache::packed::Packed;
+use millrace_operator::cache::slots::Slots;
 use millrace_operator::clickhouse::migrations::Migrations;
 use millrace_operator::context::{Context, Images};
 use millrace_operator::controllers::edge::EdgePools;
@@ -30,20 +31,20 @@ use millrace_operator::controllers::gateway::GatewayPools;
 use millrace_operator::controllers::pipeline::Pipelines;
 use millrace_operator::controllers::schema::Schemas;
 use millrace_operator::controllers::topic::Topics;
-use millrace_operator::discovery::{Discovery, Widely};
+use millrace_operator::discovery::{Discovery, WideNamespaces};
 use millrace_operator::error::StepError;
 use millrace_operator::outbound::Outbound;
 use millrace_operator::pods::MetricsApi;
 use millrace_operator::pool::workload as figures;
 use millrace_operator::reconcile::controller::{self, Reconciler};
-use millrace_operator::reconcile::watches::{Tell, noted};
+use millrace_operator::reconcile::watches::{WatchCaches, record_children};
 use millrace_operator::report::events::Events;
 use millrace_operator::telemetry::metrics::Metrics;
-use millrace_rollout::Observation;
+use millrace_rollout::WorkloadObservation;
 use serde_json::{Value, json};
 
-use crate::apiserver::{ApiServer, Change};
-use crate::outside::Beyond;
+use crate::reconcilers::support::apiserver::{ApiServer, Change};
+use crate::simulation::outside::Beyond;
 
 /// The namespace everything is in.
 pub(crate) const NAMESPACE: &str = "telemetry";
@@ -249,7 +250,7 @@ impl Instance {
 async fn run<R: Reconciler>(object: Value, context: Arc<Context>) -> Result<(), StepError> {
     let guarded: DeserializeGuard<R::Object> = serde_json::from_value(object).unwrap();
     assert!(guarded.0.is_ok(), "the walk made a spec that does not parse");
-    controller::reconcile::<R>(Arc::new(guarded), context).await.map(drop)
+    controller::reconcile_object::<R>(Arc::new(guarded), context).await.map(drop)
 }
 
 fn selects(component: Option<&str>, value: &Value) -> bool {
@@ -268,7 +269,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
             client.clone(),
             metrics.clone(),
             Vec::new(),
-            Widely(vec!["wide".into()]),
+            WideNamespaces(vec!["wide".into()]),
         ),
         client,
         clock: Arc::new(beyond.clone()),
@@ -287,7 +288,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         tables: Arc::new(beyond.clone()),
         pods: Arc::new(beyond.clone()),
         sizings: ByPool::default(),
-        shown: millrace_operator::cache::shown::Shown::default(),
+        console_history: millrace_operator::cache::shown::ConsoleHistory::default(),
         metered: MetricsApi::default(),
         pod_access: Default::default(),
         namespace_access: Default::default(),
@@ -297,20 +298,22 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         migrations: Migrations::default(),
         inserts: Default::default(),
         baselines: ByPool::default(),
+        docs_url: None,
         gathers_secrets: true,
-        seen: Arc::default(),
+        child_cache: Arc::default(),
         queue_times: Arc::default(),
         references: Arc::default(),
         watches_secrets: false,
         outbound: Outbound::default(),
         stores: Stores::default(),
+        slots: Slots::default(),
         claims: millrace_operator::cache::claims::Claims::default(),
         holders: millrace_operator::cache::holders::Holders::default(),
     }
 }
 
 fn watches(context: &Arc<Context>) -> Vec<Watch> {
-    let tell = Tell::of(context);
+    let tell = WatchCaches::of_context(context);
     let watch = |plural, component, sink| Watch {
         plural,
         component,
@@ -327,8 +330,8 @@ fn watches(context: &Arc<Context>) -> Vec<Watch> {
         watch("telemetryschemas", None, own::<TelemetrySchema>(context, OURS[2])),
         watch("edgepools", None, own::<EdgePool>(context, OURS[3])),
         watch("gatewaypools", None, own::<GatewayPool>(context, OURS[4])),
-        watch("deployments", edge, workload(&tell, figures::deployment)),
-        watch("daemonsets", edge, workload(&tell, figures::daemon_set)),
+        watch("deployments", edge, workload(&tell, figures::observe_deployment)),
+        watch("daemonsets", edge, workload(&tell, figures::observe_daemon_set)),
         watch("services", edge, child::<EdgePool, Service>(&tell, OURS[3])),
         watch("configmaps", edge, child::<EdgePool, ConfigMap>(&tell, OURS[3])),
         watch("serviceaccounts", edge, child::<EdgePool, ServiceAccount>(&tell, OURS[3])),
@@ -371,7 +374,7 @@ where
         + 'static,
 {
     let (store, mut writer) = reflector::store::<Packed<K>>();
-    context.stores.add::<K>(store);
+    context.stores.add_store::<K>(store);
     Box::new(move |event| {
         let woken = match &event {
             Event::Apply(value) | Event::InitApply(value) | Event::Delete(value) => {
@@ -387,7 +390,7 @@ where
 }
 
 /// A watch of children: through the code that notes them, as shipped.
-fn child<K, C>(tell: &Tell, owners: &'static str) -> Sink
+fn child<K, C>(tell: &WatchCaches, owners: &'static str) -> Sink
 where
     K: Resource<DynamicType = ()> + 'static,
     C: Resource<DynamicType = ()> + Send + 'static,
@@ -401,7 +404,7 @@ where
 }
 
 /// A watch of an edge pool's workloads, which tells of them whole, as shipped.
-fn workload<C>(tell: &Tell, figures: fn(&C) -> Observation) -> Sink
+fn workload<C>(tell: &WatchCaches, figures: fn(&C) -> WorkloadObservation) -> Sink
 where
     C: Resource<DynamicType = ()> + serde::de::DeserializeOwned + Send + 'static,
 {
@@ -410,10 +413,10 @@ where
 }
 
 fn told<K, C, O>(
-    tell: &Tell,
+    tell: &WatchCaches,
     owners: &'static str,
     parse: impl Fn(Value) -> O + Send + 'static,
-    figures: impl Fn(&O) -> Option<Observation> + Send + 'static,
+    figures: impl Fn(&O) -> Option<WorkloadObservation> + Send + 'static,
 ) -> Sink
 where
     K: Resource<DynamicType = ()> + 'static,
@@ -421,7 +424,7 @@ where
     O: Resource + Send + 'static,
 {
     let (mut sender, receiver) = mpsc::channel::<Result<_, watcher::Error>>(4);
-    let mut told = Box::pin(noted::<K, C, O>(tell.clone(), receiver, figures));
+    let mut told = Box::pin(record_children::<K, C, O>(tell.clone(), receiver, figures));
     Box::new(move |event| {
         sender.try_send(Ok(mapped(event, &parse))).unwrap();
         let mut woken = Vec::new();

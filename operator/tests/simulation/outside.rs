@@ -7,13 +7,13 @@ use futures::future::{BoxFuture, FutureExt};
 use jiff::Timestamp;
 use millrace_crds::Reason;
 use millrace_ddl as ddl;
-use millrace_operator::clickhouse::Tables;
+use millrace_operator::clickhouse::TableAccess;
 use millrace_operator::context::Clock;
-use millrace_operator::error::{Category, Step, StepError};
+use millrace_operator::error::{Category, ReconcileStep, StepError};
 use millrace_operator::kafka::Brokers;
-use millrace_operator::kafka::lag_board::{LagObservation, LagQuery, LagSource, PartitionOffsets};
-use millrace_operator::kafka::{Failure, Settings, TopicChange, TopicSeen};
-use millrace_operator::pods::{Look, PodSource, ShareAnswers, ShareSource, Target};
+use millrace_operator::kafka::lag_cache::{LagObservation, LagQuery, LagSource, PartitionOffsets};
+use millrace_operator::kafka::{ConnectionSettings, Failure, TopicChange, TopicObservation};
+use millrace_operator::pods::{PodSource, PodTarget, ScrapeResults, ShareResponses, ShareSource};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Topic {
@@ -68,16 +68,20 @@ pub(crate) struct Beyond {
 
 /// Pods here have no address, so nobody is asked.
 impl PodSource for Beyond {
-    fn look<'a>(&'a self, targets: &'a [Target], _now: Timestamp) -> BoxFuture<'a, Look> {
+    fn scrape_pods<'a>(
+        &'a self,
+        targets: &'a [PodTarget],
+        _now: Timestamp,
+    ) -> BoxFuture<'a, ScrapeResults> {
         assert!(targets.is_empty(), "{targets:?}");
-        std::future::ready(Look::new()).boxed()
+        std::future::ready(ScrapeResults::new()).boxed()
     }
 }
 
 impl ShareSource for Beyond {
-    fn ask<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, ShareAnswers> {
+    fn query_shares<'a>(&'a self, targets: &'a [PodTarget]) -> BoxFuture<'a, ShareResponses> {
         assert!(targets.is_empty(), "{targets:?}");
-        std::future::ready(ShareAnswers::new()).boxed()
+        std::future::ready(ShareResponses::new()).boxed()
     }
 }
 
@@ -140,13 +144,17 @@ impl Clock for Beyond {
 }
 
 impl Brokers for Beyond {
-    fn observe(&self, _: Settings, topic: String) -> BoxFuture<'_, Result<TopicSeen, Failure>> {
+    fn describe_topic(
+        &self,
+        _: ConnectionSettings,
+        topic: String,
+    ) -> BoxFuture<'_, Result<TopicObservation, Failure>> {
         async move {
             self.reach()?;
             let state = self.state.lock().unwrap();
             Ok(match state.topics.get(&topic) {
-                None => TopicSeen::Missing,
-                Some(topic) => TopicSeen::Found {
+                None => TopicObservation::Missing,
+                Some(topic) => TopicObservation::Exists {
                     partitions: topic.partitions,
                     replication_factor: 3,
                     settings: topic.settings.clone(),
@@ -157,9 +165,9 @@ impl Brokers for Beyond {
         .boxed()
     }
 
-    fn change(
+    fn alter_topic(
         &self,
-        _: Settings,
+        _: ConnectionSettings,
         topic: String,
         change: TopicChange,
     ) -> BoxFuture<'_, Result<(), Failure>> {
@@ -187,7 +195,11 @@ impl Brokers for Beyond {
         .boxed()
     }
 
-    fn delete(&self, _: Settings, topic: String) -> BoxFuture<'_, Result<(), Failure>> {
+    fn remove_topic(
+        &self,
+        _: ConnectionSettings,
+        topic: String,
+    ) -> BoxFuture<'_, Result<(), Failure>> {
         async move {
             self.reach()?;
             self.state.lock().unwrap().topics.remove(&topic);
@@ -197,10 +209,10 @@ impl Brokers for Beyond {
     }
 }
 
-impl Tables for Beyond {
-    fn observe<'a>(
+impl TableAccess for Beyond {
+    fn observe_tables<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<ddl::Observed, ddl::ClientError>> {
         let state = self.state.lock().unwrap();
@@ -208,22 +220,22 @@ impl Tables for Beyond {
         async move { Ok(seen) }.boxed()
     }
 
-    fn migrate<'a>(
+    fn migrate_tables<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
         options: &'a ddl::MigrateOptions,
-    ) -> BoxFuture<'a, Result<ddl::Migrated, ddl::MigrateError>> {
+    ) -> BoxFuture<'a, Result<ddl::MigrationReport, ddl::MigrateError>> {
         async move {
             let mut state = self.state.lock().unwrap();
             let name = declared.database.as_str().to_owned();
             let observed = state.tables.get(&name).cloned().unwrap_or_default();
-            let before = ddl::diff(declared, &observed);
-            let (done, refused) = ddl::plan(declared, &observed)
+            let before = ddl::find_drift(declared, &observed);
+            let (done, refused) = ddl::plan_migration(declared, &observed)
                 .steps
                 .into_iter()
                 .partition(|step| options.permit.allows(step));
-            let mut tables = ddl::exactly::exactly(declared);
+            let mut tables = ddl::exactly::observed_as_declared(declared);
             // Tables of signals that are no longer declared stay.
             tables
                 .tables
@@ -231,7 +243,7 @@ impl Tables for Beyond {
             state.change_tables(|all| {
                 all.insert(name, tables);
             });
-            Ok(ddl::Migrated {
+            Ok(ddl::MigrationReport {
                 server: ddl::ServerFacts {
                     version: ddl::ServerVersion { year: 26, minor: 9 },
                     host: "clickhouse".into(),
@@ -239,7 +251,7 @@ impl Tables for Beyond {
                 },
                 adopted: None,
                 migrations: vec![1],
-                applied: ddl::Applied { done, refused },
+                applied: ddl::ApplyReport { done, refused },
                 blocked: Vec::new(),
                 before,
                 drift: Vec::new(),
@@ -250,7 +262,7 @@ impl Tables for Beyond {
 
     fn drop_all<'a>(
         &'a self,
-        _: &'a ddl::Client,
+        _: &'a ddl::DdlClient,
         declared: &'a ddl::Declared,
     ) -> BoxFuture<'a, Result<(), ddl::ClientError>> {
         self.state.lock().unwrap().change_tables(|all| {
@@ -261,11 +273,14 @@ impl Tables for Beyond {
 }
 
 fn declares(declared: &ddl::Declared, table: &str) -> bool {
-    ddl::exactly::exactly(declared).tables.contains_key(table)
+    ddl::exactly::observed_as_declared(declared).tables.contains_key(table)
 }
 
 impl LagSource for Beyond {
-    fn observe<'a>(&'a self, _: &'a LagQuery) -> BoxFuture<'a, Result<LagObservation, StepError>> {
+    fn observe_lag<'a>(
+        &'a self,
+        _: &'a LagQuery,
+    ) -> BoxFuture<'a, Result<LagObservation, StepError>> {
         let observed_at = self.now();
         let state = self.state.lock().unwrap();
         let (away, above) = (state.kafka_away, state.lag_above);
@@ -273,7 +288,12 @@ impl LagSource for Beyond {
             if away {
                 let reason = Reason::KafkaUnreachable;
                 let words = "no broker answers";
-                return Err(StepError::new(Step::Observe, Category::External, reason, words));
+                return Err(StepError::new(
+                    ReconcileStep::Observe,
+                    Category::External,
+                    reason,
+                    words,
+                ));
             }
             let messages: u64 = if above { 120_000 } else { 0 };
             let offsets = (0..12).map(|partition| PartitionOffsets {

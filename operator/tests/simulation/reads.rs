@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use millrace_operator::cache::children::VERIFIED_FOR;
 use serde_json::{Value, json};
 
-use crate::apiserver::{ApiServer, Verdict};
-use crate::cluster::{Pods, object, run_workloads, walked};
-use crate::instance::{self, Instance, NAMESPACE, OURS, own_path};
-use crate::outside::Beyond;
+use crate::reconcilers::support::apiserver::{ApiServer, Verdict};
+use crate::simulation::cluster::{Pods, object, run_workloads, walked};
+use crate::simulation::instance::{self, Instance, NAMESPACE, OURS, own_path};
+use crate::simulation::outside::Beyond;
 
 /// Looks that bring any of the objects here about.
 const LOOKS: usize = 8;

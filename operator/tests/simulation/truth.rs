@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use millrace_ddl::Observed;
 use serde_json::Value;
 
-use crate::apiserver::{ApiServer, Change};
-use crate::instance::{OURS, own_path, plural};
-use crate::outside::{Beyond, Databases};
+use crate::reconcilers::support::apiserver::{ApiServer, Change};
+use crate::simulation::instance::{OURS, own_path, plural};
+use crate::simulation::outside::{Beyond, Databases};
 
 /// Checks every status that the changes from number `from` on wrote. What an operator read may be
 /// as old as change number `since`: a fact counts if it was so at any time after that.
@@ -53,7 +53,7 @@ pub(crate) fn waits_for_a_person(value: &Value) -> bool {
             let reason = it["reason"].as_str().unwrap_or("");
             it["type"] == "Ready"
                 && it["observedGeneration"] == *generation
-                && ["ConsentNeeded", "ApprovalNeeded"].contains(&reason)
+                && ["ConsentRequired", "ApprovalRequired"].contains(&reason)
         })
 }
 
@@ -154,8 +154,8 @@ fn has_tables(there: &Observed, signal: &str, ttl: &Value) -> bool {
 
 fn expected_image(spec: &Value) -> String {
     let version = spec["collector"]["version"].as_str().unwrap_or("0.1.0");
-    let allocator = spec["collector"]["allocator"].as_str().unwrap_or("system");
-    format!("millrace/collector:{version}-{allocator}")
+    let allocator = spec["collector"]["allocator"].as_str().unwrap_or("System");
+    format!("millrace/collector:{version}-{}", allocator.to_lowercase())
 }
 
 /// The workload controllers' own words, read independently of the operator's code.
@@ -212,10 +212,11 @@ pub(crate) fn has_watched_canaries(value: &Value) -> bool {
 }
 
 /// Fields that tell of the way and not of the end: ids, times, salted digests, what was learned.
-const OF_THE_WAY: [&str; 16] = [
+const OF_THE_WAY: [&str; 17] = [
     "uid",
     "generation",
     "observedGeneration",
+    "settingsGeneration",
     "lastTransitionTime",
     "millrace.dev/applied-hash",
     "millrace.dev/secrets-digest",

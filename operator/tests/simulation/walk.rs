@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 
 use futures::future::join;
 use millrace_operator::cache::children::VERIFIED_FOR;
-use serde_json::{Value, json};
 
-use crate::apiserver::{ApiServer, Judge, Verdict};
-use crate::cluster::{self, Pods, meddle, object, run_workloads, secret, secret_path, walked};
-use crate::instance::{Instance, OURS, plural};
-use crate::outside::{Beyond, Broken};
-use crate::rng::Rng;
-use crate::truth;
+use crate::reconcilers::support::apiserver::{ApiServer, Judge, Verdict};
+use crate::simulation::cluster::{
+    self, Pods, meddle, object, run_workloads, secret, secret_path, walked,
+};
+use crate::simulation::instance::{Instance, OURS, plural};
+use crate::simulation::outside::{Beyond, Broken};
+use crate::simulation::rng::Rng;
+use crate::simulation::truth;
 
 /// Rounds in which a world without trouble must come to rest.
 const ROUNDS_MAX: usize = 40;
@@ -97,7 +98,7 @@ fn change(
     match rng.below(20) {
         0 => server.ask_to_delete(&path),
         1 => server.edit(&path, |it| {
-            it["metadata"]["annotations"] = json!({"millrace.dev/paused": "true"});
+            it["spec"]["paused"] = true.into();
         }),
         2 => user_resumes(world, kind),
         3 | 4 => {
@@ -118,7 +119,7 @@ fn change(
 fn user_resumes(world: &World, kind: &str) {
     let path = walked(kind);
     if world.server.get(&path).is_some() {
-        world.server.edit(&path, |it| it["metadata"]["annotations"] = Value::Null);
+        world.server.edit(&path, |it| it["spec"]["paused"] = false.into());
     }
 }
 

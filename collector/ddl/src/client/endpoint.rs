@@ -1,5 +1,6 @@
-//! Where a ClickHouse server answers, and as whom we ask. Checked when made, so that no later step
-//! meets a malformed address; a secret has no `Debug`, `Display` or `Serialize` that shows it.
+//! Addresses and credentials of a ClickHouse server. They are checked on construction, so that no
+//! later step meets a malformed address; a secret has no `Debug`, `Display` or `Serialize` that
+//! shows it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,13 +16,13 @@ const HOST_BYTES_MAX: usize = 253;
 
 /// `http://host:port` or `https://host:port` of one ClickHouse server's HTTP interface.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Endpoint {
+pub struct ServerEndpoint {
     https: bool,
     host: String,
     port: u16,
 }
 
-/// Why a text is no endpoint.
+/// Why a text is not an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a ClickHouse endpoint: {reason}; write http://host:8123 or https://host:8443"
@@ -31,32 +32,32 @@ pub struct EndpointError {
     reason: &'static str,
 }
 
-impl Endpoint {
-    /// Whether the connection is encrypted.
+impl ServerEndpoint {
+    /// Returns whether the connection is encrypted.
     #[must_use]
     pub fn is_https(&self) -> bool {
         self.https
     }
 
-    /// The host name or address, IPv6 ones in brackets.
+    /// Returns the host name or address, with brackets around IPv6.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The TCP port.
+    /// Returns the TCP port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 }
 
-impl FromStr for Endpoint {
+impl FromStr for ServerEndpoint {
     type Err = EndpointError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refuse = |reason| {
-            // A password typed into the address must not come back in a message.
+            // A message must not repeat a password typed into the address.
             let text = if text.contains('@') { "(an address with '@')" } else { text };
             EndpointError { text: text.to_owned(), reason }
         };
@@ -86,7 +87,7 @@ impl FromStr for Endpoint {
     }
 }
 
-/// Splits `host[:port]`; `None` when what follows the colon is no port.
+/// Splits `host[:port]`; `None` if the text after the colon is not a port.
 fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let colon = match authority.rfind(']') {
         Some(bracket) => authority[bracket..].find(':').map(|at| bracket + at),
@@ -113,19 +114,19 @@ fn is_host(host: &str) -> bool {
         && host.parse::<Name>().is_ok()
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for ServerEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.https { "https" } else { "http" };
         write!(f, "{scheme}://{}:{}", self.host, self.port)
     }
 }
 
-/// A password. It is shown nowhere: `Debug` prints a placeholder.
+/// A password. Nothing shows it: `Debug` prints a placeholder.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a password. One newline at the end, as files have, is not part of it.
+    /// Wraps a password, without the one newline that files have at the end.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         let mut text: String = text.into();
@@ -138,7 +139,7 @@ impl Secret {
         Self(text)
     }
 
-    /// The password itself, for the one header that carries it.
+    /// Returns the password, for the one header that carries it.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
@@ -150,21 +151,56 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// As whom the client asks.
+/// The client's credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Credentials {
-    /// ClickHouse user name.
-    pub user: String,
-    /// Its password; empty for a user without one.
-    pub password: Secret,
+pub enum UserCredentials {
+    /// A user with a password.
+    Password {
+        /// ClickHouse user name.
+        user: String,
+        /// Its password; empty for a user without one.
+        password: Secret,
+    },
+    /// A user `IDENTIFIED WITH ssl_certificate`: the certificate is the TLS identity.
+    Certificate {
+        /// ClickHouse user name.
+        user: String,
+    },
+    /// A bearer token (JWT), which names its user.
+    Token(Secret),
 }
 
-impl Default for Credentials {
+impl UserCredentials {
+    /// Returns the user's name as messages show it.
+    pub(crate) fn user(&self) -> &str {
+        match self {
+            Self::Password { user, .. } | Self::Certificate { user } => user,
+            Self::Token(_) => "(of the token)",
+        }
+    }
+
+    /// Adds the credentials to a client.
+    pub(crate) fn authenticate(&self, http: clickhouse::Client) -> clickhouse::Client {
+        match self {
+            Self::Password { user, password } => {
+                http.with_user(user.as_str()).with_password(password.reveal())
+            }
+            Self::Certificate { user } => {
+                http.with_user(user.as_str()).with_header(CERTIFICATE_HEADER, "on")
+            }
+            Self::Token(token) => http.with_access_token(token.reveal()),
+        }
+    }
+}
+
+/// Makes ClickHouse identify the user by the connection's certificate.
+pub const CERTIFICATE_HEADER: &str = "x-clickhouse-ssl-certificate-auth";
+
+impl Default for UserCredentials {
     fn default() -> Self {
-        Self { user: "default".to_owned(), password: Secret::new("") }
+        Self::Password { user: "default".to_owned(), password: Secret::new("") }
     }
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/client/endpoint.rs"]
 mod tests;

@@ -1,93 +1,95 @@
-//! What went wrong between us and a ClickHouse server, classed by what can be done about it. The
-//! class is read from the server's exception code; where there is no answer, from the transport.
+//! Errors between the client and a ClickHouse server, classified by the remedy. The class comes
+//! from the server's exception code or, without an answer, from the transport.
 
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use super::endpoint::Endpoint;
-use super::limits::{LinkLocal, TooLong};
+use millrace_coordination::error_codes::{Class, ErrorCode};
 
-/// An exception as the server words it, shortened to this many characters in our messages: the
-/// code, the reason and the object are always at its front; a stack trace may follow.
+use super::endpoint::ServerEndpoint;
+use super::limits::{Refused, TooLong};
+
+/// The maximum length of a server's exception text in our messages: the code, the reason and the
+/// object are always at its start; a stack trace may follow.
 const SERVER_TEXT_CHARS_MAX: usize = 500;
 
-/// What is said of an answer that isn't ClickHouse's, such as a proxy's: its status is a number,
-/// which can't say anything that is nobody's business.
+/// Describes an answer that isn't ClickHouse's, such as a proxy's, by its status alone: a number
+/// can't disclose anything private.
 fn not_its_form(status: Option<u16>) -> String {
     let status = status.map_or_else(String::new, |status| format!(" (HTTP status {status})"));
     format!("its answer{status} is not in clickhouse's own form")
 }
 
-/// A failed conversation with ClickHouse: what happened, where, and what to do.
+/// A failed request to ClickHouse: what happened, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// The host name does not resolve.
     #[error("no such host: {endpoint}: {cause}; check the endpoint's spelling and the DNS")]
     UnknownHost {
-        /// Asked endpoint.
-        endpoint: Endpoint,
-        /// What the resolver said.
+        /// The endpoint.
+        endpoint: ServerEndpoint,
+        /// The resolver's text.
         cause: String,
     },
     /// No connection, or it broke.
     #[error(
-        "cannot reach clickhouse at {endpoint}: {cause}; check that it runs and that nothing \
-             blocks the way"
+        "cannot reach clickhouse at {endpoint}: {cause}; check that it runs, and that no \
+             firewall or NetworkPolicy blocks it"
     )]
     Unreachable {
-        /// Asked endpoint.
-        endpoint: Endpoint,
-        /// What the transport said.
+        /// The endpoint.
+        endpoint: ServerEndpoint,
+        /// The transport's text.
         cause: String,
     },
-    /// The certificate was not accepted, or TLS was spoken to a plain port.
+    /// The certificate was not accepted, or the client used TLS on a plain port.
     #[error(
-        "no trusted connection to {endpoint}: {cause}; check the CA certificate, the name in \
-         the server's certificate, and our own certificate where it asks for one"
+        "the TLS connection to {endpoint} failed: {cause}; check the CA certificate, the name in \
+         the server's certificate, and our own certificate if it requires one"
     )]
     Tls {
-        /// Asked endpoint.
-        endpoint: Endpoint,
-        /// What the TLS library said.
+        /// The endpoint.
+        endpoint: ServerEndpoint,
+        /// The TLS library's text.
         cause: String,
     },
     /// No answer in time. The statement may or may not have run.
     #[error("clickhouse at {endpoint} gave no answer within {} s", waited.as_secs_f32())]
     Timeout {
-        /// Asked endpoint.
-        endpoint: Endpoint,
-        /// How long we waited.
+        /// The endpoint.
+        endpoint: ServerEndpoint,
+        /// How long the client waited.
         waited: Duration,
     },
-    /// User or password refused (codes 192, 193, 194, 516).
+    /// The server refused the user or password (codes 192, 193, 194, 516).
     #[error(
         "clickhouse at {endpoint} refuses user {user:?} or its password (code {code}); check \
              the credentials"
     )]
     Authentication {
-        /// Asked endpoint.
-        endpoint: Endpoint,
-        /// The user we named.
+        /// The endpoint.
+        endpoint: ServerEndpoint,
+        /// The client's user.
         user: String,
         /// Exception code.
         code: u32,
     },
-    /// The user may not do this (code 497).
+    /// The user lacks a privilege (code 497).
     #[error("user {user:?} lacks a privilege on {endpoint}: {message}; grant it")]
     Privilege {
-        /// Asked endpoint.
-        endpoint: Endpoint,
-        /// The user we named.
+        /// The endpoint.
+        endpoint: ServerEndpoint,
+        /// The client's user.
         user: String,
-        /// Which privilege, in the server's words.
+        /// The privilege, in the server's words.
         message: String,
     },
-    /// The session or the table only reads (codes 164, 242).
+    /// The session or the table is read-only (codes 164, 242).
     #[error("{endpoint} is read-only here (code {code}): {message}")]
     ReadOnly {
-        /// Asked endpoint.
-        endpoint: Endpoint,
+        /// The endpoint.
+        endpoint: ServerEndpoint,
         /// Exception code: 164 the session, 242 the table.
         code: u32,
         /// The server's words.
@@ -96,72 +98,76 @@ pub enum ClientError {
     /// The database does not exist (code 81).
     #[error("unknown database on {endpoint}: {message}")]
     UnknownDatabase {
-        /// Asked endpoint.
-        endpoint: Endpoint,
+        /// The endpoint.
+        endpoint: ServerEndpoint,
         /// The server's words.
         message: String,
     },
     /// The table does not exist (code 60).
     #[error("unknown table on {endpoint}: {message}")]
     UnknownTable {
-        /// Asked endpoint.
-        endpoint: Endpoint,
+        /// The endpoint.
+        endpoint: ServerEndpoint,
         /// The server's words.
         message: String,
     },
     /// Any other exception.
     #[error(
-        "clickhouse at {endpoint} answered with an error (code {code}): {message}{}", advice(*code)
+        "clickhouse at {endpoint} answered with an error (code {code}): {message}{}",
+        advice_of(*code, message)
     )]
     Server {
-        /// Asked endpoint.
-        endpoint: Endpoint,
+        /// The endpoint.
+        endpoint: ServerEndpoint,
         /// Exception code.
         code: u32,
         /// The server's words.
         message: String,
     },
-    /// An answer that is not ClickHouse's: a proxy, another service, a cut body.
+    /// The answer is not ClickHouse's: a proxy, another service, a truncated body.
     #[error("what answers at {endpoint} does not speak clickhouse: {cause}; check host and port")]
     Protocol {
-        /// Asked endpoint.
-        endpoint: Endpoint,
-        /// What was odd.
+        /// The endpoint.
+        endpoint: ServerEndpoint,
+        /// The anomaly.
         cause: String,
     },
-    /// The address is of this link alone, where no server of ours is.
-    #[error("{endpoint} is at a link-local address, which is not connected to; name another host")]
-    LinkLocal {
-        /// Asked endpoint.
-        endpoint: Endpoint,
+    /// The address is local to this link or this machine, or the API server's: none of our servers
+    /// is there.
+    #[error("{endpoint} is at {kind}, to which no connection is made; name another host")]
+    LocalAddress {
+        /// The endpoint.
+        endpoint: ServerEndpoint,
+        /// The kind of the address, with its article.
+        kind: &'static str,
     },
-    /// The client itself cannot be made from what was given.
+    /// The client cannot be created from its options.
     #[error("cannot set up the clickhouse client: {0}")]
     Setup(String),
 }
 
-/// A stable name of an error's class, and whether waiting helps.
+/// The stable name of an error's class, which decides whether waiting helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
     /// Network or server down: try again later.
     Unreachable,
-    /// The name does not resolve: try again later, but someone should look.
+    /// The name does not resolve: try again later, but a person should check.
     UnknownHost,
     /// TLS refused.
     Tls,
     /// No answer in time: try again, the statements are idempotent.
     Timeout,
-    /// Wrong user or password.
+    /// The user or password is invalid.
     Authentication,
     /// A grant is missing.
     Privilege,
-    /// Read-only session, replica or table.
+    /// The session, replica or table is read-only.
     ReadOnly,
-    /// Database missing.
+    /// The database is missing.
     UnknownDatabase,
-    /// Table missing.
+    /// The table is missing.
     UnknownTable,
-    /// The server is too busy or half available for now: try again later.
+    /// The server is temporarily too busy or partly available: try again later.
     Overloaded,
     /// The server has no session with its Keeper (codes 225, 999): try again later.
     KeeperLost,
@@ -173,14 +179,14 @@ pub enum Category {
     Server,
     /// Not ClickHouse.
     Protocol,
-    /// An address that is not connected to.
-    LinkLocal,
-    /// Our own settings.
+    /// The client does not connect to such an address.
+    LocalAddress,
+    /// Our own settings are invalid.
     Setup,
 }
 
 impl Category {
-    /// The condition reason and metric label of this class.
+    /// Returns the condition reason and metric label of this class.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -199,12 +205,12 @@ impl Category {
             Self::Quota => "ClickHouseQuotaExceeded",
             Self::Server => "ClickHouseError",
             Self::Protocol => "ClickHouseProtocolError",
-            Self::LinkLocal => "ClickHouseLinkLocal",
+            Self::LocalAddress => "ClickHouseLocalAddress",
             Self::Setup => "ClickHouseClientSetup",
         }
     }
 
-    /// Whether the same statement may work later with nothing changed by anyone.
+    /// Returns whether the same statement may succeed later without any change.
     #[must_use]
     pub fn is_transient(self) -> bool {
         matches!(
@@ -221,7 +227,7 @@ impl Category {
 }
 
 impl ClientError {
-    /// The class of this error.
+    /// Returns the class of this error.
     #[must_use]
     pub fn category(&self) -> Category {
         match self {
@@ -240,12 +246,12 @@ impl ClientError {
             Self::Server { code, .. } if is_overload(*code) => Category::Overloaded,
             Self::Server { .. } => Category::Server,
             Self::Protocol { .. } => Category::Protocol,
-            Self::LinkLocal { .. } => Category::LinkLocal,
+            Self::LocalAddress { .. } => Category::LocalAddress,
             Self::Setup(_) => Category::Setup,
         }
     }
 
-    /// Whether another endpoint may answer where this one did not.
+    /// Returns whether another endpoint may answer where this one failed.
     pub(crate) fn is_endpoint_fault(&self) -> bool {
         matches!(
             self.category(),
@@ -254,66 +260,60 @@ impl ClientError {
     }
 }
 
-/// Codes of a server that cannot for now: 159 timeout, 202 too many queries, 203 and 209 and 210
-/// network, 236 aborted, 241 memory, 252 too many parts, 279 no connection,
-/// 285 and 286 replicas, 319 unknown state, 364 busy, 425 system, 439 no thread, 499 object store.
+/// Returns whether a server is temporarily overloaded.
 fn is_overload(code: u32) -> bool {
-    matches!(
-        code,
-        159 | 202
-            | 203
-            | 209
-            | 210
-            | 236
-            | 241
-            | 252
-            | 279
-            | 285
-            | 286
-            | 319
-            | 364
-            | 425
-            | 439
-            | 499
-    )
+    matches!(ErrorCode::from_code(code).class, Class::RetrySame | Class::SlowDown)
 }
 
-/// What to do about the exceptions that a person has to do something about.
-fn advice(code: u32) -> &'static str {
+/// Returns the advice for exceptions that a person has to resolve.
+fn advice_of(code: u32, message: &str) -> &'static str {
     match code {
+        // A database with engine Replicated (`default` of some installations): what is refused
+        // where it wasn't detected, or where the declaration names a path.
+        36 if message.contains("zookeeper_path and replica_name") => {
+            "; the database replicates itself: declare replication ServerDefault"
+        }
+        80 if message.contains("ON CLUSTER") => {
+            "; the database replicates itself: remove the cluster from the declaration"
+        }
         201 => "; wait for the quota's next interval, or raise it",
-        225 | 999 => "; look at Keeper's quorum",
+        225 | 999 => "; check Keeper's quorum",
         243 => "; make room on the server's disk",
         _ => "",
     }
 }
 
-/// Classes an error of the `clickhouse` crate. `user` is named in refusals; passwords never are.
-/// `status` is that of the answer, if it is known.
-pub(crate) fn classify(
+/// Classifies an error of the `clickhouse` crate. Refusals name `user`; no message contains a
+/// password. `status` is the answer's, if known.
+pub(crate) fn classify_error(
     error: clickhouse::error::Error,
-    at: &Endpoint,
+    at: &ServerEndpoint,
     user: &str,
     status: Option<u16>,
 ) -> ClientError {
     use clickhouse::error::Error;
     match error {
-        Error::BadResponse(text) => answered(&text, at, user, status),
+        Error::BadResponse(text) => classify_response(&text, at, user, status),
         Error::TimedOut => ClientError::Timeout { endpoint: at.clone(), waited: Duration::ZERO },
-        Error::Network(cause) => unanswered(&*cause, at),
+        Error::Network(cause) => classify_transport(&*cause, at),
         Error::InvalidParams(cause) => {
-            ClientError::Protocol { endpoint: at.clone(), cause: chain(&*cause) }
+            ClientError::Protocol { endpoint: at.clone(), cause: error_chain(&*cause) }
         }
-        // What the others say may hold the answer's own words; see `answered`.
+        // Other errors may contain the answer's own words; see `answered`.
         _ => ClientError::Protocol { endpoint: at.clone(), cause: not_its_form(status) },
     }
 }
 
-fn answered(text: &str, at: &Endpoint, user: &str, status: Option<u16>) -> ClientError {
+fn classify_response(
+    text: &str,
+    at: &ServerEndpoint,
+    user: &str,
+    status: Option<u16>,
+) -> ClientError {
     let endpoint = at.clone();
-    // Whatever answers may be anybody's server, and what it says nobody's business: only an
-    // exception in ClickHouse's own form is repeated.
-    let Some((code, text)) = exception(text) else {
+    // Any server may have sent the answer, and its words may be private: only an exception in
+    // ClickHouse's own form is repeated.
+    let Some((code, text)) = parse_exception(text) else {
         return ClientError::Protocol { endpoint, cause: not_its_form(status) };
     };
     let message: String = text.chars().take(SERVER_TEXT_CHARS_MAX).collect();
@@ -328,19 +328,20 @@ fn answered(text: &str, at: &Endpoint, user: &str, status: Option<u16>) -> Clien
     }
 }
 
-/// The exception `Code: 60. DB::Exception: ...` in a text: its number, and the text from there on.
-/// Keeper's are `Coordination::Exception`, the network's `DB::NetException`.
-fn exception(text: &str) -> Option<(u32, &str)> {
+/// Finds the exception `Code: 60. DB::Exception: ...` in a text: returns its number, and the text
+/// from there on. Keeper's are `Coordination::Exception`, the network's `DB::NetException`.
+fn parse_exception(text: &str) -> Option<(u32, &str)> {
     let text = &text[text.find("Code: ")?..];
     let after = text.strip_prefix("Code: ")?;
     let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
     let (digits, words) = after.split_at(end);
-    // Without words it is what the answer's header says, which ClickHouse alone sends.
+    // Without words the code comes from the answer's header, which only ClickHouse sends.
     (words.is_empty() || names_a_class(words)).then_some(())?;
     Some((digits.parse().ok()?, text))
 }
 
-/// Whether what follows the number is `. NAMESPACE::SomeException: ...`, as ClickHouse writes it.
+/// Returns whether the number is followed by `. NAMESPACE::SomeException: ...`, as ClickHouse
+/// writes it.
 fn names_a_class(words: &str) -> bool {
     let Some((namespace, rest)) = words.strip_prefix(". ").and_then(|it| it.split_once("::"))
     else {
@@ -351,45 +352,44 @@ fn names_a_class(words: &str) -> bool {
     named(namespace) && named(class) && class.ends_with("Exception")
 }
 
-fn unanswered(error: &(dyn StdError + 'static), at: &Endpoint) -> ClientError {
+fn classify_transport(error: &(dyn StdError + 'static), at: &ServerEndpoint) -> ClientError {
     let endpoint = at.clone();
-    let cause = chain(error);
-    if find::<TooLong>(error) {
+    let cause = error_chain(error);
+    if has_cause::<TooLong>(error).is_some() {
         return ClientError::Protocol { endpoint, cause };
     }
-    if find::<LinkLocal>(error) {
-        return ClientError::LinkLocal { endpoint };
+    if let Some(Refused(kind)) = has_cause(error) {
+        return ClientError::LocalAddress { endpoint, kind };
     }
-    if find::<rustls::Error>(error) {
+    if has_cause::<rustls::Error>(error).is_some() {
         return ClientError::Tls { endpoint, cause };
     }
-    // The resolver's error has no public type; hyper-util names it so in the chain.
+    // The resolver's error has no public type; hyper-util uses this text in the chain.
     if cause.contains("dns error") {
         return ClientError::UnknownHost { endpoint, cause };
     }
     ClientError::Unreachable { endpoint, cause }
 }
 
-/// Whether an error of type `E` is in the chain; `std::io::Error` hides the one it wraps.
-fn find<E: StdError + 'static>(error: &(dyn StdError + 'static)) -> bool {
+/// Returns the first error of type `E` in the chain; `std::io::Error` hides the one it wraps.
+fn has_cause<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
     while let Some(error) = next {
-        if error.is::<E>() {
-            return true;
+        if let Some(found) = error.downcast_ref::<E>() {
+            return Some(found);
         }
-        if let Some(inner) = error.downcast_ref::<std::io::Error>().and_then(|io| io.get_ref())
-            && find::<E>(inner)
-        {
-            return true;
+        let inner = error.downcast_ref::<std::io::Error>().and_then(|io| io.get_ref());
+        if let Some(found) = inner.and_then(|inner| has_cause::<E>(inner)) {
+            return Some(found);
         }
         next = error.source();
     }
-    false
+    None
 }
 
-/// The error and its causes, outermost first, without repeats.
+/// Returns the error and its causes, outermost first, without repeats.
 #[must_use]
-pub fn chain(error: &(dyn StdError + 'static)) -> String {
+pub fn error_chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -404,5 +404,4 @@ pub fn chain(error: &(dyn StdError + 'static)) -> String {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/client/error.rs"]
 mod tests;

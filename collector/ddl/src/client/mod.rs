@@ -1,7 +1,6 @@
-//! A small async client for schema work: runs rendered statements, one at a time, against the first
-//! endpoint that answers. It takes no SQL text, only [`Statement`]s, which `render` alone makes.
-//! Every statement we render can be run twice, which is what makes moving to the next endpoint
-//! safe.
+//! A small async client for schema work: runs rendered statements, one at a time, on the first
+//! endpoint that answers. It accepts no SQL text, only [`Statement`]s, which `render` alone builds.
+//! Every statement may run twice, so moving to the next endpoint is safe.
 
 mod endpoint;
 mod error;
@@ -15,11 +14,11 @@ use std::time::Duration;
 use clickhouse::query::BytesCursor;
 use clickhouse::{Client as Http, RowOwned, RowRead};
 
-pub use endpoint::{Credentials, Endpoint, EndpointError, Secret};
-pub use error::{Category, ClientError, chain};
+pub use endpoint::{CERTIFICATE_HEADER, EndpointError, Secret, ServerEndpoint, UserCredentials};
+pub use error::{Category, ClientError, error_chain};
 use limits::LastStatus;
-pub use limits::{Budget, Limits, is_link_local};
-pub use tls::{Identity, Tls};
+pub use limits::{AddressRule, Budget, ClientLimits, RefusedAddresses};
+pub use tls::{ClientIdentity, TlsCertificates};
 
 use crate::render::Statement;
 
@@ -30,85 +29,83 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(7);
 /// merges or replicated DDL may take tens of seconds.
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a [`Client`] is made from.
+/// The options of a [`DdlClient`].
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// Servers, in the order to try; at least one.
-    pub endpoints: Vec<Endpoint>,
-    /// As whom to ask.
-    pub credentials: Credentials,
+    pub endpoints: Vec<ServerEndpoint>,
+    /// The user to authenticate as.
+    pub credentials: UserCredentials,
     /// Certificates for HTTPS endpoints.
-    pub tls: Tls,
-    /// Limit of one statement, connection and answer together.
+    pub tls: TlsCertificates,
+    /// The limit of one statement, for connection and answer together.
     pub statement_timeout: Duration,
-    /// What is taken from a server, and where it may be.
-    pub limits: Limits,
+    /// Limits on answers and addresses.
+    pub limits: ClientLimits,
 }
 
 impl ClientOptions {
-    /// Default credentials, certificates and limits for these endpoints.
+    /// Returns default credentials, certificates and limits for these endpoints.
     #[must_use]
-    pub fn new(endpoints: Vec<Endpoint>) -> Self {
+    pub fn new(endpoints: Vec<ServerEndpoint>) -> Self {
         Self {
             endpoints,
-            credentials: Credentials::default(),
-            tls: Tls::default(),
+            credentials: UserCredentials::default(),
+            tls: TlsCertificates::default(),
             statement_timeout: STATEMENT_TIMEOUT,
-            limits: Limits::default(),
+            limits: ClientLimits::default(),
         }
     }
 }
 
 /// Runs statements on ClickHouse. Cheap to clone.
 #[derive(Clone)]
-pub struct Client {
-    servers: Arc<[Server]>,
-    /// Index of the server that answered last: asked first next time.
+pub struct DdlClient {
+    servers: Arc<[ServerConnection]>,
+    /// The index of the server that answered last: the next request tries it first.
     preferred: Arc<AtomicUsize>,
     user: Arc<str>,
     statement_timeout: Duration,
 }
 
 #[derive(Clone)]
-struct Server {
-    endpoint: Endpoint,
+struct ServerConnection {
+    endpoint: ServerEndpoint,
     http: Http,
     status: LastStatus,
 }
 
-impl Client {
-    /// Makes the client. Nothing is connected yet.
+impl DdlClient {
+    /// Creates the client, without connecting.
     ///
     /// # Errors
     /// [`ClientError::Setup`]: no endpoint, or certificates that cannot be read.
     pub fn new(options: ClientOptions) -> Result<Self, ClientError> {
         let ClientOptions { endpoints, credentials, tls, statement_timeout, limits } = options;
-        let Credentials { user, password } = credentials;
         if endpoints.is_empty() {
             return Err(ClientError::Setup("no endpoint is given".to_owned()));
         }
-        let (tls, connect) = (tls.config()?, CONNECT_TIMEOUT.min(statement_timeout));
-        let server = |endpoint: Endpoint| {
+        let (tls, connect) = (tls.client_config()?, CONNECT_TIMEOUT.min(statement_timeout));
+        let server = |endpoint: ServerEndpoint| {
             let status = LastStatus::default();
-            let http = tls::http(tls.clone(), connect, &limits, status.clone())
+            let http = tls::http_client(tls.clone(), connect, &limits, status.clone())
                 .with_url(endpoint.to_string())
-                .with_user(user.as_str())
-                .with_password(password.reveal())
                 .with_product_info("millrace-ddl", env!("CARGO_PKG_VERSION"));
-            Server { endpoint, http, status }
+            let http = credentials.authenticate(http);
+            ServerConnection { endpoint, http, status }
         };
         let servers = endpoints.into_iter().map(server).collect();
         Ok(Self {
             servers,
             preferred: Arc::new(AtomicUsize::new(0)),
-            user: user.into(),
+            user: credentials.user().into(),
             statement_timeout,
         })
     }
 
-    /// One client per endpoint, for what must be done on each server by itself.
+    /// Returns one client per endpoint, for work on each server separately.
     #[must_use]
-    pub fn each(&self) -> Vec<Self> {
+    pub fn per_endpoint(&self) -> Vec<Self> {
         self.servers
             .iter()
             .map(|server| Self {
@@ -120,46 +117,50 @@ impl Client {
             .collect()
     }
 
-    /// The endpoint that is asked first.
+    /// Returns the endpoint that is tried first.
     #[must_use]
-    pub fn endpoint(&self) -> &Endpoint {
+    pub fn endpoint(&self) -> &ServerEndpoint {
         let at = self.preferred.load(Ordering::Relaxed) % self.servers.len();
         &self.servers[at].endpoint
     }
 
-    /// The user it asks as.
+    /// Returns the client's user.
     #[must_use]
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// Runs a statement that answers no rows.
+    /// Runs a statement that returns no rows.
     ///
     /// # Errors
-    /// The last endpoint's error, when none of them did it.
+    /// The last endpoint's error, if all failed.
     pub async fn execute(&self, statement: &Statement) -> Result<(), ClientError> {
-        self.on_any(|http| with(http, statement).execute()).await
+        self.on_any(|http| to_query(http, statement).execute()).await
     }
 
     /// Runs a query and returns all its rows; for answers of bounded size (system tables, counts).
     ///
     /// # Errors
-    /// The last endpoint's error, when none of them answered.
+    /// The last endpoint's error, if none answered.
     pub async fn fetch<T>(&self, statement: &Statement) -> Result<Vec<T>, ClientError>
     where
         T: RowOwned + RowRead,
     {
-        self.on_any(|http| with(http, statement).fetch_all::<T>()).await
+        self.on_any(|http| to_query(http, statement).fetch_all::<T>()).await
     }
 
-    /// Runs a query and hands over its answer piece by piece, in the named format. The limit of one
-    /// statement holds for each piece, not for the whole.
+    /// Runs a query and streams its answer in pieces, in the named format. The limit of one
+    /// statement applies to each piece, not to the complete answer.
     ///
     /// # Errors
-    /// The last endpoint's error, when none of them answered.
-    pub async fn stream(&self, statement: &Statement, format: &str) -> Result<Stream, ClientError> {
+    /// The last endpoint's error, if none answered.
+    pub async fn stream(
+        &self,
+        statement: &Statement,
+        format: &str,
+    ) -> Result<ResponseStream, ClientError> {
         let first = |http: &Http| {
-            let cursor = with(http, statement).fetch_bytes(format);
+            let cursor = to_query(http, statement).fetch_bytes(format);
             async move {
                 let mut cursor = cursor?;
                 let first = cursor.next().await?;
@@ -167,7 +168,7 @@ impl Client {
             }
         };
         let (cursor, first) = self.on_any(first).await?;
-        Ok(Stream {
+        Ok(ResponseStream {
             cursor,
             first,
             endpoint: self.endpoint().clone(),
@@ -176,8 +177,8 @@ impl Client {
         })
     }
 
-    /// Tries the servers in turn, the one that answered last first. What asks borrows nothing of a
-    /// server, so that callers on several threads may hold the whole conversation.
+    /// Tries the servers in turn, starting with the one that answered last. The future of `ask`
+    /// borrows nothing of a server, so that callers on several threads may hold it.
     async fn on_any<T, Asking>(&self, ask: impl Fn(&Http) -> Asking) -> Result<T, ClientError>
     where
         Asking: Future<Output = clickhouse::error::Result<T>>,
@@ -186,13 +187,13 @@ impl Client {
         let mut last = ClientError::Setup("no endpoint is given".to_owned());
         for turn in 0..self.servers.len() {
             let at = (first + turn) % self.servers.len();
-            let Server { endpoint, http, status } = &self.servers[at];
+            let ServerConnection { endpoint, http, status } = &self.servers[at];
             let error = match tokio::time::timeout(self.statement_timeout, ask(http)).await {
                 Ok(Ok(answer)) => {
                     self.preferred.store(at, Ordering::Relaxed);
                     return Ok(answer);
                 }
-                Ok(Err(error)) => error::classify(error, endpoint, &self.user, status.get()),
+                Ok(Err(error)) => error::classify_error(error, endpoint, &self.user, status.get()),
                 Err(_) => ClientError::Timeout {
                     endpoint: endpoint.clone(),
                     waited: self.statement_timeout,
@@ -207,8 +208,8 @@ impl Client {
     }
 }
 
-/// The statement as a request, its settings in the URL.
-fn with(http: &Http, statement: &Statement) -> clickhouse::query::Query {
+/// Returns the statement as a request, with its settings in the URL.
+fn to_query(http: &Http, statement: &Statement) -> clickhouse::query::Query {
     let mut query = http.query_raw(statement.sql());
     for (name, value) in statement.settings() {
         query = query.with_setting(*name, value.as_str());
@@ -216,17 +217,17 @@ fn with(http: &Http, statement: &Statement) -> clickhouse::query::Query {
     query
 }
 
-/// A long answer, piece by piece.
-pub struct Stream {
+/// A long answer, in pieces.
+pub struct ResponseStream {
     cursor: BytesCursor,
     first: Option<bytes::Bytes>,
-    endpoint: Endpoint,
+    endpoint: ServerEndpoint,
     user: Arc<str>,
     piece_timeout: Duration,
 }
 
-impl Stream {
-    /// The next piece; `None` at the end. Pieces are cut anywhere.
+impl ResponseStream {
+    /// Returns the next piece; `None` at the end. Pieces end anywhere.
     ///
     /// # Errors
     /// The connection broke, the server failed half-way, or no piece came in time.
@@ -236,7 +237,7 @@ impl Stream {
         }
         match tokio::time::timeout(self.piece_timeout, self.cursor.next()).await {
             Ok(Ok(piece)) => Ok(piece),
-            Ok(Err(error)) => Err(error::classify(error, &self.endpoint, &self.user, None)),
+            Ok(Err(error)) => Err(error::classify_error(error, &self.endpoint, &self.user, None)),
             Err(_) => Err(ClientError::Timeout {
                 endpoint: self.endpoint.clone(),
                 waited: self.piece_timeout,

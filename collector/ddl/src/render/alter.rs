@@ -1,20 +1,24 @@
-//! `ALTER`: what brings an existing table nearer to its declaration. The two that drop something
-//! name it, and are only planned for a name that a person gave.
+//! Renders `ALTER` statements, which bring an existing table closer to its declaration. The two
+//! that drop something name it, and are only planned for a name that a person gave.
 
-use millrace_schema::{Column, Index, OwnColumn};
+use millrace_schema::{Column, ComputedColumn, Index};
 
-use super::create::{column, own_column};
-use super::expression::{codec, index, ttl};
-use super::{Statement, change, full, literal, on_cluster, quote};
-use crate::declared::DeclaredTable;
+use super::companion::rollup_ttl;
+use super::create::{column_definition, computed_column};
+use super::expression::{render_codec, render_index, render_ttl};
+use super::{Statement, ddl_statement, literal, on_cluster, qualified_name, quote};
+use crate::declared::{DeclaredRollup, DeclaredTable};
 use crate::names::TableName;
 use crate::names::{ClusterName, StorageName};
 
-fn alter(name: &TableName, cluster: Option<&ClusterName>, what: &str) -> Statement {
-    change(format!("ALTER TABLE {}{} {what}", full(name), on_cluster(cluster)), cluster)
+fn alter_table(name: &TableName, cluster: Option<&ClusterName>, what: &str) -> Statement {
+    ddl_statement(
+        format!("ALTER TABLE {}{} {what}", qualified_name(name), on_cluster(cluster)),
+        cluster,
+    )
 }
 
-/// A missing column, behind the one that stands before it in the declaration, or first.
+/// Adds a missing column, behind its predecessor in the declaration, or first.
 pub(crate) fn add_column(
     table: &DeclaredTable,
     cluster: Option<&ClusterName>,
@@ -22,67 +26,75 @@ pub(crate) fn add_column(
     after: Option<&str>,
 ) -> Statement {
     let place = after.map_or_else(|| "FIRST".to_owned(), |name| format!("AFTER {}", quote(name)));
-    let what = format!("ADD COLUMN IF NOT EXISTS {} {place}", column(table, missing));
-    alter(&table.name, cluster, &what)
+    let what = format!("ADD COLUMN IF NOT EXISTS {} {place}", column_definition(table, missing));
+    alter_table(&table.name, cluster, &what)
 }
 
-/// A missing column of a user's own; of rows written before, it is computed when read.
-pub(crate) fn add_own_column(
+/// Adds a missing column of the user's own; in existing rows it is computed on read.
+pub(crate) fn add_computed_column(
     table: &DeclaredTable,
     cluster: Option<&ClusterName>,
-    missing: OwnColumn<'_>,
+    missing: ComputedColumn<'_>,
 ) -> Statement {
-    let what = format!("ADD COLUMN IF NOT EXISTS {}", own_column(table, missing));
-    alter(&table.name, cluster, &what)
+    let what = format!("ADD COLUMN IF NOT EXISTS {}", computed_column(table, missing));
+    alter_table(&table.name, cluster, &what)
 }
 
-/// Other typed paths of a JSON column: every part is written again.
+/// Sets other typed paths of a JSON column; the server rewrites every part.
 pub(crate) fn modify_column_type(
     table: &DeclaredTable,
     cluster: Option<&ClusterName>,
     changed: &Column,
 ) -> Statement {
     let what = format!("MODIFY COLUMN {} {}", quote(changed.name), table.column_type(changed));
-    alter(&table.name, cluster, &what)
+    alter_table(&table.name, cluster, &what)
 }
 
-/// A column with all it holds. `name` is the server's own spelling.
+/// Drops a column and its data. `name` is in the server's own spelling.
 pub(crate) fn drop_column(
     table: &TableName,
     cluster: Option<&ClusterName>,
     name: &str,
 ) -> Statement {
-    alter(table, cluster, &format!("DROP COLUMN IF EXISTS {}", quote(name)))
+    alter_table(table, cluster, &format!("DROP COLUMN IF EXISTS {}", quote(name)))
 }
 
-/// A data-skipping index; no row is touched. `name` is the server's own spelling.
+/// Drops a data-skipping index; it changes no row. `name` is in the server's own spelling.
 pub(crate) fn drop_index(
     table: &TableName,
     cluster: Option<&ClusterName>,
     name: &str,
 ) -> Statement {
-    alter(table, cluster, &format!("DROP INDEX IF EXISTS {}", quote(name)))
+    alter_table(table, cluster, &format!("DROP INDEX IF EXISTS {}", quote(name)))
 }
 
-/// A missing data-skipping index; parts written before it stay without.
+/// Adds a missing data-skipping index; existing parts stay without it.
 pub(crate) fn add_index(
     table: &TableName,
     cluster: Option<&ClusterName>,
     missing: &Index,
 ) -> Statement {
-    alter(table, cluster, &format!("ADD INDEX IF NOT EXISTS {}", index(missing)))
+    alter_table(table, cluster, &format!("ADD INDEX IF NOT EXISTS {}", render_index(missing)))
 }
 
-/// Another time to live or move; `None`: there is none to set.
+/// Sets another time to live or move; `None`: there is none to set.
 pub(crate) fn modify_ttl(
     table: &DeclaredTable,
     cluster: Option<&ClusterName>,
 ) -> Option<Statement> {
-    let rules = ttl(table.table.ttl_from, &table.options)?;
-    Some(alter(&table.name, cluster, &format!("MODIFY TTL {rules}")))
+    let rules = render_ttl(table.table.ttl_from, &table.options)?;
+    Some(alter_table(&table.name, cluster, &format!("MODIFY TTL {rules}")))
 }
 
-/// The declared compression of these columns; parts written before keep theirs until merged.
+/// Sets another time to live of a roll-up; `None`: there is none to set.
+pub(crate) fn modify_rollup_ttl(
+    rollup: &DeclaredRollup,
+    cluster: Option<&ClusterName>,
+) -> Option<Statement> {
+    Some(alter_table(&rollup.name, cluster, &format!("MODIFY TTL {}", rollup_ttl(rollup)?)))
+}
+
+/// Sets these columns' declared codecs; existing parts retain theirs until merged.
 pub(crate) fn modify_codecs(
     table: &DeclaredTable,
     cluster: Option<&ClusterName>,
@@ -90,32 +102,32 @@ pub(crate) fn modify_codecs(
 ) -> Statement {
     let each: Vec<String> = columns
         .iter()
-        .map(|column| format!("MODIFY COLUMN {}{}", quote(column.name), codec(column.codec)))
+        .map(|column| format!("MODIFY COLUMN {}{}", quote(column.name), render_codec(column.codec)))
         .collect();
-    alter(&table.name, cluster, &each.join(", "))
+    alter_table(&table.name, cluster, &each.join(", "))
 }
 
-/// Another storage policy; the server refuses one that lacks a volume in use.
+/// Sets another storage policy; the server refuses one that lacks a volume in use.
 pub(crate) fn modify_storage_policy(
     table: &TableName,
     cluster: Option<&ClusterName>,
     policy: &StorageName,
 ) -> Statement {
     let policy = literal(&policy.to_string());
-    alter(table, cluster, &format!("MODIFY SETTING storage_policy = {policy}"))
+    alter_table(table, cluster, &format!("MODIFY SETTING storage_policy = {policy}"))
 }
 
-/// No time to live any more.
+/// Removes the time to live.
 pub(crate) fn remove_ttl(table: &TableName, cluster: Option<&ClusterName>) -> Statement {
-    alter(table, cluster, "REMOVE TTL")
+    alter_table(table, cluster, "REMOVE TTL")
 }
 
-/// A table setting.
+/// Changes a table setting.
 pub(crate) fn modify_setting(
     table: &TableName,
     cluster: Option<&ClusterName>,
     name: &'static str,
     value: u64,
 ) -> Statement {
-    alter(table, cluster, &format!("MODIFY SETTING {name} = {value}"))
+    alter_table(table, cluster, &format!("MODIFY SETTING {name} = {value}"))
 }

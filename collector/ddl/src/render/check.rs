@@ -1,13 +1,13 @@
-//! Queries that read back what a load generator sent: how many rows of a run are there, and every
-//! row of a slice of time with its whole content. One form for all tables: what is asked follows
-//! from the table's definition.
+//! Renders queries that read back a load generator's records: the number of a run's rows, and each
+//! row of a time slice with all columns. One form serves all tables, derived from the table's
+//! definition.
 
 use millrace_schema::{ColumnType, Table, TableKind};
 
-use super::{Statement, full, literal, quote};
+use super::{Statement, literal, qualified_name, quote};
 use crate::names::TableName;
 
-/// The column whose time says when a record happened.
+/// Returns the column with a record's time.
 const fn time_column(kind: TableKind) -> &'static str {
     match kind {
         TableKind::Traces | TableKind::Logs => "Timestamp",
@@ -20,28 +20,28 @@ const fn time_column(kind: TableKind) -> &'static str {
     }
 }
 
-/// How many rows of a run are stored. `service_prefix` is what the run's service names begin with.
+/// Counts a run's stored rows. `service_prefix` is the prefix of the run's service names.
 #[must_use]
 pub fn count_rows(name: &TableName, service_prefix: &str) -> Statement {
-    let (table, prefix) = (full(name), literal(service_prefix));
+    let (table, prefix) = (qualified_name(name), literal(service_prefix));
     Statement::new(format!(
         "SELECT count() AS count FROM {table} WHERE startsWith(ServiceName, {prefix})"
     ))
 }
 
-/// Every inserted column of a run's rows whose time is at or after `from` and before `to`, in the
-/// order of `definition` and with its types, rows in no order; `None` is no bound. Bounds are
-/// nanoseconds since 1970. Attributes come as JSON text, whatever the table's variant. To be read
-/// as `RowBinary`; a table that someone else made with other types is read in ours.
+/// Reads every inserted column of a run's rows with a time at or after `from` and before `to`, in
+/// nanoseconds since 1970 (`None`: unbounded). Columns are in the order of `definition` and have
+/// its types, also where another writer created the table with others; rows are unordered.
+/// Attributes are JSON text in both variants. The answer is to be read as `RowBinary`.
 #[must_use]
-pub fn rows(
+pub fn select_rows(
     name: &TableName,
     definition: &Table,
     service_prefix: &str,
     from: Option<i64>,
     to: Option<i64>,
 ) -> Statement {
-    let (table, prefix) = (full(name), literal(service_prefix));
+    let (table, prefix) = (qualified_name(name), literal(service_prefix));
     let time = quote(time_column(definition.kind));
     let bound = |sign: &str, nanos: Option<i64>| {
         nanos.map_or_else(String::new, |nanos| {
@@ -55,11 +55,12 @@ pub fn rows(
     let statement = Statement::new(format!(
         "SELECT {columns} FROM {table} WHERE startsWith(ServiceName, {prefix}){from}{to}"
     ));
-    // Integers as JSON numbers, so that a text that became a number, or the reverse, is seen.
+    // Integers are JSON numbers, so that the test notices a text that became a number, or the
+    // reverse.
     statement.with_setting("output_format_json_quote_64bit_integers", "0")
 }
 
-/// A column as it is read back.
+/// Returns the expression that reads a column back.
 fn read_form(name: &str, ty: ColumnType) -> String {
     let name = quote(name);
     let is_set = |ty| matches!(ty, ColumnType::Json | ColumnType::Map);
@@ -78,7 +79,7 @@ fn read_form(name: &str, ty: ColumnType) -> String {
 mod tests {
     use super::*;
 
-    /// Scenario: a prefix that tries to leave its literal. Guarantee: it does not.
+    /// Scenario: a prefix that tries to escape its literal. Guarantee: it stays inside.
     #[test]
     fn the_prefix_stays_a_literal() {
         let name = |text: &str| text.parse().unwrap();

@@ -1,23 +1,22 @@
-//! Tables beside the tables: roll-ups of attributes with their views, and tables over all shards.
-//! Every statement may be run again without effect.
+//! Renders the companions of tables: roll-ups of attributes with their views, and tables over all
+//! shards. Every statement may run again without effect.
 
-use millrace_schema::Attributes;
+use millrace_schema::AttributeStorage;
 
-use super::engine::{engine_of, settings};
-use super::{Statement, change, full, literal, on_cluster, quote};
+use super::engine::{engine_of, table_settings};
+use super::expression::render_interval;
+use super::{Statement, ddl_statement, literal, on_cluster, qualified_name, quote};
 use crate::declared::{DeclaredDistributed, DeclaredRollup};
 use crate::names::ClusterName;
 
-/// The table of a roll-up. Counts are summed when parts are merged; readers sum what is left.
+/// Creates the table of a roll-up. Merges sum the counts; readers sum the remaining rows.
 pub(crate) fn create_rollup(rollup: &DeclaredRollup, cluster: Option<&ClusterName>) -> Statement {
     let DeclaredRollup { name, view: _, source: _, time: _, columns: _, options } = rollup;
     let spelled = match options.engine.replication() {
         Some(_) => "ReplicatedAggregatingMergeTree",
         None => "AggregatingMergeTree",
     };
-    let ttl = options.ttl.map_or_else(String::new, |kept| {
-        format!("\nTTL `Timestamp` + toIntervalSecond({})", kept.seconds())
-    });
+    let ttl = rollup_ttl(rollup).map_or_else(String::new, |rule| format!("\nTTL {rule}"));
     let sql = format!(
         "CREATE TABLE IF NOT EXISTS {}{}\n(\n    \
          `Timestamp` DateTime CODEC(Delta(4), ZSTD(1)),\n    \
@@ -27,16 +26,26 @@ pub(crate) fn create_rollup(rollup: &DeclaredRollup, cluster: Option<&ClusterNam
          `count` SimpleAggregateFunction(sum, UInt64) CODEC(ZSTD(1))\n)\nENGINE = {}\n\
          PARTITION BY toDate(`Timestamp`)\n\
          ORDER BY (`ColumnIdentifier`, `Key`, `Timestamp`, `Value`){ttl}\nSETTINGS {}",
-        full(name),
+        qualified_name(name),
         on_cluster(cluster),
         engine_of(&options.engine, spelled, name, None),
-        settings(options),
+        table_settings(options, true),
     );
-    change(sql, cluster)
+    ddl_statement(sql, cluster)
 }
 
-/// The view that fills it. A value longer than 256 characters is cut: it identifies nothing that a
-/// person would choose from a list.
+/// Returns when a row of a roll-up expires, in the form that we send; `None`: never.
+pub(crate) fn rollup_ttl(rollup: &DeclaredRollup) -> Option<String> {
+    Some(format!("`Timestamp` + {}", render_interval(rollup.options.ttl?)))
+}
+
+/// Returns the same in the spelling of `system.tables`.
+pub(crate) fn canonical_rollup_ttl(rollup: &DeclaredRollup) -> Option<String> {
+    Some(rollup_ttl(rollup)?.replace('`', ""))
+}
+
+/// Creates the view that fills it. It truncates a value to 256 characters: a person would not
+/// choose a longer one from a list.
 pub(crate) fn create_rollup_view(
     rollup: &DeclaredRollup,
     cluster: Option<&ClusterName>,
@@ -47,11 +56,11 @@ pub(crate) fn create_rollup_view(
         .map(|column| {
             let (label, column) = (literal(column), quote(column));
             match options.attributes {
-                Attributes::Map => format!(
+                AttributeStorage::Map => format!(
                     "arrayMap((k, v) -> ({label}, CAST(k, 'String'), substringUTF8(v, 1, 256)), \
                      mapKeys({column}), mapValues({column}))"
                 ),
-                Attributes::Json => {
+                AttributeStorage::Json => {
                     format!("arrayMap(k -> ({label}, k, ''), JSONAllPaths({column}))")
                 }
             }
@@ -63,17 +72,17 @@ pub(crate) fn create_rollup_view(
          pair.1 AS `ColumnIdentifier`,\n    pair.2 AS `Key`,\n    pair.3 AS `Value`,\n    \
          count() AS `count`\nFROM {}\nARRAY JOIN arrayConcat({}) AS pair\n\
          GROUP BY `Timestamp`, `ColumnIdentifier`, `Key`, `Value`",
-        full(view),
+        qualified_name(view),
         on_cluster(cluster),
-        full(name),
+        qualified_name(name),
         quote(time),
-        full(source),
+        qualified_name(source),
         pairs.join(", "),
     );
-    change(sql, cluster)
+    ddl_statement(sql, cluster)
 }
 
-/// A table over all shards.
+/// Creates a table over all shards.
 pub(crate) fn create_distributed(
     table: &DeclaredDistributed,
     cluster: Option<&ClusterName>,
@@ -82,13 +91,13 @@ pub(crate) fn create_distributed(
     let sql = format!(
         "CREATE TABLE IF NOT EXISTS {}{} AS {}\n\
          ENGINE = Distributed({}, {}, {}, cityHash64({}))",
-        full(name),
+        qualified_name(name),
         on_cluster(cluster),
-        full(local),
+        qualified_name(local),
         literal(&over.to_string()),
         literal(local.database().as_str()),
         literal(local.table()),
         quote(shard_by),
     );
-    change(sql, cluster)
+    ddl_statement(sql, cluster)
 }

@@ -1,12 +1,12 @@
-//! Questions about Keeper, asked of a ClickHouse server: its sessions, its replicas, its counters,
-//! what its tables ask.
-//! Column names in each `SELECT` are the fields of the row types in `coordination`.
+//! Renders queries about Keeper for a ClickHouse server: its sessions, replicas, counters, and its
+//! tables' requests. Column names in each `SELECT` are the fields of the row types in
+//! `coordination`.
 
 use millrace_schema::Identifier;
 
 use super::{Statement, literal, quote};
 
-/// The tables that these questions read, and that a user may be kept from.
+/// The system tables of these queries, which a user may lack the right to read.
 pub(crate) const SESSIONS: &str = "zookeeper_connection";
 /// See [`SESSIONS`].
 pub(crate) const REPLICAS: &str = "replicas";
@@ -15,11 +15,12 @@ pub(crate) const EVENTS: &str = "events";
 /// See [`SESSIONS`].
 pub(crate) const PARTS: &str = "part_log";
 
-/// How far back a table's load is counted, in seconds: as old as figures in a status get.
+/// The period over which a table's load is counted, in seconds: the greatest age of figures in a
+/// status.
 const LOAD_SECONDS: u32 = 600;
 
-/// The server's sessions. The age is taken from the time of connecting, which every version has.
-pub(crate) fn sessions() -> Statement {
+/// Reads the server's sessions. The age comes from the time of connecting, which every version has.
+pub(crate) fn select_sessions() -> Statement {
     Statement::new(format!(
         "SELECT name, host, toUInt16(port) AS port, toUInt8(is_expired) AS is_expired, \
          toUInt64(greatest(0, dateDiff('second', connected_time, now()))) AS age_seconds \
@@ -27,7 +28,7 @@ pub(crate) fn sessions() -> Statement {
     ))
 }
 
-/// The server's replicas of the named tables.
+/// Reads the server's replicas of the named tables.
 pub(crate) fn replica_states(database: &Identifier, names: &[&str]) -> Statement {
     let database = literal(database.as_str());
     let names = names.iter().copied().map(literal).collect::<Vec<_>>().join(", ");
@@ -40,14 +41,15 @@ pub(crate) fn replica_states(database: &Identifier, names: &[&str]) -> Statement
     ))
 }
 
-/// What an administrator runs so that a user may read these tables, and no other of `system`.
+/// Returns the statement with which an administrator lets a user read these tables, and no other of
+/// `system`.
 pub(crate) fn grant_reading(tables: &[&str], user: &str) -> String {
     let each: Vec<String> =
         tables.iter().map(|table| format!("SELECT ON system.{table}")).collect();
     format!("GRANT {} TO {}", each.join(", "), quote(user))
 }
 
-/// The server's counters, one row; a counter that never counted is 0.
+/// Reads the server's counters in one row; an unused counter is 0.
 pub(crate) fn keeper_counters() -> Statement {
     let counter = |event: &str, name: &str| {
         format!("toUInt64(sumIf(value, event = {})) AS {name}", literal(event))
@@ -62,10 +64,10 @@ pub(crate) fn keeper_counters() -> Statement {
     Statement::new(format!("SELECT {} FROM system.{EVENTS}", counters.join(", ")))
 }
 
-/// What parts of the named tables asked lately. ClickHouse counts a thread's requests while it
-/// writes and commits a part, fetches one or merges; what pulls and cleans a table's queue isn't
-/// counted (newer versions have that by path in `aggregated_zookeeper_log`). An insert that was
-/// dropped as repeated (code 389) has requests and no rows.
+/// Counts recent Keeper requests of the named tables' parts. ClickHouse counts a thread's requests
+/// while it writes and commits a part, fetches one or merges; it doesn't count requests that pull
+/// and clean a table's queue (newer versions have those by path in `aggregated_zookeeper_log`). An
+/// insert dropped as repeated (code 389) has requests and no rows.
 pub(crate) fn table_loads(database: &Identifier, names: &[&str]) -> Statement {
     let database = literal(database.as_str());
     let names = names.iter().copied().map(literal).collect::<Vec<_>>().join(", ");

@@ -1,12 +1,12 @@
-//! `DROP`: the view and the tables of a declared set. No plan contains one: only a user who asked
-//! for deletion gets it, through [`drop_all`]. The database is kept, for it may hold more than
-//! ours.
+//! Renders `DROP` statements for the view and tables of a declared set. No plan contains one: only
+//! a user who requested deletion gets it, through [`drop_all`]. The database stays, since it may
+//! contain other tables.
 
-use super::{Statement, change, full, on_cluster};
+use super::{Statement, ddl_statement, on_cluster, qualified_name};
 use crate::declared::Declared;
 
-/// Every statement that removes a declared set with all its rows, the view before what it reads.
-/// What is gone already does no harm.
+/// Returns every statement that removes a declared set with all its rows, the view before its
+/// source. An object that no longer exists causes no error.
 #[must_use]
 pub fn drop_all(declared: &Declared) -> Vec<Statement> {
     let cluster = declared.cluster.as_ref();
@@ -22,10 +22,14 @@ pub fn drop_all(declared: &Declared) -> Vec<Statement> {
         .chain(tables)
         .chain([journal])
         .map(|(what, name)| {
-            // SYNC: a replicated table leaves Keeper before the answer, so that it can be made
-            // again.
-            let sql = format!("DROP {what} IF EXISTS {}{} SYNC", full(&name), on_cluster(cluster));
-            change(sql, cluster)
+            // With SYNC a replicated table leaves Keeper before the answer, so that it can be
+            // created again.
+            let sql = format!(
+                "DROP {what} IF EXISTS {}{} SYNC",
+                qualified_name(&name),
+                on_cluster(cluster)
+            );
+            ddl_statement(sql, cluster)
         })
         .collect()
 }

@@ -1,11 +1,12 @@
-//! A table's engine with its arguments, and its settings, as `CREATE TABLE` and comparisons need
-//! them.
+//! Renders a table's engine with its arguments, and its settings, for `CREATE TABLE` and
+//! comparisons.
 
 use super::{literal, quote};
 use crate::names::TableName;
-use crate::options::{Engine, Replication, TableOptions, Window};
+use crate::options::{DeduplicationWindow, Engine, Replication, TableOptions};
 
-/// An engine with its Keeper path and version column, where it has them.
+/// Returns an engine with its Keeper path and version column, where it has them. Without a path and
+/// a replica the server uses its defaults.
 pub(super) fn engine_of(
     engine: &Engine,
     spelled: &str,
@@ -13,7 +14,7 @@ pub(super) fn engine_of(
     version: Option<&str>,
 ) -> String {
     let mut arguments = Vec::new();
-    if let Some(Replication { path, replica }) = engine.replication() {
+    if let Some(Replication::Explicit { path, replica }) = engine.replication() {
         let path = format!("{path}/{}/{}", table.database(), table.table());
         arguments.extend([literal(&path), literal(&replica.to_string())]);
     }
@@ -24,32 +25,40 @@ pub(super) fn engine_of(
     }
 }
 
-/// Merges go column by column however few rows they have: with the server's own bound of 131,072
-/// rows the first merges of most inserts cost it twice as much (`docs/schema.md`).
+/// Merges work column by column even with few rows: with the server's own bound of 131,072 rows the
+/// first merges of most inserts cost twice as much (`docs/internals/performance/tables.md`).
 pub(crate) const MERGED_BY_COLUMN: (&str, &str) =
     ("vertical_merge_algorithm_min_rows_to_activate", "1");
 
-/// Every table setting, between commas.
-pub(super) fn settings(options: &TableOptions) -> String {
+/// Returns every setting of a table with these options, by days or by longer partitions, separated
+/// by commas.
+pub(super) fn table_settings(options: &TableOptions, is_by_day: bool) -> String {
     let (by_column, rows) = MERGED_BY_COLUMN;
     let mut settings = vec![("index_granularity", "8192".to_owned()), (by_column, rows.to_owned())];
     if let Some(policy) = &options.storage.policy {
         settings.push(("storage_policy", literal(&policy.to_string())));
     }
-    if options.ttl.is_some() {
-        // Days are partitions: whole parts expire together and are unlinked, never rewritten.
-        settings.push(("ttl_only_drop_parts", "1".to_owned()));
-    }
-    let windows = deduplication_settings(options);
-    settings.extend(windows.into_iter().map(|(name, value)| (name, value.to_string())));
+    // These also apply without retention: a later rule then rewrites nothing.
+    let retention = retention_settings(is_by_day).into_iter();
+    let numbers = retention.chain(deduplication_settings(options));
+    settings.extend(numbers.map(|(name, value)| (name, value.to_string())));
     let settings: Vec<String> =
         settings.into_iter().map(|(name, value)| format!("{name} = {value}")).collect();
     settings.join(", ")
 }
 
-/// The settings that let a table drop an insert it has already taken, and their values.
+/// Returns the settings by which rows expire, with their values. A new rule is only computed for
+/// existing parts; by default the server would rewrite each of them, also for a move. Parts of a
+/// day expire together and are unlinked. Parts of longer partitions would outlive the rule by a
+/// month or for ever, so merges remove their rows.
+pub(crate) fn retention_settings(is_by_day: bool) -> [(&'static str, u64); 2] {
+    [("materialize_ttl_recalculate_only", 1), ("ttl_only_drop_parts", u64::from(is_by_day))]
+}
+
+/// Returns the settings that let a table drop an insert that it has already stored, with their
+/// values.
 pub(crate) fn deduplication_settings(options: &TableOptions) -> Vec<(&'static str, u64)> {
-    let Window { inserts, seconds } = options.window;
+    let DeduplicationWindow { inserts, seconds } = options.window;
     match &options.engine {
         Engine::MergeTree | Engine::ReplacingMergeTree => {
             vec![("non_replicated_deduplication_window", inserts)]

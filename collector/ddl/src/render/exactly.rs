@@ -1,22 +1,25 @@
-//! What a server describes that has exactly the declared tables: for tests of plans, here and of
-//! those that call this crate (feature `testing`). No server was asked; `columns_tables` and
-//! `tables/ddl_engine.rs` compare with a real one.
+//! Describes a server with exactly the declared tables, for tests of plans in this crate and its
+//! callers (feature `testing`). The description comes from no server; `columns_tables` and
+//! `tables/ddl_engine.rs` compare it with a real one.
 
 use crate::declared::{Declared, DeclaredTable};
 use crate::observe::{Observed, ObservedColumn, ObservedTable};
 use crate::render;
 
-/// What a server describes that has exactly the declared tables.
+/// Returns the description of a server with exactly the declared tables.
 #[must_use]
-pub fn exactly(declared: &Declared) -> Observed {
+pub fn observed_as_declared(declared: &Declared) -> Observed {
     let mut observed = Observed { database: true, ..Observed::default() };
-    for DeclaredTable { name, table, options } in declared.tables() {
-        let engine = options.engine.name();
+    for declared_table in declared.tables() {
+        let is_by_day = declared_table.has_day_partitions();
+        let DeclaredTable { name, table, options } = declared_table;
+        let engine = options.engine.as_str();
         let ttl = render::canonical_ttl(table.ttl_from, &options)
             .map(|rules| format!(" TTL {rules}"))
             .unwrap_or_default();
-        let settings: String = render::deduplication_settings(&options)
+        let settings: String = render::retention_settings(is_by_day)
             .iter()
+            .chain(&render::deduplication_settings(&options))
             .map(|(name, value)| format!(", {name} = {value}"))
             .collect();
         let column = |column: &millrace_schema::Column| ObservedColumn {

@@ -1,47 +1,50 @@
-//! Privileges: asking whether they are granted, and the statement that grants them, which is shown
-//! to people and never run.
+//! Privileges: checks whether they are granted, and renders the statement that grants them, which
+//! people read and no code runs.
 
 use std::collections::BTreeMap;
 
 use millrace_schema::Identifier;
 
-use super::{Statement, full, quote};
-use crate::privilege::{Privilege, Scope};
+use super::{Statement, qualified_name, quote};
+use crate::privilege::{Privilege, PrivilegeScope};
 
-/// The privilege to make a table.
+/// The privilege to create a table.
 pub(crate) const CREATE_TABLE: &str = "CREATE TABLE";
 
-/// The privilege to make a database.
+/// The privilege to create a database.
 pub(crate) const CREATE_DATABASE: &str = "CREATE DATABASE";
 
-/// One row: 1 if every one of them is granted to the user who asks.
+/// Returns one row: 1 if all of them are granted to the querying user.
 pub(crate) fn check_grant(privileges: &[&Privilege]) -> Statement {
     let each: Vec<String> = privileges
         .iter()
         .map(|Privilege { name, on }| match on {
-            Scope::Server => format!("{name} ON *.*"),
-            Scope::Database(database) => format!("{name} ON {}.*", quote(database.as_str())),
-            Scope::Table(table) => format!("{name} ON {}", full(table)),
+            PrivilegeScope::Server => format!("{name} ON *.*"),
+            PrivilegeScope::Database(database) => {
+                format!("{name} ON {}.*", quote(database.as_str()))
+            }
+            PrivilegeScope::Table(table) => format!("{name} ON {}", qualified_name(table)),
         })
         .collect();
     Statement::new(format!("CHECK GRANT {}", each.join(", ")))
 }
 
-/// One row: 0 where the session may do more than read.
+/// Returns one row: 0 if the session may do more than read.
 pub(crate) fn readonly_mode() -> Statement {
     Statement::new("SELECT toUInt8(getSetting('readonly')) AS readonly".to_owned())
 }
 
-/// What an administrator runs: on the one table, or on the database where several lack the same.
-pub(crate) fn grant(privileges: &[Privilege], user: &str) -> String {
+/// Returns the statement for an administrator: on the one table, or on the database where several
+/// tables lack the same privilege.
+pub(crate) fn grant_statement(privileges: &[Privilege], user: &str) -> String {
     let all_of = |database: &Identifier| format!("{}.*", quote(database.as_str()));
-    // By name: the one place it is missing on, or the database of several.
+    // Maps each name to the one object that lacks it, or to the database of several.
     let mut places: BTreeMap<&str, String> = BTreeMap::new();
     for Privilege { name, on } in privileges {
         let (place, wider) = match on {
-            Scope::Server => ("*.*".to_owned(), "*.*".to_owned()),
-            Scope::Database(database) => (all_of(database), all_of(database)),
-            Scope::Table(table) => (full(table), all_of(table.database())),
+            PrivilegeScope::Server => ("*.*".to_owned(), "*.*".to_owned()),
+            PrivilegeScope::Database(database) => (all_of(database), all_of(database)),
+            PrivilegeScope::Table(table) => (qualified_name(table), all_of(table.database())),
         };
         places.entry(name).and_modify(|known| *known = wider).or_insert(place);
     }

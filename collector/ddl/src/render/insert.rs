@@ -1,21 +1,25 @@
-//! `INSERT` headers: the column list of a table, in the order its blocks carry.
+//! Renders `INSERT` headers: a table's column list, in the order of its blocks.
 
 use millrace_schema::Table;
 
-use super::{Statement, full, quote};
+use super::{Statement, qualified_name, quote};
 use crate::names::TableName;
 
-/// ``INSERT INTO `db`.`table` (`a`, `b`) FORMAT Native``: what goes into the URL of an insert; the
-/// body is Native blocks with exactly these columns. Settings are the caller's.
+/// ``INSERT INTO `db`.`table` (`a`, `b`) FORMAT Native``: the query in an insert's URL. The body is
+/// Native blocks with exactly these columns. The caller sets the settings.
 #[must_use]
 pub fn insert_statement(name: &TableName, table: &Table) -> Statement {
     let columns: Vec<&str> = table.insert_columns().map(|column| column.name).collect();
     insert_columns(name, &columns)
 }
 
-/// The same for some of a table's columns, as after finding that the live table lacks one.
+/// Returns the same for some of a table's columns, for a live table that lacks others.
 #[must_use]
 pub fn insert_columns(name: &TableName, columns: &[&str]) -> Statement {
     let columns: Vec<String> = columns.iter().copied().map(quote).collect();
-    Statement::new(format!("INSERT INTO {} ({}) FORMAT Native", full(name), columns.join(", ")))
+    Statement::new(format!(
+        "INSERT INTO {} ({}) FORMAT Native",
+        qualified_name(name),
+        columns.join(", ")
+    ))
 }

@@ -1,10 +1,9 @@
-//! The one place where SQL text is made, insert headers included. Everything else passes
-//! [`Statement`]s around, which only this module can build.
+//! Renders all SQL text, including insert headers. Other modules pass [`Statement`]s around, which
+//! only this module can build.
 //!
-//! What goes in is checked before it arrives ([`crate::Identifier`], [`crate::ClusterName`],
-//! [`crate::KeeperPath`], column names that are constants of `millrace_schema`), and is quoted or
-//! escaped here all the same, so that no single mistake becomes an injection. Pure: no clock, no
-//! I/O.
+//! Inputs are checked before they arrive ([`crate::Identifier`], [`crate::ClusterName`],
+//! [`crate::KeeperPath`], column names that are constants of `millrace_schema`), and are still
+//! quoted or escaped here, so that no single mistake becomes an injection. Pure: no clock, no I/O.
 
 mod alter;
 pub mod check;
@@ -25,23 +24,30 @@ pub use drop::drop_all;
 pub use insert::{insert_columns, insert_statement};
 
 pub(crate) use alter::{
-    add_column, add_index, add_own_column, drop_column, drop_index, modify_codecs,
-    modify_column_type, modify_setting, modify_storage_policy, modify_ttl, remove_ttl,
+    add_column, add_computed_column, add_index, drop_column, drop_index, modify_codecs,
+    modify_column_type, modify_rollup_ttl, modify_setting, modify_storage_policy, modify_ttl,
+    remove_ttl,
 };
-pub(crate) use companion::{create_distributed, create_rollup, create_rollup_view};
+pub(crate) use companion::{
+    canonical_rollup_ttl, create_distributed, create_rollup, create_rollup_view,
+};
 pub(crate) use coordination::{
-    EVENTS, PARTS, REPLICAS, SESSIONS, grant_reading, keeper_counters, replica_states, sessions,
-    table_loads,
+    EVENTS, PARTS, REPLICAS, SESSIONS, grant_reading, keeper_counters, replica_states,
+    select_sessions, table_loads,
 };
 pub(crate) use create::{create_database, create_table, create_view};
-pub(crate) use engine::{MERGED_BY_COLUMN, deduplication_settings};
+pub(crate) use engine::{MERGED_BY_COLUMN, deduplication_settings, retention_settings};
 pub(crate) use expression::{canonical_codec, canonical_index, canonical_list, canonical_ttl};
-pub(crate) use grant::{CREATE_DATABASE, CREATE_TABLE, check_grant, grant, readonly_mode};
-pub(crate) use journal::{create_journal, read_holders, read_journal, record};
-pub use system::{columns, insert_targets};
+pub(crate) use grant::{
+    CREATE_DATABASE, CREATE_TABLE, check_grant, grant_statement, readonly_mode,
+};
+pub(crate) use journal::{create_journal, insert_journal_row, read_holders, read_journal};
+pub use system::{insert_targets, select_columns};
 pub use test_run::{test_rows, test_rows_grant};
 
-pub(crate) use system::{databases, indexes, keepers, replicas, server, tables};
+pub(crate) use system::{
+    select_databases, select_indexes, select_keepers, select_replicas, select_server, select_tables,
+};
 
 use crate::names::{ClusterName, TableName};
 
@@ -62,13 +68,19 @@ impl Statement {
         self
     }
 
-    /// The text, without a closing semicolon.
+    /// Returns the statement with the time to wait for other servers that it reaches.
+    pub(crate) fn with_replica_timeout(self) -> Self {
+        self.with_setting("distributed_ddl_task_timeout", DISTRIBUTED_DDL_SECONDS)
+            .with_setting("distributed_ddl_output_mode", "null_status_on_timeout_only_active")
+    }
+
+    /// Returns the text, without a closing semicolon.
     #[must_use]
     pub fn sql(&self) -> &str {
         &self.sql
     }
 
-    /// Settings to send beside it (URL parameters of the HTTP interface).
+    /// Settings to send with it (URL parameters of the HTTP interface).
     #[must_use]
     pub fn settings(&self) -> &[(&'static str, String)] {
         &self.settings
@@ -76,13 +88,13 @@ impl Statement {
 }
 
 impl serde::Serialize for Statement {
-    /// The text alone.
+    /// Serializes the text alone.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.sql)
     }
 }
 
-/// A name in backticks. Names that reach us hold no backtick; one that did would be escaped.
+/// Quotes a name in backticks. Checked names contain no backtick; it would be escaped.
 fn quote(name: &str) -> String {
     let mut quoted = String::with_capacity(name.len() + 2);
     quoted.push('`');
@@ -96,7 +108,7 @@ fn quote(name: &str) -> String {
     quoted
 }
 
-/// A string literal in single quotes.
+/// Returns a string literal in single quotes.
 fn literal(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('\'');
@@ -114,7 +126,7 @@ fn literal(text: &str) -> String {
     quoted
 }
 
-fn full(name: &TableName) -> String {
+fn qualified_name(name: &TableName) -> String {
     format!("{}.{}", quote(name.database().as_str()), quote(name.table()))
 }
 
@@ -122,22 +134,20 @@ fn on_cluster(cluster: Option<&ClusterName>) -> String {
     cluster.map_or_else(String::new, |name| format!(" ON CLUSTER {}", literal(&name.to_string())))
 }
 
-/// How long the server that is asked waits for the others of a cluster, in seconds. Below the
-/// client's own limit; a host that is later than this, or away, is no error: it gets the change
-/// from the queue, and the next look at it says so until it has.
+/// How long, in seconds, the queried server waits for the others of a cluster or of a database that
+/// replicates itself; less than the
+/// client's own limit. A host that is later or down is no error: it gets the change from the queue,
+/// and the next observation reports the difference until then.
 const DISTRIBUTED_DDL_SECONDS: &str = "30";
 
-/// A statement that changes metadata, with its cluster's waiting time where there is one.
-fn change(sql: String, cluster: Option<&ClusterName>) -> Statement {
+/// Returns a statement that changes metadata, with the cluster's waiting time if it has a cluster.
+fn ddl_statement(sql: String, cluster: Option<&ClusterName>) -> Statement {
     let statement = Statement::new(sql);
     match cluster {
-        Some(_) => statement
-            .with_setting("distributed_ddl_task_timeout", DISTRIBUTED_DDL_SECONDS)
-            .with_setting("distributed_ddl_output_mode", "null_status_on_timeout_only_active"),
+        Some(_) => statement.with_replica_timeout(),
         None => statement,
     }
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/render.rs"]
 mod tests;

@@ -1,22 +1,23 @@
-//! The question for the rows of a test run, and the privilege that it needs. Reads alone.
+//! Renders the query for a test run's rows, and the privilege that it needs. It only reads.
 
-use super::grant::grant;
-use super::{Statement, full, literal};
+use super::grant::grant_statement;
+use super::{Statement, literal, qualified_name};
 use crate::names::TableName;
-use crate::privilege::{Privilege, Scope};
+use crate::privilege::{Privilege, PrivilegeScope};
 use crate::test_run::{TEST_RECORDS_MAX, TEST_SERVICE, TestRun, TestTable};
 
-/// How often each record of a run is stored. Fields `id` (the record's number as hex digits) and
-/// `copies`. Columns that every layout, attribute type and writer of these tables has; the service
-/// and the time come first in their sorting keys or partitions, so a look reads few granules. One
-/// row more than a run may have shows that there are too many.
+/// Counts the stored copies of each record of a run. Fields: `id` (the record's number as hex
+/// digits) and `copies`. It uses columns that exist in every layout, attribute type and writer's
+/// tables; service and time come first in their sorting keys or partitions, so a query reads few
+/// granules. One row more than a run may have shows that there are too many.
 #[must_use]
 pub fn test_rows(name: &TableName, table: TestTable, run: &TestRun) -> Statement {
     let (id, time, of_run) = match table {
         TestTable::Traces | TestTable::Logs => ("SpanId", "Timestamp", "startsWith(TraceId, "),
         TestTable::Gauge => ("hex(toUInt64(Value))", "TimeUnix", "(ScopeVersion = "),
     };
-    let (from, service, run_id) = (full(name), literal(TEST_SERVICE), literal(run.id.as_str()));
+    let (from, service, run_id) =
+        (qualified_name(name), literal(TEST_SERVICE), literal(run.id.as_str()));
     let nanos = i64::from(run.since_seconds) * 1_000_000_000;
     let limit = TEST_RECORDS_MAX + 1;
     Statement::new(format!(
@@ -26,18 +27,19 @@ pub fn test_rows(name: &TableName, table: TestTable, run: &TestRun) -> Statement
     ))
 }
 
-/// What an administrator runs so that a user may ask [`test_rows`]. It is shown, never run.
+/// Returns the statement with which an administrator lets a user run [`test_rows`]. It is shown,
+/// never run.
 #[must_use]
 pub fn test_rows_grant(name: &TableName, user: &str) -> String {
-    grant(&[Privilege { name: "SELECT", on: Scope::Table(name.clone()) }], user)
+    grant_statement(&[Privilege { name: "SELECT", on: PrivilegeScope::Table(name.clone()) }], user)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Scenario: the table of each signal. Guarantee: the statement asks for this run alone, by
-    /// columns that all layouts have; the grant names the table and the user.
+    /// Scenario: the table of each signal. Guarantee: the query selects this run alone, by columns
+    /// that exist in all layouts; the grant names the table and the user.
     #[test]
     fn a_runs_rows_are_asked_for_by_what_every_layout_has() {
         let run = TestRun { id: "00000000000000a1".parse().unwrap(), since_seconds: 1_790_000_000 };

@@ -27,18 +27,15 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_traces`
     `__hdx_materialized_rum.sessionId` String MATERIALIZED `ResourceAttributes`['rum.sessionId'] CODEC(ZSTD(1)),
     `SampleRate` UInt64 MATERIALIZED greatest(toUInt64OrZero(`SpanAttributes`['SampleRate']), 1) CODEC(ZSTD(1)),
     INDEX `idx_trace_id` `TraceId` TYPE bloom_filter(0.001) GRANULARITY 1,
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_span_attr_key` mapKeys(`SpanAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_span_attr_value` mapValues(`SpanAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_duration` `Duration` TYPE minmax GRANULARITY 1,
     INDEX `idx_rum_session_id` `__hdx_materialized_rum.sessionId` TYPE bloom_filter(0.001) GRANULARITY 1,
     INDEX `idx_lower_span_name` lower(`SpanName`) TYPE tokenbf_v1(32768, 3, 0) GRANULARITY 8
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`Timestamp`)
-ORDER BY (`ServiceName`, `SpanName`, toDateTime(`Timestamp`))
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+ORDER BY (`ServiceName`, toDateTime(`Timestamp`))
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts`
 (
@@ -50,7 +47,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts`
 ENGINE = MergeTree
 PARTITION BY toDate(`Start`)
 ORDER BY (`TraceId`, `Start`)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_logs`
 (
@@ -80,11 +77,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_logs`
     `__hdx_materialized_k8s.pod.uid` LowCardinality(String) MATERIALIZED `ResourceAttributes`['k8s.pod.uid'] CODEC(ZSTD(1)),
     `__hdx_materialized_deployment.environment.name` LowCardinality(String) MATERIALIZED `ResourceAttributes`['deployment.environment.name'] CODEC(ZSTD(1)),
     INDEX `idx_trace_id` `TraceId` TYPE bloom_filter(0.001) GRANULARITY 1,
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_key` mapKeys(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_value` mapValues(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_log_attr_key` mapKeys(`LogAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_log_attr_value` mapValues(`LogAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_lower_body` lower(`Body`) TYPE tokenbf_v1(32768, 3, 0) GRANULARITY 8
 )
@@ -92,7 +85,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimestampTime`)
 PRIMARY KEY (`ServiceName`, `TimestampTime`)
 ORDER BY (`ServiceName`, `TimestampTime`, `Timestamp`)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_gauge`
 (
@@ -117,18 +110,14 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_gauge`
     `Exemplars.Value` Array(Float64) CODEC(ZSTD(1)),
     `Exemplars.SpanId` Array(String) CODEC(ZSTD(1)),
     `Exemplars.TraceId` Array(String) CODEC(ZSTD(1)),
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_key` mapKeys(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_value` mapValues(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_attr_key` mapKeys(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_attr_value` mapValues(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_time_minmax` `TimeUnix` TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toStartOfHour(`TimeUnix`), cityHash64(`Attributes`), `TimeUnix`)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_sum`
 (
@@ -155,18 +144,14 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_sum`
     `Exemplars.TraceId` Array(String) CODEC(ZSTD(1)),
     `AggregationTemporality` Int32 CODEC(ZSTD(1)),
     `IsMonotonic` Bool CODEC(Delta(1), ZSTD(1)),
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_key` mapKeys(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_value` mapValues(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_attr_key` mapKeys(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_attr_value` mapValues(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_time_minmax` `TimeUnix` TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toStartOfHour(`TimeUnix`), cityHash64(`Attributes`), `TimeUnix`)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_histogram`
 (
@@ -197,18 +182,14 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_histogram`
     `Min` Float64 CODEC(ZSTD(1)),
     `Max` Float64 CODEC(ZSTD(1)),
     `AggregationTemporality` Int32 CODEC(ZSTD(1)),
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_key` mapKeys(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_value` mapValues(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_attr_key` mapKeys(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_attr_value` mapValues(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_time_minmax` `TimeUnix` TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toStartOfHour(`TimeUnix`), cityHash64(`Attributes`), `TimeUnix`)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_exponential_histogram`
 (
@@ -243,18 +224,14 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_exponential_histogram`
     `Min` Float64 CODEC(ZSTD(1)),
     `Max` Float64 CODEC(ZSTD(1)),
     `AggregationTemporality` Int32 CODEC(ZSTD(1)),
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_key` mapKeys(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_value` mapValues(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_attr_key` mapKeys(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_attr_value` mapValues(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_time_minmax` `TimeUnix` TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toStartOfHour(`TimeUnix`), cityHash64(`Attributes`), `TimeUnix`)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_summary`
 (
@@ -277,18 +254,14 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_summary`
     `ValueAtQuantiles.Quantile` Array(Float64) CODEC(ZSTD(1)),
     `ValueAtQuantiles.Value` Array(Float64) CODEC(ZSTD(1)),
     `Flags` UInt32 CODEC(ZSTD(1)),
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_key` mapKeys(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_value` mapValues(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_attr_key` mapKeys(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_attr_value` mapValues(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_time_minmax` `TimeUnix` TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toStartOfHour(`TimeUnix`), cityHash64(`Attributes`), `TimeUnix`)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts_mv` TO `telemetry`.`acme_traces_trace_id_ts`
 AS SELECT

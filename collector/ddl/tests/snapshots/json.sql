@@ -24,14 +24,13 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_traces`
     `Links.SpanId` Array(String) CODEC(ZSTD(1)),
     `Links.TraceState` Array(String) CODEC(ZSTD(1)),
     `Links.Attributes` Array(JSON) CODEC(ZSTD(1)),
-    INDEX `idx_trace_id` `TraceId` TYPE bloom_filter(0.001) GRANULARITY 1,
-    INDEX `idx_duration` `Duration` TYPE minmax GRANULARITY 1
+    INDEX `idx_trace_id` `TraceId` TYPE bloom_filter(0.001) GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`Timestamp`)
-ORDER BY (`ServiceName`, `SpanName`, toDateTime(`Timestamp`))
+ORDER BY (`ServiceName`, toDateTime(`Timestamp`))
 TTL toDateTime(`Timestamp`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts`
 (
@@ -44,7 +43,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`Start`)
 ORDER BY (`TraceId`, `Start`)
 TTL `Start` + toIntervalDay(30)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_logs`
 (
@@ -72,7 +71,7 @@ PARTITION BY toDate(`Timestamp`)
 PRIMARY KEY (`ServiceName`, toDateTime(`Timestamp`))
 ORDER BY (`ServiceName`, toDateTime(`Timestamp`), `Timestamp`)
 TTL toDateTime(`Timestamp`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_gauge`
 (
@@ -102,7 +101,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 TTL toDateTime(`TimeUnix`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_sum`
 (
@@ -134,7 +133,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 TTL toDateTime(`TimeUnix`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_histogram`
 (
@@ -170,7 +169,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 TTL toDateTime(`TimeUnix`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_exponential_histogram`
 (
@@ -210,7 +209,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 TTL toDateTime(`TimeUnix`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_summary`
 (
@@ -238,7 +237,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
 TTL toDateTime(`TimeUnix`) + toIntervalDay(30)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts_mv` TO `telemetry`.`acme_traces_trace_id_ts`
 AS SELECT

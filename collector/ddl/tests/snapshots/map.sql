@@ -25,16 +25,13 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_traces`
     `Links.TraceState` Array(String) CODEC(ZSTD(1)),
     `Links.Attributes` Array(Map(LowCardinality(String), String)) CODEC(ZSTD(1)),
     INDEX `idx_trace_id` `TraceId` TYPE bloom_filter(0.001) GRANULARITY 1,
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_span_attr_key` mapKeys(`SpanAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_span_attr_value` mapValues(`SpanAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_duration` `Duration` TYPE minmax GRANULARITY 1
+    INDEX `idx_span_attr_value` mapValues(`SpanAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`Timestamp`)
-ORDER BY (`ServiceName`, `SpanName`, toDateTime(`Timestamp`))
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+ORDER BY (`ServiceName`, toDateTime(`Timestamp`))
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts`
 (
@@ -46,7 +43,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts`
 ENGINE = MergeTree
 PARTITION BY toDate(`Start`)
 ORDER BY (`TraceId`, `Start`)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_logs`
 (
@@ -68,11 +65,7 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_logs`
     `LogAttributes` Map(LowCardinality(String), String) CODEC(ZSTD(1)),
     `EventName` String CODEC(ZSTD(1)),
     INDEX `idx_trace_id` `TraceId` TYPE bloom_filter(0.001) GRANULARITY 1,
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_key` mapKeys(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_value` mapValues(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_log_attr_key` mapKeys(`LogAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_log_attr_value` mapValues(`LogAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_body` `Body` TYPE tokenbf_v1(32768, 3, 0) GRANULARITY 8
 )
@@ -80,7 +73,7 @@ ENGINE = MergeTree
 PARTITION BY toDate(`TimestampTime`)
 PRIMARY KEY (`ServiceName`, `TimestampTime`)
 ORDER BY (`ServiceName`, `TimestampTime`, `Timestamp`)
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_gauge`
 (
@@ -105,17 +98,13 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_gauge`
     `Exemplars.Value` Array(Float64) CODEC(ZSTD(1)),
     `Exemplars.SpanId` Array(String) CODEC(ZSTD(1)),
     `Exemplars.TraceId` Array(String) CODEC(ZSTD(1)),
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_key` mapKeys(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_value` mapValues(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_attr_key` mapKeys(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_attr_value` mapValues(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_sum`
 (
@@ -142,17 +131,13 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_sum`
     `Exemplars.TraceId` Array(String) CODEC(ZSTD(1)),
     `AggregationTemporality` Int32 CODEC(ZSTD(1)),
     `IsMonotonic` Bool CODEC(Delta(1), ZSTD(1)),
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_key` mapKeys(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_value` mapValues(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_attr_key` mapKeys(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_attr_value` mapValues(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_histogram`
 (
@@ -183,17 +168,13 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_histogram`
     `Min` Float64 CODEC(ZSTD(1)),
     `Max` Float64 CODEC(ZSTD(1)),
     `AggregationTemporality` Int32 CODEC(ZSTD(1)),
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_key` mapKeys(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_value` mapValues(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_attr_key` mapKeys(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_attr_value` mapValues(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_exponential_histogram`
 (
@@ -228,17 +209,13 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_exponential_histogram`
     `Min` Float64 CODEC(ZSTD(1)),
     `Max` Float64 CODEC(ZSTD(1)),
     `AggregationTemporality` Int32 CODEC(ZSTD(1)),
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_key` mapKeys(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_value` mapValues(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_attr_key` mapKeys(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_attr_value` mapValues(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_summary`
 (
@@ -261,17 +238,13 @@ CREATE TABLE IF NOT EXISTS `telemetry`.`acme_metrics_summary`
     `ValueAtQuantiles.Quantile` Array(Float64) CODEC(ZSTD(1)),
     `ValueAtQuantiles.Value` Array(Float64) CODEC(ZSTD(1)),
     `Flags` UInt32 CODEC(ZSTD(1)),
-    INDEX `idx_res_attr_key` mapKeys(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_res_attr_value` mapValues(`ResourceAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_key` mapKeys(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_scope_attr_value` mapValues(`ScopeAttributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX `idx_attr_key` mapKeys(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX `idx_attr_value` mapValues(`Attributes`) TYPE bloom_filter(0.01) GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toDate(`TimeUnix`)
 ORDER BY (`ServiceName`, `MetricName`, toUnixTimestamp64Nano(`TimeUnix`))
-SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, non_replicated_deduplication_window = 10000;
+SETTINGS index_granularity = 8192, vertical_merge_algorithm_min_rows_to_activate = 1, materialize_ttl_recalculate_only = 1, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS `telemetry`.`acme_traces_trace_id_ts_mv` TO `telemetry`.`acme_traces_trace_id_ts`
 AS SELECT

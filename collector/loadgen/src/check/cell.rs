@@ -1,24 +1,24 @@
-//! Reads `RowBinary` rows of any table from a stream that is cut anywhere. Which cells a row has
-//! follows from the table's definition. Cells borrow from the buffer; a row that is not whole yet
-//! waits for more. Lengths come from a server, so every one is checked.
+//! Reads `RowBinary` rows of any table from a stream that is cut anywhere. The table's definition
+//! determines the cells of a row. Cells borrow from the buffer; an incomplete row waits for more
+//! bytes. Lengths come from a server, so every one is checked.
 
 use std::fmt;
 
 use millrace_schema::{ColumnType, Table};
 
-/// The longest row taken. Ours are below 4 KB; a table may hold rows that someone else wrote under
+/// Maximum row accepted. Ours are below 4 KB; a table may hold rows that someone else wrote under
 /// our service name.
 const ROW_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The stream does not hold rows of the query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the answer is not what was asked for: {0}")]
+#[error("unexpected answer: {0}")]
 pub struct RowError(&'static str);
 
 /// A stored value, borrowed from the answer. Numbers are their bits, so that equality is exact:
-/// unsigned ones widened with zeros, signed ones with their sign, doubles as they are.
+/// unsigned ones zero-extended, signed ones sign-extended, doubles unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cell<'a> {
+pub(crate) enum StoredCell<'a> {
     Number(u64),
     /// Text, and attributes as JSON.
     Text(&'a [u8]),
@@ -26,17 +26,17 @@ pub(crate) enum Cell<'a> {
     Texts(Vec<&'a [u8]>),
 }
 
-impl Cell<'_> {
-    pub(crate) fn number(&self) -> Option<u64> {
+impl StoredCell<'_> {
+    pub(crate) fn as_number(&self) -> Option<u64> {
         if let Self::Number(bits) = self { Some(*bits) } else { None }
     }
 
-    pub(crate) fn text(&self) -> Option<&[u8]> {
+    pub(crate) fn as_text(&self) -> Option<&[u8]> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 }
 
-impl fmt::Display for Cell<'_> {
+impl fmt::Display for StoredCell<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(bits) => write!(f, "{bits:#x}"),
@@ -50,36 +50,36 @@ impl fmt::Display for Cell<'_> {
     }
 }
 
-/// How a column's value is written in an answer.
+/// The encoding of a column's value in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum CellForm {
     Fixed { bytes: usize, is_signed: bool },
     Text,
     FixedList { bytes: usize, is_signed: bool },
     TextList,
 }
 
-/// The forms of a table's columns, as the query for its rows has them.
-pub(crate) fn forms(table: &Table) -> Vec<Form> {
-    table.insert_columns().map(|column| form(column.ty)).collect()
+/// Returns the forms of a table's columns, as the query for its rows selects them.
+pub(crate) fn column_forms(table: &Table) -> Vec<CellForm> {
+    table.insert_columns().map(|column| form_of_type(column.ty)).collect()
 }
 
-fn form(ty: ColumnType) -> Form {
+fn form_of_type(ty: ColumnType) -> CellForm {
     match ty {
-        ColumnType::UInt8 | ColumnType::Bool => Form::Fixed { bytes: 1, is_signed: false },
-        ColumnType::UInt32 | ColumnType::DateTime => Form::Fixed { bytes: 4, is_signed: false },
-        ColumnType::Int32 => Form::Fixed { bytes: 4, is_signed: true },
+        ColumnType::UInt8 | ColumnType::Bool => CellForm::Fixed { bytes: 1, is_signed: false },
+        ColumnType::UInt32 | ColumnType::DateTime => CellForm::Fixed { bytes: 4, is_signed: false },
+        ColumnType::Int32 => CellForm::Fixed { bytes: 4, is_signed: true },
         ColumnType::UInt64 | ColumnType::Float64 | ColumnType::DateTime64 => {
-            Form::Fixed { bytes: 8, is_signed: false }
+            CellForm::Fixed { bytes: 8, is_signed: false }
         }
         ColumnType::String
         | ColumnType::LowCardinalityString
         | ColumnType::Json
         | ColumnType::Map
-        | ColumnType::Array(ColumnType::Json | ColumnType::Map) => Form::Text,
-        ColumnType::Array(item) => match form(*item) {
-            Form::Fixed { bytes, is_signed } => Form::FixedList { bytes, is_signed },
-            Form::Text | Form::FixedList { .. } | Form::TextList => Form::TextList,
+        | ColumnType::Array(ColumnType::Json | ColumnType::Map) => CellForm::Text,
+        ColumnType::Array(item) => match form_of_type(*item) {
+            CellForm::Fixed { bytes, is_signed } => CellForm::FixedList { bytes, is_signed },
+            CellForm::Text | CellForm::FixedList { .. } | CellForm::TextList => CellForm::TextList,
         },
     }
 }
@@ -88,14 +88,14 @@ fn form(ty: ColumnType) -> Form {
 enum Short {
     /// More bytes are needed.
     Needed,
-    /// No bytes would help.
+    /// More bytes would not help.
     Wrong(&'static str),
 }
 
-struct Reader<'a>(&'a [u8]);
+struct CellReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], Short> {
+impl<'a> CellReader<'a> {
+    fn take_bytes(&mut self, len: usize) -> Result<&'a [u8], Short> {
         let (taken, rest) = self.0.split_at_checked(len).ok_or(Short::Needed)?;
         self.0 = rest;
         Ok(taken)
@@ -118,25 +118,26 @@ impl<'a> Reader<'a> {
         Err(Short::Wrong("a length is too long"))
     }
 
-    fn text(&mut self) -> Result<&'a [u8], Short> {
+    fn read_text(&mut self) -> Result<&'a [u8], Short> {
         let len = self.len()?;
-        self.take(len)
+        self.take_bytes(len)
     }
 
-    fn fixed(&mut self, bytes: usize, is_signed: bool) -> Result<u64, Short> {
-        let taken = self.take(bytes)?;
+    fn read_fixed(&mut self, bytes: usize, is_signed: bool) -> Result<u64, Short> {
+        let taken = self.take_bytes(bytes)?;
         let is_negative = is_signed && taken.last().is_some_and(|byte| byte & 0x80 != 0);
         let mut word = if is_negative { [0xFF; 8] } else { [0; 8] };
         word[..bytes].copy_from_slice(taken);
         Ok(u64::from_le_bytes(word))
     }
 
-    fn list<T>(
+    fn read_list<T>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Result<T, Short>,
     ) -> Result<Vec<T>, Short> {
         let len = self.len()?;
-        // An item takes at least a byte: a wrong length cannot reserve more than what is there.
+        // An item has at least one byte, so an invalid length can't reserve more than the received
+        // bytes.
         let mut items = Vec::with_capacity(len.min(self.0.len()));
         for _ in 0..len {
             items.push(read(self)?);
@@ -144,43 +145,45 @@ impl<'a> Reader<'a> {
         Ok(items)
     }
 
-    fn cell(&mut self, form: Form) -> Result<Cell<'a>, Short> {
+    fn read_cell(&mut self, form: CellForm) -> Result<StoredCell<'a>, Short> {
         Ok(match form {
-            Form::Fixed { bytes, is_signed } => Cell::Number(self.fixed(bytes, is_signed)?),
-            Form::Text => Cell::Text(self.text()?),
-            Form::FixedList { bytes, is_signed } => {
-                Cell::Numbers(self.list(|reader| reader.fixed(bytes, is_signed))?)
+            CellForm::Fixed { bytes, is_signed } => {
+                StoredCell::Number(self.read_fixed(bytes, is_signed)?)
             }
-            Form::TextList => Cell::Texts(self.list(Self::text)?),
+            CellForm::Text => StoredCell::Text(self.read_text()?),
+            CellForm::FixedList { bytes, is_signed } => {
+                StoredCell::Numbers(self.read_list(|reader| reader.read_fixed(bytes, is_signed))?)
+            }
+            CellForm::TextList => StoredCell::Texts(self.read_list(Self::read_text)?),
         })
     }
 }
 
 /// Bytes that arrived and are not read yet.
 pub(crate) struct Rows<'f> {
-    forms: &'f [Form],
+    forms: &'f [CellForm],
     pending: Vec<u8>,
 }
 
 impl<'f> Rows<'f> {
-    pub(crate) const fn new(forms: &'f [Form]) -> Self {
+    pub(crate) const fn new(forms: &'f [CellForm]) -> Self {
         Self { forms, pending: Vec::new() }
     }
 
-    /// Takes a piece of the answer and hands over each row that is whole now.
+    /// Adds a part of the answer and passes on each complete row.
     pub(crate) fn feed(
         &mut self,
         piece: &[u8],
-        mut each: impl FnMut(&[Cell<'_>]),
+        mut each: impl FnMut(&[StoredCell<'_>]),
     ) -> Result<(), RowError> {
         self.pending.extend_from_slice(piece);
         let mut used = 0;
         let mut cells = Vec::with_capacity(self.forms.len());
         'rows: while used < self.pending.len() {
-            let mut reader = Reader(&self.pending[used..]);
+            let mut reader = CellReader(&self.pending[used..]);
             cells.clear();
             for form in self.forms {
-                match reader.cell(*form) {
+                match reader.read_cell(*form) {
                     Ok(cell) => cells.push(cell),
                     Err(Short::Needed) if self.pending.len() - used > ROW_BYTES_MAX => {
                         return Err(RowError("a row is too long"));
@@ -197,12 +200,11 @@ impl<'f> Rows<'f> {
         Ok(())
     }
 
-    /// The end of the answer.
+    /// Ends the answer.
     pub(crate) fn finish(self) -> Result<(), RowError> {
         if self.pending.is_empty() { Ok(()) } else { Err(RowError("it ends within a row")) }
     }
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/check/cell.rs"]
 pub(crate) mod tests;

@@ -1,18 +1,18 @@
-//! Counts what was found against what was acknowledged: two bits for each record, and a word for
-//! each kind of fault.
+//! Counts found records against acknowledged ones: two bits for each record, and a number for each
+//! kind of fault.
 
-use super::cell::Cell;
-use super::judge::{Fault, Judge, Source};
-use super::report::Report;
-use crate::acked::Acked;
+use super::cell::StoredCell;
+use super::report::CheckReport;
+use super::row_checker::{CheckedTable, ColumnFault, RowChecker};
+use crate::acked::SendState;
 
-/// Faults shown one by one; the rest is counted only.
+/// Maximum faults shown one by one; the others are only counted.
 const EXAMPLES_MAX: usize = 10;
 
-/// Longest text of one: a row may hold anything.
+/// Maximum length of one: a row may contain anything.
 const EXAMPLE_CHARS_MAX: usize = 2_000;
 
-/// One bit for each of a fixed number of things.
+/// One bit for each of a fixed number of items.
 struct Bits(Vec<u64>);
 
 impl Bits {
@@ -24,7 +24,7 @@ impl Bits {
         self.0.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    /// Sets a bit; `false` if it was set.
+    /// Sets a bit; returns `false` if it was set.
     fn set(&mut self, at: u64) -> bool {
         let Some(word) = self.0.get_mut((at / 64) as usize) else { return false };
         let was = *word >> (at % 64) & 1;
@@ -32,8 +32,8 @@ impl Bits {
         was == 0
     }
 
-    /// Bits set within a range.
-    fn count(&self, range: &std::ops::Range<u64>) -> u64 {
+    /// Returns the number of bits set within a range.
+    fn count_in(&self, range: &std::ops::Range<u64>) -> u64 {
         let mut at = range.start;
         let mut sum = 0;
         while at < range.end {
@@ -48,11 +48,11 @@ impl Bits {
     }
 }
 
-/// Counts rows as they come.
+/// Counts rows as they arrive.
 pub(crate) struct Tally<'a> {
-    acked: &'a Acked,
-    judge: Judge,
-    seen: Bits,
+    acked: &'a SendState,
+    checker: RowChecker,
+    stored_records: Bits,
     altered: Bits,
     rows: u64,
     duplicated: u64,
@@ -64,12 +64,12 @@ pub(crate) struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    pub(crate) fn new(acked: &'a Acked, judge: Judge) -> Self {
+    pub(crate) fn new(acked: &'a SendState, judge: RowChecker) -> Self {
         let count = acked.plan.count;
         Self {
             acked,
-            judge,
-            seen: Bits::new(count),
+            checker: judge,
+            stored_records: Bits::new(count),
             altered: Bits::new(count),
             rows: 0,
             duplicated: 0,
@@ -81,27 +81,27 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Takes one stored row of a table.
-    pub(crate) fn row(&mut self, source: &Source, row: &[Cell<'_>]) {
+    /// Adds one stored row of a table.
+    pub(crate) fn add_row(&mut self, source: &CheckedTable, add_row: &[StoredCell<'_>]) {
         self.rows += 1;
-        let id = |tally: &Self| tally.judge.id(row);
-        let Some(index) = self.judge.index_of(row) else {
+        let id = |tally: &Self| tally.checker.row_id(add_row);
+        let Some(index) = self.checker.index_of(add_row) else {
             self.invented += 1;
-            self.example(|tally| format!("invented: no record has {}", id(tally)));
+            self.add_example(|tally| format!("invented: no record has {}", id(tally)));
             return;
         };
         let request = index / self.acked.plan.records_per_request();
         if !self.acked.attempted.contains(request) {
             self.invented += 1;
-            self.example(|tally| {
+            self.add_example(|tally| {
                 format!("invented: record {index} ({}) was never sent", id(tally))
             });
             return;
         }
-        if let Some(fault) = self.judge.first_fault(index, source, row) {
+        if let Some(fault) = self.checker.first_fault(index, source, add_row) {
             self.altered_rows += u64::from(self.altered.set(index));
-            self.example(|tally| {
-                let Fault { column, found, wanted } = fault;
+            self.add_example(|tally| {
+                let ColumnFault { column, actual: found, expected: wanted } = fault;
                 let (id, table) = (id(tally), source.table.kind);
                 format!(
                     "altered: record {index} ({id}) in {table}, column {column}: found {found}, \
@@ -109,7 +109,7 @@ impl<'a> Tally<'a> {
                 )
             });
         }
-        if self.seen.set(index) {
+        if self.stored_records.set(index) {
             if !self.acked.acknowledged.contains(request) {
                 self.unacknowledged += 1;
             }
@@ -117,26 +117,26 @@ impl<'a> Tally<'a> {
             self.resent += 1;
         } else {
             self.duplicated += 1;
-            self.example(|tally| format!("duplicated: record {index} ({})", id(tally)));
+            self.add_example(|tally| format!("duplicated: record {index} ({})", id(tally)));
         }
     }
 
-    fn example(&mut self, text: impl FnOnce(&Self) -> String) {
+    fn add_example(&mut self, text: impl FnOnce(&Self) -> String) {
         if self.examples.len() < EXAMPLES_MAX {
             let text = text(self).chars().take(EXAMPLE_CHARS_MAX).collect();
             self.examples.push(text);
         }
     }
 
-    /// What it comes to.
-    pub(crate) fn finish(mut self) -> Report {
+    /// Returns the result.
+    pub(crate) fn into_report(mut self) -> CheckReport {
         let each = self.acked.plan.records_per_request();
         let count = self.acked.plan.count;
         let (mut sent, mut stored) = (0, 0);
         for requests in self.acked.acknowledged.iter() {
             let records = (requests.start * each)..(requests.end * each).min(count);
             sent += records.end - records.start;
-            let found = self.seen.count(&records);
+            let found = self.stored_records.count_in(&records);
             stored += found;
             if found < records.end - records.start {
                 self.missing_example(records);
@@ -144,8 +144,8 @@ impl<'a> Tally<'a> {
         }
         let Self {
             acked: _,
-            judge: _,
-            seen: _,
+            checker: _,
+            stored_records: _,
             altered: _,
             rows,
             duplicated,
@@ -155,7 +155,7 @@ impl<'a> Tally<'a> {
             invented,
             examples,
         } = self;
-        Report {
+        CheckReport {
             sent,
             stored,
             missing: sent - stored,
@@ -169,18 +169,22 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Names the first stretch of a range that is not there.
+    /// Adds an example for the first missing part of a range.
     fn missing_example(&mut self, records: std::ops::Range<u64>) {
-        let Some(first) = records.clone().find(|index| !self.seen.get(*index)) else { return };
-        let end = (first..records.end).find(|index| self.seen.get(*index)).unwrap_or(records.end);
+        let Some(first) = records.clone().find(|index| !self.stored_records.get(*index)) else {
+            return;
+        };
+        let end = (first..records.end)
+            .find(|index| self.stored_records.get(*index))
+            .unwrap_or(records.end);
         let each = self.acked.plan.records_per_request();
         let text = format!(
             "missing: records {first} to {} (from request {}), first {}",
             end - 1,
             first / each,
-            self.judge.wanted_id(first),
+            self.checker.describe_id(first),
         );
-        // Missing ones are found last but matter most.
+        // Missing records are found last but matter most.
         self.examples.truncate(EXAMPLES_MAX - 1);
         self.examples.insert(0, text);
     }

@@ -1,51 +1,53 @@
-//! What a value must look like where a table keeps it as text or as JSON.
+//! The expected form of values that a table stores as text or as JSON.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use millrace_ddl::Attributes as Variant;
+use millrace_ddl::AttributeStorage as Variant;
 use serde_json::{Map, Value as Json};
 
-use crate::content::{Attributes, Value};
+use crate::content::{AttributeList, SentValue};
 
 /// The leaves of a JSON object by dotted path: `JSON` columns print paths as nested objects, `Map`
 /// columns as dotted keys.
 pub(crate) type Leaves = HashMap<String, Json>;
 
-/// A value as the text columns hold it: text as it is, anything else as JSON, bytes as base64.
-pub(crate) fn plain(value: &Value<'_>) -> String {
+/// Returns a value as the text columns store it: text unchanged, anything else as JSON, bytes as
+/// base64.
+pub(crate) fn plain_text(value: &SentValue<'_>) -> String {
     match value {
-        Value::Text(text) => (*text).to_owned(),
-        Value::Bytes(bytes) => base64(bytes),
-        Value::Double(number) => number.to_string(),
-        other => json(other),
+        SentValue::Text(text) => (*text).to_owned(),
+        SentValue::Bytes(bytes) => encode_base64(bytes),
+        SentValue::Double(number) => number.to_string(),
+        other => json_text(other),
     }
 }
 
-/// A value as compact JSON.
-fn json(value: &Value<'_>) -> String {
+/// Returns a value as compact JSON.
+fn json_text(value: &SentValue<'_>) -> String {
     match value {
-        Value::Int(number) => number.to_string(),
-        Value::Bool(yes) => yes.to_string(),
-        // Doubles of a load are neither huge nor tiny: no exponents.
-        Value::Double(number) => number.to_string(),
-        Value::Text(text) => Json::from(*text).to_string(),
-        Value::Bytes(bytes) => Json::from(base64(bytes)).to_string(),
-        Value::List(items) => {
-            let items: Vec<String> = items.iter().map(json).collect();
+        SentValue::Int(number) => number.to_string(),
+        SentValue::Bool(yes) => yes.to_string(),
+        // Doubles of a load are neither huge nor tiny, so they have no exponents.
+        SentValue::Double(number) => number.to_string(),
+        SentValue::Text(text) => Json::from(*text).to_string(),
+        SentValue::Bytes(bytes) => Json::from(encode_base64(bytes)).to_string(),
+        SentValue::List(items) => {
+            let items: Vec<String> = items.iter().map(json_text).collect();
             format!("[{}]", items.join(","))
         }
-        Value::Pairs(pairs) => {
-            let member =
-                |(key, value): &(&str, Value<'_>)| format!("{}:{}", Json::from(*key), json(value));
+        SentValue::Pairs(pairs) => {
+            let member = |(key, value): &(&str, SentValue<'_>)| {
+                format!("{}:{}", Json::from(*key), json_text(value))
+            };
             let members: Vec<String> = pairs.iter().map(member).collect();
             format!("{{{}}}", members.join(","))
         }
     }
 }
 
-/// Standard base64 with padding (RFC 4648).
-fn base64(bytes: &[u8]) -> String {
+/// Encodes standard base64 with padding (RFC 4648).
+fn encode_base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
@@ -59,8 +61,8 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The leaves of a set as printed; `None` if it is no JSON object.
-pub(crate) fn leaves(text: &[u8]) -> Option<Leaves> {
+/// Parses the leaves of a printed set; `None` if it is not a JSON object.
+pub(crate) fn parse_leaves(text: &[u8]) -> Option<Leaves> {
     let Ok(Json::Object(object)) = serde_json::from_slice(text) else { return None };
     Some(leaves_of(object))
 }
@@ -75,15 +77,15 @@ pub(crate) fn list_of_leaves(text: &[u8]) -> Option<Vec<Leaves>> {
 
 fn leaves_of(object: Map<String, Json>) -> Leaves {
     let mut leaves = Leaves::new();
-    flatten(object, "", &mut leaves);
+    flatten_object(object, "", &mut leaves);
     leaves
 }
 
-fn flatten(object: Map<String, Json>, path: &str, leaves: &mut Leaves) {
+fn flatten_object(object: Map<String, Json>, path: &str, leaves: &mut Leaves) {
     for (key, value) in object {
         let path = if path.is_empty() { key } else { format!("{path}.{key}") };
         match value {
-            Json::Object(inner) if !inner.is_empty() => flatten(inner, &path, leaves),
+            Json::Object(inner) if !inner.is_empty() => flatten_object(inner, &path, leaves),
             leaf => {
                 leaves.insert(path, leaf);
             }
@@ -91,11 +93,11 @@ fn flatten(object: Map<String, Json>, path: &str, leaves: &mut Leaves) {
     }
 }
 
-/// Whether leaves are exactly these attributes.
-pub(crate) fn is_set(found: &Leaves, wanted: &impl Attributes, variant: Variant) -> bool {
+/// Returns whether leaves are exactly these attributes.
+pub(crate) fn is_set(found: &Leaves, wanted: &impl AttributeList, variant: Variant) -> bool {
     let (mut count, mut is_right) = (0, true);
-    wanted.each(&mut |key, value| match (variant, value) {
-        (Variant::Json, Value::Pairs(pairs)) => {
+    wanted.for_each(&mut |key, value| match (variant, value) {
+        (Variant::Json, SentValue::Pairs(pairs)) => {
             is_right &= are_members(found, key, pairs, &mut count);
         }
         (Variant::Json, value) => {
@@ -110,12 +112,17 @@ pub(crate) fn is_set(found: &Leaves, wanted: &impl Attributes, variant: Variant)
     is_right && count == found.len()
 }
 
-/// A list of pairs is paths below its key.
-fn are_members(found: &Leaves, stem: &str, pairs: &[(&str, Value<'_>)], count: &mut usize) -> bool {
+/// Compares a list of pairs with the paths below its key.
+fn are_members(
+    found: &Leaves,
+    stem: &str,
+    pairs: &[(&str, SentValue<'_>)],
+    count: &mut usize,
+) -> bool {
     pairs.iter().all(|(key, value)| {
         let path = format!("{stem}.{key}");
         match value {
-            Value::Pairs(inner) => are_members(found, &path, inner, count),
+            SentValue::Pairs(inner) => are_members(found, &path, inner, count),
             value => {
                 *count += 1;
                 found.get(&path).is_some_and(|found| is_typed(found, value))
@@ -124,41 +131,40 @@ fn are_members(found: &Leaves, stem: &str, pairs: &[(&str, Value<'_>)], count: &
     })
 }
 
-/// A `Map` column keeps every value as text.
-fn is_text(found: &Json, wanted: &Value<'_>) -> bool {
+/// Compares with a `Map` column, which stores every value as text.
+fn is_text(found: &Json, wanted: &SentValue<'_>) -> bool {
     match wanted {
-        Value::Text(text) => found.as_str() == Some(text),
-        other => found.as_str() == Some(plain(other).as_str()),
+        SentValue::Text(text) => found.as_str() == Some(text),
+        other => found.as_str() == Some(plain_text(other).as_str()),
     }
 }
 
-/// A `JSON` column keeps types.
-fn is_typed(found: &Json, wanted: &Value<'_>) -> bool {
+/// Compares with a `JSON` column, which stores types.
+fn is_typed(found: &Json, wanted: &SentValue<'_>) -> bool {
     match wanted {
-        Value::Text(text) => found.as_str() == Some(text),
-        Value::Int(number) => found.as_i64() == Some(*number),
-        Value::Double(number) => found.as_f64() == Some(*number),
-        Value::Bool(yes) => found.as_bool() == Some(*yes),
-        Value::Bytes(bytes) => found.as_str() == Some(base64(bytes).as_str()),
-        Value::List(items) => found.as_array().is_some_and(|found| {
+        SentValue::Text(text) => found.as_str() == Some(text),
+        SentValue::Int(number) => found.as_i64() == Some(*number),
+        SentValue::Double(number) => found.as_f64() == Some(*number),
+        SentValue::Bool(yes) => found.as_bool() == Some(*yes),
+        SentValue::Bytes(bytes) => found.as_str() == Some(encode_base64(bytes).as_str()),
+        SentValue::List(items) => found.as_array().is_some_and(|found| {
             found.len() == items.len()
                 && found.iter().zip(*items).all(|(found, wanted)| is_typed(found, wanted))
         }),
-        Value::Pairs(_) => false,
+        SentValue::Pairs(_) => false,
     }
 }
 
-/// A set in words.
-pub(crate) fn shown(wanted: &impl Attributes) -> String {
+/// Describes a set.
+pub(crate) fn describe_set(wanted: &impl AttributeList) -> String {
     let mut text = String::from("{");
-    wanted.each(&mut |key, value| {
+    wanted.for_each(&mut |key, value| {
         // Writing to a string cannot fail.
-        let _ = write!(text, "{key}: {}, ", json(&value));
+        let _ = write!(text, "{key}: {}, ", json_text(&value));
     });
     text.truncate(text.trim_end_matches(", ").len());
     text + "}"
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/check/text.rs"]
 mod tests;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{Set, Value};
+use super::{SentValue, Set};
 use crate::mix::{Draw, Hex};
-use crate::plan::{Keys, Plan, STEP_NANOS};
+use crate::plan::{Keys, LoadPlan, STEP_NANOS};
 
 /// Severities as OTLP numbers them, with the text a logger would send.
 const SEVERITIES: [(u8, &str); 8] = [
@@ -25,10 +25,10 @@ const MESSAGES: [&str; 4] = [
     "cache entry was stale and has been read from the database again",
 ];
 
-/// All of one log record but its resource, scope and body.
+/// All of one log record except its resource, scope and body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Log {
-    /// 0: not known, only when it was seen is.
+    /// 0: unknown; then only the observed time is set.
     pub(crate) time_nanos: u64,
     pub(crate) observed_nanos: u64,
     /// OTLP's number, 0 (unspecified) to 24.
@@ -45,33 +45,34 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The time its row has.
+    /// Returns the time of its row.
     pub(crate) fn row_nanos(&self) -> u64 {
         if self.time_nanos == 0 { self.observed_nanos } else { self.time_nanos }
     }
 
-    /// Hands over the body; one in 64 has none, one in ten is no text. `scratch` is overwritten.
+    /// Passes the body to `take`; one in 64 has none, one in ten is not text. `scratch` is
+    /// overwritten.
     pub(crate) fn with_body<T>(
         &self,
         scratch: &mut String,
-        take: impl FnOnce(Option<Value<'_>>) -> T,
+        take: impl FnOnce(Option<SentValue<'_>>) -> T,
     ) -> T {
         let (draw, more) = (self.draw, self.draw.next());
         let number = more.bits(0, 20) as i64;
         match draw.bits(4, 6) {
             0 => take(None),
-            1 => take(Some(Value::Int(-number))),
-            2 => take(Some(Value::Double(number as f64 / 8.0))),
-            3 => take(Some(Value::Bool(more.bits(30, 1) == 1))),
-            4 => take(Some(Value::Bytes(&more.0.to_be_bytes()[..draw.bits(10, 3) as usize]))),
-            5 => take(Some(Value::List(&[
-                Value::Int(number),
-                Value::Text("eight"),
-                Value::Bool(true),
+            1 => take(Some(SentValue::Int(-number))),
+            2 => take(Some(SentValue::Double(number as f64 / 8.0))),
+            3 => take(Some(SentValue::Bool(more.bits(30, 1) == 1))),
+            4 => take(Some(SentValue::Bytes(&more.0.to_be_bytes()[..draw.bits(10, 3) as usize]))),
+            5 => take(Some(SentValue::List(&[
+                SentValue::Int(number),
+                SentValue::Text("eight"),
+                SentValue::Bool(true),
             ]))),
-            6 => take(Some(Value::Pairs(&[
-                ("amount", Value::Int(number)),
-                ("user", Value::Pairs(&[("name", Value::Text("Zoë \"Z\" \\ Quinn"))])),
+            6 => take(Some(SentValue::Pairs(&[
+                ("amount", SentValue::Int(number)),
+                ("user", SentValue::Pairs(&[("name", SentValue::Text("Zoë \"Z\" \\ Quinn"))])),
             ]))),
             _ => {
                 scratch.clear();
@@ -80,13 +81,13 @@ impl Log {
                 // Writing to a string cannot fail.
                 let _ =
                     write!(scratch, "request {} {verb} after {number} us: {message}", id.as_str());
-                take(Some(Value::Text(scratch)))
+                take(Some(SentValue::Text(scratch)))
             }
         }
     }
 }
 
-/// Makes log records of one plan.
+/// Creates log records of one plan.
 #[derive(Clone, Debug)]
 pub(crate) struct Logs {
     keys: Keys,
@@ -95,18 +96,18 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &LoadPlan) -> Self {
         Self {
-            keys: plan.keys(),
+            keys: plan.stream_keys(),
             trace_records: u64::from(plan.records_per_resource),
             start_nanos: plan.start_unix_nanos,
         }
     }
 
-    /// The content of a log record.
+    /// Returns the content of a log record.
     #[inline]
-    pub(crate) fn at(&self, index: u64) -> Log {
-        let draw = self.keys.draw(index);
+    pub(crate) fn log_at(&self, index: u64) -> Log {
+        let draw = self.keys.record_draw(index);
         let more = draw.next();
         let nanos = self.start_nanos + index * STEP_NANOS;
         let is_observed_only = more.is_rare(50, 4);
@@ -120,7 +121,7 @@ impl Logs {
             attributes: Set::log_record(draw, index),
             trace_id: if is_traced { self.keys.trace_id(index / self.trace_records) } else { 0 },
             span_id: if is_traced { self.keys.span_id(index) } else { 0 },
-            // The sampled bit is the lowest; those above the eighth are OTLP's to reserve.
+            // The sampled bit is the lowest; OTLP reserves those above the eighth.
             flags: if is_traced { more.bits(44, 1) as u32 } else { 0 },
             event_name: if more.is_rare(46, 4) { "shop.order.moved" } else { "" },
             draw,

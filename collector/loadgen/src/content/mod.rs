@@ -1,5 +1,5 @@
-//! What every record holds: the one source of truth, from which the sender writes bytes and the
-//! checker knows what a row must be. Everything follows from the plan and the record's index.
+//! The content of every record: the only source of truth, from which the sender writes bytes and
+//! the checker derives the expected rows. The plan and the record's index determine all of it.
 
 mod log;
 mod metric;
@@ -9,22 +9,22 @@ mod span;
 
 pub(crate) use log::{Log, Logs};
 pub(crate) use metric::{
-    Data, Exemplar, ExponentialData, HistogramData, Kind, Metric, Number, Point, Points,
-    SummaryData, Totals,
+    Data, ExemplarContent, ExponentialData, HistogramData, HistogramTotals, Measurement,
+    MetricContent, MetricKind, PointContent, Points, SummaryData,
 };
-pub(crate) use resource::{RESOURCE_CYCLE, Resource, Scope};
-pub(crate) use set::{Set, Value};
-pub(crate) use span::{Event, Link, Span, Spans, Status};
+pub(crate) use resource::{RESOURCE_CYCLE, Resource, ScopeContent};
+pub(crate) use set::{SentValue, Set};
+pub(crate) use span::{SpanContent, SpanEvent, SpanLink, SpanStatus, Spans};
 
 /// A list of attributes, in the order they are sent.
-pub(crate) trait Attributes {
-    /// Hands over each attribute.
-    fn each(&self, take: &mut dyn FnMut(&str, Value<'_>));
+pub(crate) trait AttributeList {
+    /// Passes each attribute to `take`.
+    fn for_each(&self, take: &mut dyn FnMut(&str, SentValue<'_>));
 
-    /// How many there are.
-    fn count(&self) -> usize {
+    /// Returns the number of attributes.
+    fn len(&self) -> usize {
         let mut count = 0;
-        self.each(&mut |_, _| count += 1);
+        self.for_each(&mut |_, _| count += 1);
         count
     }
 }

@@ -1,19 +1,19 @@
-//! Attributes of records, events, links and exemplars: which keys, and the values drawn for them.
-//! A set is a recipe and the bits it draws from, so that copying one costs nothing.
+//! Attributes of records, events, links and exemplars: their keys, and the values drawn for them. A
+//! set is a recipe and the bits it draws from, so that copying one costs nothing.
 
-use super::Attributes;
+use super::AttributeList;
 use crate::mix::{Draw, Hex};
 
 /// A value as sent, in an attribute or a log record's body.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Value<'a> {
+pub(crate) enum SentValue<'a> {
     Text(&'a str),
     Int(i64),
     Double(f64),
     Bool(bool),
     Bytes(&'a [u8]),
-    List(&'a [Value<'a>]),
-    Pairs(&'a [(&'a str, Value<'a>)]),
+    List(&'a [SentValue<'a>]),
+    Pairs(&'a [(&'a str, SentValue<'a>)]),
 }
 
 const METHODS: [&str; 4] = ["GET", "PUT", "POST", "DELETE"];
@@ -25,8 +25,12 @@ const AGENTS: [&str; 3] = [
 ];
 const SERVERS: [&str; 4] = ["cart.shop.svc", "pay.shop.svc", "search.shop.svc", "mail.shop.svc"];
 const TIERS: [&str; 3] = ["gold", "silver", "bronze"];
-const TAGS: [Value<'static>; 4] =
-    [Value::Text("eu"), Value::Text("retry"), Value::Text(""), Value::Text("überlast")];
+const TAGS: [SentValue<'static>; 4] = [
+    SentValue::Text("eu"),
+    SentValue::Text("retry"),
+    SentValue::Text(""),
+    SentValue::Text("überlast"),
+];
 const FUNCTIONS: [&str; 4] = ["Cart.add", "Pay.authorise", "search_items", "send_mail"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,145 +45,152 @@ enum Recipe {
     Exemplar,
 }
 
-/// Attributes of one thing.
+/// The attributes of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Set {
     recipe: Recipe,
     draw: Draw,
-    /// The record's index, where the recipe writes it out.
+    /// The record's index, for recipes that write it.
     index: u64,
 }
 
 impl Set {
-    pub(crate) const NOTHING: Self = Self::of(Recipe::Nothing, Draw(0));
+    pub(crate) const NOTHING: Self = Self::new(Recipe::Nothing, Draw(0));
 
-    const fn of(recipe: Recipe, draw: Draw) -> Self {
+    const fn new(recipe: Recipe, draw: Draw) -> Self {
         Self { recipe, draw, index: 0 }
     }
 
-    /// One number.
+    /// Returns a set of one number.
     pub(crate) const fn lean_span(draw: Draw) -> Self {
-        Self::of(Recipe::LeanSpan, draw)
+        Self::new(Recipe::LeanSpan, draw)
     }
 
-    /// Fifteen attributes of every type.
+    /// Returns fifteen attributes of every type.
     pub(crate) const fn rich_span(draw: Draw) -> Self {
-        Self::of(Recipe::RichSpan, draw)
+        Self::new(Recipe::RichSpan, draw)
     }
 
     pub(crate) const fn event(draw: Draw) -> Self {
-        Self::of(Recipe::Event, draw)
+        Self::new(Recipe::Event, draw)
     }
 
     pub(crate) const fn link(draw: Draw) -> Self {
-        Self::of(Recipe::Link, draw)
+        Self::new(Recipe::Link, draw)
     }
 
-    /// Four or five attributes; the first is the record's id.
+    /// Returns four or five attributes; the first is the record's id.
     pub(crate) const fn log_record(draw: Draw, index: u64) -> Self {
         Self { recipe: Recipe::LogRecord, draw, index }
     }
 
-    /// Four attributes; the first is the point's index.
+    /// Returns four attributes; the first is the point's index.
     pub(crate) const fn point(draw: Draw, index: u64) -> Self {
         Self { recipe: Recipe::Point, draw, index }
     }
 
     pub(crate) const fn exemplar(draw: Draw) -> Self {
-        Self::of(Recipe::Exemplar, draw)
+        Self::new(Recipe::Exemplar, draw)
     }
 
-    fn rich(&self, take: &mut dyn FnMut(&str, Value<'_>)) {
+    fn rich_attributes(&self, take: &mut dyn FnMut(&str, SentValue<'_>)) {
         let (draw, more) = (self.draw, self.draw.next());
-        take("load.n", number(draw));
-        take("http.request.method", Value::Text(draw.pick(42, &METHODS)));
-        take("http.route", Value::Text(draw.pick(46, &ROUTES)));
-        take("http.response.status_code", Value::Int(200 + draw.bits(50, 8) as i64));
+        take("load.n", draw_number(draw));
+        take("http.request.method", SentValue::Text(draw.pick(42, &METHODS)));
+        take("http.route", SentValue::Text(draw.pick(46, &ROUTES)));
+        take("http.response.status_code", SentValue::Int(200 + draw.bits(50, 8) as i64));
         let id = Hex::new(more.0);
-        take("url.path", Value::Text(id.as_str()));
-        take("url.scheme", Value::Text("https"));
-        take("server.address", Value::Text(more.pick(0, &SERVERS)));
-        take("server.port", Value::Int(8_000 + more.bits(4, 4) as i64));
-        take("client.address", Value::Text(more.pick(8, &["192.0.2.17", "2001:db8::7"])));
-        take("user_agent.original", Value::Text(more.pick(12, &AGENTS)));
-        take("network.protocol.version", Value::Text(more.pick(31, &["1.1", "2", "3"])));
-        take("load.ratio", Value::Double(more.bits(14, 16) as f64 / 8.0));
-        take("load.cached", Value::Bool(more.bits(30, 1) == 1));
+        take("url.path", SentValue::Text(id.as_str()));
+        take("url.scheme", SentValue::Text("https"));
+        take("server.address", SentValue::Text(more.pick(0, &SERVERS)));
+        take("server.port", SentValue::Int(8_000 + more.bits(4, 4) as i64));
+        take("client.address", SentValue::Text(more.pick(8, &["192.0.2.17", "2001:db8::7"])));
+        take("user_agent.original", SentValue::Text(more.pick(12, &AGENTS)));
+        take("network.protocol.version", SentValue::Text(more.pick(31, &["1.1", "2", "3"])));
+        take("load.ratio", SentValue::Double(more.bits(14, 16) as f64 / 8.0));
+        take("load.cached", SentValue::Bool(more.bits(30, 1) == 1));
         let tags = more.bits(36, 2) as usize;
-        take("load.tags", Value::List(&TAGS[tags..]));
+        take("load.tags", SentValue::List(&TAGS[tags..]));
         match more.bits(40, 3) {
-            0 => take("load.digest", Value::Bytes(&more.0.to_be_bytes())),
-            1 => take("load.codes", Value::List(&[Value::Int(more.bits(44, 8) as i64)])),
-            2 => take("load.detail", detail(more)),
-            _ => take("enduser.id", Value::Text(id.as_str())),
+            0 => take("load.digest", SentValue::Bytes(&more.0.to_be_bytes())),
+            1 => take("load.codes", SentValue::List(&[SentValue::Int(more.bits(44, 8) as i64)])),
+            2 => take("load.detail", draw_detail(more)),
+            _ => take("enduser.id", SentValue::Text(id.as_str())),
         }
     }
 
-    fn log(&self, take: &mut dyn FnMut(&str, Value<'_>)) {
+    fn log_attributes(&self, take: &mut dyn FnMut(&str, SentValue<'_>)) {
         let Self { draw, index, .. } = *self;
-        take("log.record.uid", Value::Text(Hex::new(Draw(index + 1).next().0).as_str()));
-        take("code.function.name", Value::Text(draw.pick(20, &FUNCTIONS)));
-        take("thread.id", Value::Int(1 + draw.bits(24, 6) as i64));
-        take("log.iostream", Value::Text(draw.pick(30, &["stdout", "stderr"])));
+        take("log.record.uid", SentValue::Text(Hex::new(Draw(index + 1).next().0).as_str()));
+        take("code.function.name", SentValue::Text(draw.pick(20, &FUNCTIONS)));
+        take("thread.id", SentValue::Int(1 + draw.bits(24, 6) as i64));
+        take("log.iostream", SentValue::Text(draw.pick(30, &["stdout", "stderr"])));
         if draw.is_rare(34, 3) {
-            take("load.detail", detail(draw));
+            take("load.detail", draw_detail(draw));
         }
     }
 }
 
-impl Attributes for Set {
+impl AttributeList for Set {
     #[inline]
-    fn each(&self, take: &mut dyn FnMut(&str, Value<'_>)) {
+    fn for_each(&self, take: &mut dyn FnMut(&str, SentValue<'_>)) {
         let draw = self.draw;
         match self.recipe {
             Recipe::Nothing => {}
-            Recipe::LeanSpan => take("load.n", number(draw)),
-            Recipe::RichSpan => self.rich(take),
+            Recipe::LeanSpan => take("load.n", draw_number(draw)),
+            Recipe::RichSpan => self.rich_attributes(take),
             Recipe::Event => {
-                take("attempt", Value::Int(draw.bits(31, 4) as i64));
-                take("final", Value::Bool(draw.bits(35, 1) == 1));
+                take("attempt", SentValue::Int(draw.bits(31, 4) as i64));
+                take("final", SentValue::Bool(draw.bits(35, 1) == 1));
             }
-            Recipe::Link => take("load.hops", Value::Int(draw.bits(0, 3) as i64)),
-            Recipe::LogRecord => self.log(take),
+            Recipe::Link => take("load.hops", SentValue::Int(draw.bits(0, 3) as i64)),
+            Recipe::LogRecord => self.log_attributes(take),
             Recipe::Point => {
-                take("load.index", Value::Int(self.index as i64));
-                take("http.request.method", Value::Text(draw.pick(20, &METHODS)));
-                take("http.route", Value::Text(draw.pick(24, &ROUTES)));
-                take("http.response.status_code", Value::Int(200 + draw.bits(28, 2) as i64 * 100));
+                take("load.index", SentValue::Int(self.index as i64));
+                take("http.request.method", SentValue::Text(draw.pick(20, &METHODS)));
+                take("http.route", SentValue::Text(draw.pick(24, &ROUTES)));
+                take(
+                    "http.response.status_code",
+                    SentValue::Int(200 + draw.bits(28, 2) as i64 * 100),
+                );
             }
             Recipe::Exemplar => {
-                take("enduser.id", Value::Text(Hex::new(draw.0).as_str()));
-                take("load.cached", Value::Bool(draw.bits(3, 1) == 1));
+                take("enduser.id", SentValue::Text(Hex::new(draw.0).as_str()));
+                take("load.cached", SentValue::Bool(draw.bits(3, 1) == 1));
             }
         }
     }
 
-    fn count(&self) -> usize {
+    fn len(&self) -> usize {
         let mut count = 0;
         if self.recipe != Recipe::Nothing {
-            self.each(&mut |_, _| count += 1);
+            self.for_each(&mut |_, _| count += 1);
         }
         count
     }
 }
 
-/// One in 64 is negative: ten bytes of varint, and a sign to lose on the way.
+/// Draws a number. One in 64 is negative: ten bytes of varint, and a sign that could get lost.
 #[inline]
-fn number(draw: Draw) -> Value<'static> {
+fn draw_number(draw: Draw) -> SentValue<'static> {
     let size = draw.next().bits(0, 14) as i64;
-    Value::Int(if draw.is_rare(32, 6) { -size - 1 } else { size })
+    SentValue::Int(if draw.is_rare(32, 6) { -size - 1 } else { size })
 }
 
-/// A list of pairs, nested once. Members are in the order of their keys, as readers that sort them
-/// would have them.
-fn detail(draw: Draw) -> Value<'static> {
-    const fn of(tier: &'static str) -> [(&'static str, Value<'static>); 3] {
+/// Draws a list of pairs, nested once. Members are in the order of their keys, for readers that
+/// sort them.
+fn draw_detail(draw: Draw) -> SentValue<'static> {
+    const fn details_of(tier: &'static str) -> [(&'static str, SentValue<'static>); 3] {
         [
-            ("limits", Value::Pairs(&[("cpu", Value::Double(0.5)), ("pods", Value::Int(40))])),
-            ("spot", Value::Bool(true)),
-            ("tier", Value::Text(tier)),
+            (
+                "limits",
+                SentValue::Pairs(&[("cpu", SentValue::Double(0.5)), ("pods", SentValue::Int(40))]),
+            ),
+            ("spot", SentValue::Bool(true)),
+            ("tier", SentValue::Text(tier)),
         ]
     }
-    static DETAILS: [[(&str, Value<'static>); 3]; 3] = [of(TIERS[0]), of(TIERS[1]), of(TIERS[2])];
-    Value::Pairs(&DETAILS[draw.bits(48, 4) as usize % DETAILS.len()])
+    static DETAILS: [[(&str, SentValue<'static>); 3]; 3] =
+        [details_of(TIERS[0]), details_of(TIERS[1]), details_of(TIERS[2])];
+    SentValue::Pairs(&DETAILS[draw.bits(48, 4) as usize % DETAILS.len()])
 }

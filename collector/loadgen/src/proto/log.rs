@@ -1,4 +1,4 @@
-//! Log records as protobuf.
+//! Writes log records as protobuf.
 
 use std::ops::Range;
 
@@ -9,28 +9,28 @@ use super::write::{
 };
 use crate::content::{Log, Logs};
 
-/// Log records, and a buffer for their bodies' text.
-pub(super) struct Writer {
+/// Writes log records, with a buffer for their bodies' text.
+pub(super) struct LogWriter {
     logs: Logs,
     text: String,
 }
 
-impl Writer {
+impl LogWriter {
     pub(super) const fn new(logs: Logs) -> Self {
         Self { logs, text: String::new() }
     }
 }
 
-impl Records for Writer {
-    fn put(&mut self, records: Range<u64>, scope: &mut Vec<u8>) {
+impl Records for LogWriter {
+    fn put_records(&mut self, records: Range<u64>, scope: &mut Vec<u8>) {
         for index in records {
-            let log = self.logs.at(index);
+            let log = self.logs.log_at(index);
             put_message(scope, 2, |out| put_log(out, &log, &mut self.text));
         }
     }
 }
 
-/// The fields of `LogRecord`, in the order of their numbers.
+/// Appends the fields of `LogRecord`, in the order of their numbers.
 fn put_log(out: &mut Vec<u8>, log: &Log, text: &mut String) {
     if log.time_nanos != 0 {
         put_fixed64(out, 1, log.time_nanos);

@@ -1,4 +1,4 @@
-//! Metrics and their points as protobuf.
+//! Writes metrics and their points as protobuf.
 
 use std::ops::Range;
 
@@ -8,23 +8,23 @@ use super::write::{
     put_signed, put_span_id, put_text, put_trace_id, put_varint,
 };
 use crate::content::{
-    Data, Exemplar, ExponentialData, HistogramData, Kind, Metric, Number, Point, Points,
-    SummaryData, Totals,
+    Data, ExemplarContent, ExponentialData, HistogramData, HistogramTotals, Measurement,
+    MetricContent, MetricKind, PointContent, Points, SummaryData,
 };
 
 impl Records for Points {
-    fn put(&mut self, records: Range<u64>, scope: &mut Vec<u8>) {
+    fn put_records(&mut self, records: Range<u64>, scope: &mut Vec<u8>) {
         let mut first = records.start;
         while first < records.end {
             let end = self.metric_end(first).min(records.end);
-            let Metric { name, description, unit, kind } = *self.metric(first);
+            let MetricContent { name, description, unit, kind } = *self.metric_at(first);
             put_message(scope, 2, |out| {
                 put_bytes(out, 1, name.as_bytes());
                 put_text(out, 2, description);
                 put_text(out, 3, unit);
                 put_message(out, field_of(kind), |out| {
                     for index in first..end {
-                        let point = self.at(index);
+                        let point = self.point_at(index);
                         put_message(out, 1, |out| put_point(out, &point));
                     }
                     put_kind(out, kind);
@@ -35,25 +35,26 @@ impl Records for Points {
     }
 }
 
-/// The field of `Metric` that holds a kind's points.
-const fn field_of(kind: Kind) -> u8 {
+/// Returns the field of `Metric` that holds a kind's points.
+const fn field_of(kind: MetricKind) -> u8 {
     match kind {
-        Kind::Gauge => 5,
-        Kind::Sum { .. } => 7,
-        Kind::Histogram { .. } => 9,
-        Kind::ExponentialHistogram { .. } => 10,
-        Kind::Summary => 11,
+        MetricKind::Gauge => 5,
+        MetricKind::Sum { .. } => 7,
+        MetricKind::Histogram { .. } => 9,
+        MetricKind::ExponentialHistogram { .. } => 10,
+        MetricKind::Summary => 11,
     }
 }
 
-/// What stands beside the points.
-fn put_kind(out: &mut Vec<u8>, kind: Kind) {
+/// Appends the fields next to the points.
+fn put_kind(out: &mut Vec<u8>, kind: MetricKind) {
     match kind {
-        Kind::Gauge | Kind::Summary => {}
-        Kind::Histogram { temporality } | Kind::ExponentialHistogram { temporality } => {
+        MetricKind::Gauge | MetricKind::Summary => {}
+        MetricKind::Histogram { temporality }
+        | MetricKind::ExponentialHistogram { temporality } => {
             put_varint(out, 2, temporality.into());
         }
-        Kind::Sum { temporality, is_monotonic } => {
+        MetricKind::Sum { temporality, is_monotonic } => {
             put_varint(out, 2, temporality.into());
             if is_monotonic {
                 put_varint(out, 3, 1);
@@ -63,7 +64,7 @@ fn put_kind(out: &mut Vec<u8>, kind: Kind) {
 }
 
 /// Fields 2 and 3 are the same in all kinds of points.
-fn put_point(out: &mut Vec<u8>, point: &Point) {
+fn put_point(out: &mut Vec<u8>, point: &PointContent) {
     if point.start_nanos != 0 {
         put_fixed64(out, 2, point.start_nanos);
     }
@@ -76,19 +77,19 @@ fn put_point(out: &mut Vec<u8>, point: &Point) {
     }
 }
 
-fn put_number(out: &mut Vec<u8>, point: &Point, number: Number) {
-    if let Number::Double(value) = number {
+fn put_number(out: &mut Vec<u8>, point: &PointContent, number: Measurement) {
+    if let Measurement::Double(value) = number {
         put_double(out, 4, value);
     }
     put_exemplars(out, 5, point);
-    if let Number::Int(value) = number {
+    if let Measurement::Int(value) = number {
         put_fixed64(out, 6, value as u64);
     }
     put_attributes(out, 7, &point.attributes);
     put_flags(out, 8, point);
 }
 
-fn put_histogram(out: &mut Vec<u8>, point: &Point, data: &HistogramData) {
+fn put_histogram(out: &mut Vec<u8>, point: &PointContent, data: &HistogramData) {
     put_totals(out, &data.totals);
     if !data.buckets().is_empty() {
         put_packed64(out, 6, data.buckets().iter().copied());
@@ -100,7 +101,7 @@ fn put_histogram(out: &mut Vec<u8>, point: &Point, data: &HistogramData) {
     put_extremes(out, 11, &data.totals);
 }
 
-fn put_exponential(out: &mut Vec<u8>, point: &Point, data: &ExponentialData) {
+fn put_exponential(out: &mut Vec<u8>, point: &PointContent, data: &ExponentialData) {
     put_attributes(out, 1, &point.attributes);
     put_totals(out, &data.totals);
     put_signed(out, 6, data.scale);
@@ -123,7 +124,7 @@ fn put_exponential(out: &mut Vec<u8>, point: &Point, data: &ExponentialData) {
     }
 }
 
-fn put_summary(out: &mut Vec<u8>, point: &Point, data: &SummaryData) {
+fn put_summary(out: &mut Vec<u8>, point: &PointContent, data: &SummaryData) {
     put_fixed64(out, 4, data.count);
     put_double(out, 5, data.sum);
     for (quantile, value) in data.quantiles().iter().zip(data.values()) {
@@ -137,15 +138,15 @@ fn put_summary(out: &mut Vec<u8>, point: &Point, data: &SummaryData) {
 }
 
 /// Fields 4 and 5 are the same in both kinds of histograms.
-fn put_totals(out: &mut Vec<u8>, totals: &Totals) {
+fn put_totals(out: &mut Vec<u8>, totals: &HistogramTotals) {
     put_fixed64(out, 4, totals.count);
     if let Some(sum) = totals.sum {
         put_double(out, 5, sum);
     }
 }
 
-/// Smallest and largest; their fields are neighbours.
-fn put_extremes(out: &mut Vec<u8>, first: u8, totals: &Totals) {
+/// Minimum and maximum; their fields are neighbours.
+fn put_extremes(out: &mut Vec<u8>, first: u8, totals: &HistogramTotals) {
     if let Some(min) = totals.min {
         put_double(out, first, min);
     }
@@ -154,19 +155,19 @@ fn put_extremes(out: &mut Vec<u8>, first: u8, totals: &Totals) {
     }
 }
 
-fn put_flags(out: &mut Vec<u8>, field: u8, point: &Point) {
+fn put_flags(out: &mut Vec<u8>, field: u8, point: &PointContent) {
     if point.flags != 0 {
         put_varint(out, field, point.flags.into());
     }
 }
 
-fn put_exemplars(out: &mut Vec<u8>, field: u8, point: &Point) {
-    for Exemplar { time_nanos, value, trace_id, span_id, attributes } in point.exemplars() {
+fn put_exemplars(out: &mut Vec<u8>, field: u8, point: &PointContent) {
+    for ExemplarContent { time_nanos, value, trace_id, span_id, attributes } in point.exemplars() {
         put_message(out, field, |out| {
             put_fixed64(out, 2, *time_nanos);
             match value {
-                Number::Double(value) => put_double(out, 3, *value),
-                Number::Int(value) => put_fixed64(out, 6, *value as u64),
+                Measurement::Double(value) => put_double(out, 3, *value),
+                Measurement::Int(value) => put_fixed64(out, 6, *value as u64),
             }
             put_span_id(out, 4, *span_id);
             put_trace_id(out, 5, *trace_id);

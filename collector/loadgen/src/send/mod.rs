@@ -1,8 +1,8 @@
-//! Sends a plan: a fixed number of calls under way, a rate if asked, retries as OTLP allows, and a
-//! record of what became of each request. Memory is bounded by the calls under way.
+//! Sends a plan: a fixed number of calls in flight, optionally at a rate, with the retries that
+//! OTLP allows, and a record of each request's outcome. The calls in flight bound the memory.
 
-mod answer;
 mod call;
+mod outcome;
 mod pack;
 mod target;
 mod times;
@@ -11,48 +11,48 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use millrace_ddl::{ClientError, Tls};
+use millrace_ddl::{ClientError, TlsCertificates};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 pub use pack::PackError;
 pub(crate) use pack::Packer;
-pub use target::{Compression, Protocol, Target, TargetError};
-pub use times::AnswerQuantiles;
+pub use target::{LoadTarget, OtlpProtocol, RequestCompression, TargetError};
+pub use times::LatencyQuantiles;
 
-use crate::acked::Acked;
-use crate::mix::mix;
-use crate::plan::{Plan, PlanError};
+use crate::acked::SendState;
+use crate::mix::mix_bits;
+use crate::plan::{LoadPlan, PlanError};
 use crate::ranges::RangeSet;
-use answer::Answer;
 use call::Caller;
-use times::AnswerTimes;
+use outcome::AttemptOutcome;
+use times::LatencyHistogram;
 
 /// First wait before sending again; doubled each time up to the cap, then drawn at random between
-/// half and whole, so that callers do not come back together.
+/// half and all of it, so that callers do not retry together.
 const BACK_OFF_FIRST: Duration = Duration::from_millis(50);
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
-/// The longest wait a server may ask for.
+/// Maximum wait that a server may request.
 const SERVER_DELAY_MAX: Duration = Duration::from_secs(60);
 
-/// How a plan is sent.
+/// Options of a send.
 #[derive(Clone, Debug)]
 pub struct SendOptions {
     /// Connections, 1 to 1,024.
     pub connections: u16,
-    /// Calls under way on each, 1 to 1,024.
+    /// Calls in flight on each, 1 to 1,024.
     pub in_flight: u16,
-    /// How requests are compressed.
-    pub compression: Compression,
-    /// Records per second over all connections; `None`: as fast as they are taken.
+    /// The compression of requests.
+    pub compression: RequestCompression,
+    /// Records per second over all connections; `None`: as fast as the server accepts them.
     pub rate: Option<u64>,
-    /// Limit of one attempt.
+    /// Time limit of one attempt.
     pub timeout: Duration,
-    /// How long a request is tried again, from its first attempt on, before it is given up.
+    /// How long a request is retried, from its first attempt on, before it is given up.
     pub give_up_after: Duration,
     /// Certificates for https targets.
-    pub tls: Tls,
+    pub tls: TlsCertificates,
 }
 
 impl Default for SendOptions {
@@ -60,16 +60,16 @@ impl Default for SendOptions {
         Self {
             connections: 2,
             in_flight: 4,
-            compression: Compression::None,
+            compression: RequestCompression::None,
             rate: None,
             timeout: Duration::from_secs(30),
             give_up_after: Duration::from_secs(300),
-            tls: Tls::default(),
+            tls: TlsCertificates::default(),
         }
     }
 }
 
-/// Sending could not begin, or not go on.
+/// Sending could not begin or continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -79,14 +79,14 @@ pub enum SendError {
     /// A count of connections, calls or records per second is out of range.
     #[error("{field} is {value}; it must be {range}")]
     Option {
-        /// Which one.
+        /// The option.
         field: &'static str,
-        /// What was given.
+        /// Its value.
         value: u64,
-        /// What it may be.
+        /// Its valid range.
         range: &'static str,
     },
-    /// The client cannot be made.
+    /// The client cannot be created.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// A request could not be packed.
@@ -97,60 +97,61 @@ pub enum SendError {
     Worker(String),
 }
 
-/// Figures of a running send, to be read while it runs; all records are whole requests'.
+/// Figures of a running send, readable while it runs; record counts are sums over complete
+/// requests.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct SendProgress {
     acked_records: AtomicU64,
     refused_records: AtomicU64,
-    given_up_records: AtomicU64,
+    abandoned_records: AtomicU64,
     retries: AtomicU64,
     sent_bytes: AtomicU64,
     stop: AtomicBool,
     trouble: Mutex<Option<String>>,
-    answer_times: Mutex<AnswerTimes>,
+    latencies: Mutex<LatencyHistogram>,
 }
 
-impl Progress {
-    /// Records acknowledged so far.
+impl SendProgress {
+    /// Returns the records acknowledged so far.
     pub fn acked_records(&self) -> u64 {
         self.acked_records.load(Ordering::Relaxed)
     }
 
-    /// Records of requests that were refused for good.
+    /// Returns the records of requests that were refused permanently.
     pub fn refused_records(&self) -> u64 {
         self.refused_records.load(Ordering::Relaxed)
     }
 
-    /// Records of requests that were given up after many attempts.
-    pub fn given_up_records(&self) -> u64 {
-        self.given_up_records.load(Ordering::Relaxed)
+    /// Returns the records of requests that were given up after retries.
+    pub fn abandoned_records(&self) -> u64 {
+        self.abandoned_records.load(Ordering::Relaxed)
     }
 
-    /// Attempts after the first.
+    /// Returns the attempts after the first.
     pub fn retries(&self) -> u64 {
         self.retries.load(Ordering::Relaxed)
     }
 
-    /// Bytes of bodies, compressed, attempts included.
+    /// Returns the bytes of bodies, compressed, retries included.
     pub fn sent_bytes(&self) -> u64 {
         self.sent_bytes.load(Ordering::Relaxed)
     }
 
-    /// How long taken requests waited, from when each was due; `None` before the first.
-    pub fn answer_quantiles(&self) -> Option<AnswerQuantiles> {
-        self.answer_times.lock().unwrap_or_else(PoisonError::into_inner).quantiles()
+    /// Returns the latencies of accepted requests, from when each was due; `None` before the first.
+    pub fn latency_quantiles(&self) -> Option<LatencyQuantiles> {
+        self.latencies.lock().unwrap_or_else(PoisonError::into_inner).quantiles()
     }
 
-    fn answered(&self, took: Duration) {
-        self.answer_times.lock().unwrap_or_else(PoisonError::into_inner).add(took);
+    fn record_latency(&self, took: Duration) {
+        self.latencies.lock().unwrap_or_else(PoisonError::into_inner).record(took);
     }
 
-    /// Takes the last thing that went wrong, in words.
+    /// Returns and clears the description of the last failure.
     pub fn take_trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Asks to begin no further request; those under way are finished.
+    /// Stops the send: no further request begins, and those in flight finish.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -159,49 +160,49 @@ impl Progress {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn note(&self, words: String) {
+    fn record_trouble(&self, words: String) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
     }
 }
 
-/// What the workers share.
-struct Shared {
-    plan: Plan,
-    progress: Arc<Progress>,
-    acked: Mutex<Acked>,
+/// The state that the workers share.
+struct SendContext {
+    plan: LoadPlan,
+    progress: Arc<SendProgress>,
+    acked: Mutex<SendState>,
     next: AtomicU64,
     began: Instant,
     rate: Option<u64>,
     give_up_after: Duration,
 }
 
-impl Shared {
+impl SendContext {
     /// Adds a request to one of the sets.
-    fn record(&self, request: u64, set: impl FnOnce(&mut Acked) -> &mut RangeSet) {
+    fn record_request(&self, request: u64, set: impl FnOnce(&mut SendState) -> &mut RangeSet) {
         let mut acked = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
         set(&mut acked).insert(request);
     }
 
-    /// When a request may begin, at the rate asked for.
-    fn begins(&self, request: u64) -> Option<Instant> {
+    /// Returns when a request may begin, at the configured rate.
+    fn due_at(&self, request: u64) -> Option<Instant> {
         let before = request as f64 * self.plan.records_per_request() as f64;
         let seconds = before / self.rate? as f64;
         Some(self.began + Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
     }
 }
 
-/// Sends the whole plan, or until [`Progress::stop`]; says what became of each request.
+/// Sends the complete plan, or until [`SendProgress::stop`]; returns the outcome of each request.
 ///
 /// # Errors
 /// Sending could not begin: figures out of range, certificates. A target that is away is no error:
-/// requests are tried until their time is up, and then left unacknowledged.
-pub async fn send(
-    plan: &Plan,
-    target: &Target,
+/// requests are retried until their time is up, and then left unacknowledged.
+pub async fn send_load(
+    plan: &LoadPlan,
+    target: &LoadTarget,
     options: &SendOptions,
-    progress: &Arc<Progress>,
-) -> Result<Acked, SendError> {
-    plan.check()?;
+    progress: &Arc<SendProgress>,
+) -> Result<SendState, SendError> {
+    plan.validate()?;
     let SendOptions { connections, in_flight, compression, rate, timeout, give_up_after, tls } =
         options;
     for (field, value) in [("connections", *connections), ("in_flight", *in_flight)] {
@@ -213,10 +214,10 @@ pub async fn send(
     if *rate == Some(0) {
         return Err(SendError::Option { field: "rate", value: 0, range: "1 or more" });
     }
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SendContext {
         plan: plan.clone(),
         progress: Arc::clone(progress),
-        acked: Mutex::new(Acked::none(plan.clone())),
+        acked: Mutex::new(SendState::new(plan.clone())),
         next: AtomicU64::new(0),
         began: Instant::now(),
         rate: *rate,
@@ -227,7 +228,7 @@ pub async fn send(
         let caller = Caller::new(target, plan.shape.signal(), *compression, tls, *timeout)?;
         for _ in 0..*in_flight {
             let packer = Packer::new(plan, target.protocol(), *compression)?;
-            workers.spawn(work(Arc::clone(&shared), caller.clone(), packer));
+            workers.spawn(run_worker(Arc::clone(&shared), caller.clone(), packer));
         }
     }
     while let Some(ended) = workers.join_next().await {
@@ -237,29 +238,33 @@ pub async fn send(
     Ok(acked)
 }
 
-async fn work(shared: Arc<Shared>, caller: Caller, mut packer: Packer) -> Result<(), SendError> {
+async fn run_worker(
+    shared: Arc<SendContext>,
+    caller: Caller,
+    mut packer: Packer,
+) -> Result<(), SendError> {
     while !shared.progress.is_stopped() {
         let request = shared.next.fetch_add(1, Ordering::Relaxed);
-        if request >= shared.plan.requests() {
+        if request >= shared.plan.request_count() {
             break;
         }
-        let due = shared.begins(request);
+        let due = shared.due_at(request);
         if let Some(due) = due {
             sleep_until(due).await;
         }
         if shared.progress.is_stopped() {
             break;
         }
-        let body = packer.body(request)?;
+        let body = packer.pack_request(request)?;
         let due = due.unwrap_or_else(Instant::now);
-        deliver(&shared, &caller, (request, due), body).await;
+        deliver_request(&shared, &caller, (request, due), body).await;
     }
     Ok(())
 }
 
-/// Sends one request until it is taken, refused for good, or given up.
-async fn deliver(
-    shared: &Shared,
+/// Sends one request until it is accepted, refused permanently, or given up.
+async fn deliver_request(
+    shared: &SendContext,
     caller: &Caller,
     (request, due): (u64, Instant),
     body: bytes::Bytes,
@@ -271,35 +276,35 @@ async fn deliver(
     let mut may_be_taken = false;
     for attempt in 0_u32.. {
         if may_be_taken {
-            shared.record(request, |acked| &mut acked.resent);
+            shared.record_request(request, |acked| &mut acked.resent);
         }
-        // Noted before the bytes leave: whatever happens to this process, they may be found.
-        shared.record(request, |acked| &mut acked.attempted);
+        // Recorded before the bytes leave: even if this process dies, the check may find them.
+        shared.record_request(request, |acked| &mut acked.attempted);
         progress.sent_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
         let (after, words) = match caller.call(body.clone()).await {
-            Answer::Taken => {
-                shared.record(request, |acked| &mut acked.acknowledged);
+            AttemptOutcome::Accepted => {
+                shared.record_request(request, |acked| &mut acked.acknowledged);
                 progress.acked_records.fetch_add(records, Ordering::Relaxed);
-                progress.answered(due.elapsed());
+                progress.record_latency(due.elapsed());
                 return;
             }
-            Answer::Refused { words } => {
-                shared.record(request, |acked| &mut acked.refused);
+            AttemptOutcome::Refused { words } => {
+                shared.record_request(request, |acked| &mut acked.refused);
                 progress.refused_records.fetch_add(records, Ordering::Relaxed);
-                progress.note(words);
+                progress.record_trouble(words);
                 return;
             }
-            Answer::Busy { after, words } => (after, words),
-            Answer::Unsent { words } => (None, words),
-            Answer::Unclear { after, words } => {
+            AttemptOutcome::Busy { after, words } => (after, words),
+            AttemptOutcome::Unsent { words } => (None, words),
+            AttemptOutcome::Unclear { after, words } => {
                 may_be_taken = true;
                 (after, words)
             }
         };
-        progress.note(words);
+        progress.record_trouble(words);
         let wait = back_off(attempt, request, after);
         if Instant::now() + wait >= give_up_at || progress.is_stopped() {
-            progress.given_up_records.fetch_add(records, Ordering::Relaxed);
+            progress.abandoned_records.fetch_add(records, Ordering::Relaxed);
             return;
         }
         progress.retries.fetch_add(1, Ordering::Relaxed);
@@ -307,11 +312,11 @@ async fn deliver(
     }
 }
 
-/// The wait before the next attempt: what the server asks for, if it asks, and never less than our
+/// Returns the wait before the next attempt: the server's requested delay, if any, and at least our
 /// own jittered one.
 fn back_off(attempt: u32, request: u64, asked: Option<Duration>) -> Duration {
     let whole = BACK_OFF_FIRST.saturating_mul(1 << attempt.min(16)).min(BACK_OFF_MAX);
-    let draw = mix(request.wrapping_mul(31).wrapping_add(u64::from(attempt)) + 1) >> 40;
+    let draw = mix_bits(request.wrapping_mul(31).wrapping_add(u64::from(attempt)) + 1) >> 40;
     let share = 0.5 + draw as f64 / f64::from(1_u32 << 25);
     let own = whole.mul_f64(share);
     asked.map_or(own, |asked| asked.min(SERVER_DELAY_MAX) + own)
@@ -324,7 +329,7 @@ mod tests {
 
     proptest! {
         /// Guarantee: the wait is at least half its step, at most the cap, and never shorter than
-        /// what the server asked for.
+        /// the server's requested delay.
         #[test]
         fn waits_are_bounded_and_honour_the_server(
             attempt in 0_u32..1000, request: u64, asked in proptest::option::of(0_u64..10_000),

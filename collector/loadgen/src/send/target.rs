@@ -1,4 +1,4 @@
-//! Where the load goes, and how it is packed.
+//! The destination of a load, its protocol and its compression.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use http::Uri;
 use http::uri::PathAndQuery;
 use millrace_wire::Signal;
 
-/// How OTLP is spoken.
+/// Protocol of OTLP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
-pub enum Protocol {
+pub enum OtlpProtocol {
     /// OTLP/gRPC, usually port 4317.
     #[default]
     Grpc,
@@ -17,10 +17,10 @@ pub enum Protocol {
     Http,
 }
 
-/// How requests are compressed.
+/// Compression of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
-pub enum Compression {
-    /// Sent as they are.
+pub enum RequestCompression {
+    /// No compression.
     #[default]
     None,
     /// gzip at its fastest level: a load generator must not be slower than what it loads.
@@ -29,8 +29,8 @@ pub enum Compression {
     Zstd,
 }
 
-impl Compression {
-    /// The name in `grpc-encoding` and `Content-Encoding`; `None` when nothing is said.
+impl RequestCompression {
+    /// Returns the name in `grpc-encoding` and `Content-Encoding`; `None` without compression.
     pub(crate) fn encoding(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -42,23 +42,23 @@ impl Compression {
 
 /// A text names no target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no OTLP endpoint: write http://host:4317 (gRPC) or http://host:4318 (HTTP)")]
+#[error("{0:?} is not an OTLP endpoint: use http://host:4317 (gRPC) or http://host:4318 (HTTP)")]
 pub struct TargetError(String);
 
 /// An OTLP endpoint: `http://host:4317`, `https://host:4318`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct LoadTarget {
     /// Scheme and authority.
     base: Uri,
-    protocol: Protocol,
+    protocol: OtlpProtocol,
 }
 
-impl Target {
-    /// Checks an address.
+impl LoadTarget {
+    /// Checks an address and creates a target.
     ///
     /// # Errors
     /// The address is not `http://` or `https://` with a host and no path, or has no port.
-    pub fn new(text: &str, protocol: Protocol) -> Result<Self, TargetError> {
+    pub fn new(text: &str, protocol: OtlpProtocol) -> Result<Self, TargetError> {
         let refused = || TargetError(text.to_owned());
         let base: Uri = text.parse().map_err(|_| refused())?;
         let is_web = matches!(base.scheme_str(), Some("http" | "https"));
@@ -75,36 +75,36 @@ impl Target {
         Ok(Self { base: bare.build().map_err(|_| refused())?, protocol })
     }
 
-    /// How OTLP is spoken there.
+    /// Returns the protocol.
     #[must_use]
-    pub fn protocol(&self) -> Protocol {
+    pub fn protocol(&self) -> OtlpProtocol {
         self.protocol
     }
 
-    /// The full address of a signal's export call.
-    pub(crate) fn uri(&self, signal: Signal) -> Uri {
+    /// Returns the full address of a signal's export call.
+    pub(crate) fn export_uri(&self, signal: Signal) -> Uri {
         let path = match (self.protocol, signal) {
-            (Protocol::Grpc, Signal::Traces) => {
+            (OtlpProtocol::Grpc, Signal::Traces) => {
                 "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
             }
-            (Protocol::Grpc, Signal::Logs) => {
+            (OtlpProtocol::Grpc, Signal::Logs) => {
                 "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
             }
-            (Protocol::Grpc, Signal::Metrics) => {
+            (OtlpProtocol::Grpc, Signal::Metrics) => {
                 "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
             }
-            (Protocol::Http, Signal::Traces) => "/v1/traces",
-            (Protocol::Http, Signal::Logs) => "/v1/logs",
-            (Protocol::Http, Signal::Metrics) => "/v1/metrics",
+            (OtlpProtocol::Http, Signal::Traces) => "/v1/traces",
+            (OtlpProtocol::Http, Signal::Logs) => "/v1/logs",
+            (OtlpProtocol::Http, Signal::Metrics) => "/v1/metrics",
         };
         let mut parts = self.base.clone().into_parts();
         parts.path_and_query = Some(PathAndQuery::from_static(path));
-        // Scheme and authority are there, so the parts fit.
+        // Scheme and authority exist, so the parts fit.
         Uri::from_parts(parts).unwrap_or_else(|_| self.base.clone())
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for LoadTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.base)
     }
@@ -114,13 +114,13 @@ impl fmt::Display for Target {
 mod tests {
     use super::*;
 
-    /// Scenario: addresses with and without what they need. Guarantee: only whole ones pass.
+    /// Scenario: complete and incomplete addresses. Guarantee: only complete ones pass.
     #[test]
     fn targets_are_checked() {
-        let target = Target::new("http://edge:4318", Protocol::Http).unwrap();
+        let target = LoadTarget::new("http://edge:4318", OtlpProtocol::Http).unwrap();
         assert_eq!(target.to_string(), "http://edge:4318/");
-        assert_eq!(target.uri(Signal::Logs), "http://edge:4318/v1/logs");
-        assert!(Target::new("https://[::1]:4317/", Protocol::Grpc).is_ok());
+        assert_eq!(target.export_uri(Signal::Logs), "http://edge:4318/v1/logs");
+        assert!(LoadTarget::new("https://[::1]:4317/", OtlpProtocol::Grpc).is_ok());
         for bad in [
             "",
             "edge:4317",
@@ -130,7 +130,7 @@ mod tests {
             "ftp://edge:1",
             "http://u:secret@edge:4317",
         ] {
-            let message = Target::new(bad, Protocol::Grpc).unwrap_err().to_string();
+            let message = LoadTarget::new(bad, OtlpProtocol::Grpc).unwrap_err().to_string();
             assert!(!message.contains("secret"), "{message}");
         }
     }

@@ -1,5 +1,5 @@
-//! The whole bill: what a record costs from a client to parts that nothing is left to merge of, and
-//! what readers then wait for, by each way of storing.
+//! The complete bill: what a record costs from a client to parts that nothing is left to merge of,
+//! and what readers then wait for, by each way of storing.
 //!
 //! Each kind of records goes once through an edge into a topic; every way of storing gets an engine
 //! of its own, with nothing else in it. Merges are stopped while a gateway drains the topic, so that

@@ -1,4 +1,4 @@
-//! A kind's lines as tables in Markdown, and as bars in an SVG: what docs/performance/bill.md
+//! A kind's lines as tables in Markdown, and as bars in an SVG: what docs/internals/performance/bill.md
 //! shows. Made from lines alone, so that results that were kept can be drawn again.
 
 use std::fmt::Write;

@@ -107,7 +107,7 @@ fn questions(engine: &Engine, dataset: Dataset, way: &Way) -> Result<Vec<(&'stat
         ("a record's own attribute", of_own),
         ("presence", presence),
         ("top values", top),
-        ("top values of its own", by_own),
+        ("top values of the record's own", by_own),
     ];
     match dataset {
         Dataset::Lean | Dataset::Rich | Dataset::Logs => {

@@ -160,19 +160,19 @@ fn ours(setting: &Setting<'_>) -> String {
     let receiver = match form {
         Form::Containers => {
             let labels = match setting.account {
-                Some(_) => "watchPods: true, labels: [\"*\"], ",
+                Some(_) => "podMetadata: KubernetesAPI, labels: [\"*\"], ",
                 None => "",
             };
             let pods = pods.display();
-            format!("containers: {{{labels}directory: \"{pods}\", startAt: beginning}}")
+            format!("containers: {{{labels}directory: \"{pods}\", startAt: Beginning}}")
         }
-        Form::Lines => format!("files: [{{include: [\"{files}\"], startAt: beginning}}]"),
+        Form::Lines => format!("files: [{{include: [\"{files}\"], startAt: Beginning}}]"),
         Form::Traces => format!(
-            "files: [{{include: [\"{files}\"], startAt: beginning, \
+            "files: [{{include: [\"{files}\"], startAt: Beginning, \
              multiline: {{start: '{TRACE_START}'}}}}]"
         ),
         Form::Groups => format!(
-            "files: [{{include: [\"{files}\"], startAt: beginning, \
+            "files: [{{include: [\"{files}\"], startAt: Beginning, \
              parse: {{format: Regex, pattern: '{GROUPS}', timestamp: {{fields: [time]}}}}}}]"
         ),
     };

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use millrace_wire::decompress::{Decompressor, Encoding};
+use millrace_wire::decompress::{ContentEncoding, Decompressor};
 use serde_json::{Value, json};
 
 use super::corpus::{CONTAINER, NAMESPACE, uid_of};
@@ -137,7 +137,7 @@ fn serve(mut stream: TcpStream, shared: &Shared) -> Result<()> {
     while let Some((target, body)) = request(&mut input)? {
         let path = target.split('?').next().unwrap_or_default();
         if path == "/insert/native" {
-            decompressor.decompress(Encoding::Zstd, &body, BLOCK_MAX_BYTES, &mut block)?;
+            decompressor.decompress(ContentEncoding::Zstd, &body, BLOCK_MAX_BYTES, &mut block)?;
             shared.seen.take(&block);
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
         } else if target.contains("watch=true") {

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use cpu_time::ProcessTime;
-use millrace_lines::{Container, Encoding, Form, Reader, Request, Source};
+use millrace_lines::{
+    Container, FileAttributes, LineReader, LogsRequest, RecordRules, TextEncoding,
+};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use rdkafka::{ClientConfig, ClientContext};
@@ -121,21 +123,22 @@ pub(crate) fn run(text: &str) -> Result<()> {
 
 /// A request of so many lines, or as many as it holds: those of many pods, a few of each.
 fn request(seed: u64, lines: u64) -> Sent {
-    let form = Arc::new(Form {
+    let form = Arc::new(RecordRules {
         container: Container::Detect,
-        encoding: Encoding::Utf8,
+        encoding: TextEncoding::Utf8,
         multiline: None,
         parse: None,
         max_record_bytes: RECORD_BYTES,
+        timeout_nanos: u64::MAX,
     });
     let mut words = Words::new(seed);
-    let mut request = Request::with_limit(REQUEST_BYTES);
+    let mut request = LogsRequest::with_limit(REQUEST_BYTES);
     let (mut number, files) = (0, FILES as u64);
     // Of each pod what makes a full request, or its share of the lines.
     let each = lines.min(4_000).div_ceil(files);
     for pod in 0..files {
         let name = format!("shop-5c7d9b6f4-{pod:05}");
-        let source = Source::new(
+        let source = FileAttributes::new(
             &[
                 ("k8s.namespace.name", "shop"),
                 ("k8s.pod.name", &name),
@@ -148,13 +151,13 @@ fn request(seed: u64, lines: u64) -> Sent {
             text += &words.record(Text::Container, number);
             number += 1;
         }
-        let mut reader = Reader::new(Arc::clone(&form), 0);
-        reader.take(text.as_bytes(), 0, &mut request.records(&source));
+        let mut reader = LineReader::new(Arc::clone(&form), 0);
+        reader.read_bytes(text.as_bytes(), 0, &mut request.begin_records(&source));
         if request.is_full() {
             break;
         }
     }
-    Sent { bytes: request.bytes().to_vec(), lines: request.count() }
+    Sent { bytes: request.bytes().to_vec(), lines: request.record_count() }
 }
 
 /// A client of the broker: a node's collector.

@@ -138,7 +138,7 @@ fn ours(setting: &Setting<'_>) -> String {
          timeoutSeconds: {interval_seconds}\n        \
          limits: {{bodyBytes: 1Gi, samples: 10000000}}\n\
          exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{broker}\"]}}\n    \
-         topics: {{metrics: {topic}}}\n    compression: zstd\n"
+         topics: {{metrics: {topic}}}\n    compression: Zstd\n"
     )
 }
 

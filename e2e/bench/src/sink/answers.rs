@@ -4,8 +4,8 @@
 //! Pure. Tables are described from the schema crate: JSON attributes for traces and logs, Map for
 //! metrics, as the OpenTelemetry Collector's exporter writes them.
 
-use millrace_columns::checksum;
-use millrace_schema::{Attributes, Table, TableKind, table};
+use millrace_columns::frame_checksum;
+use millrace_schema::{AttributeStorage, Table, TableKind, build_table};
 
 /// The revision the sink claims: old enough that blocks carry no custom-serialization byte, which
 /// begins at 54454.
@@ -94,10 +94,10 @@ fn describe(name: &str) -> Option<Vec<u8>> {
     let suffix = plain.rsplit('.').next()?.strip_prefix("otel_")?;
     let kind = TableKind::ALL.into_iter().find(|kind| kind.suffix() == suffix)?;
     let attributes = match kind {
-        TableKind::Traces | TableKind::Logs => Attributes::Json,
-        _ => Attributes::Map,
+        TableKind::Traces | TableKind::Logs => AttributeStorage::Json,
+        _ => AttributeStorage::Map,
     };
-    let Table { columns, .. } = table(kind, attributes);
+    let Table { columns, .. } = build_table(kind, attributes);
     let mut block = Block::new(DESCRIBED.len() as u64, columns.len() as u64);
     for (place, name) in DESCRIBED.into_iter().enumerate() {
         block.column(name, "String", None);
@@ -154,7 +154,7 @@ fn framed(plain: &[u8]) -> Vec<u8> {
     frame.extend_from_slice(&(size.saturating_add(FRAME_HEAD_BYTES)).to_le_bytes());
     frame.extend_from_slice(&size.to_le_bytes());
     frame.extend_from_slice(plain);
-    let mut bytes = checksum(&frame).to_vec();
+    let mut bytes = frame_checksum(&frame).to_vec();
     bytes.append(&mut frame);
     bytes
 }

@@ -85,8 +85,8 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use millrace_columns::{BlockSet, Compression, Options};
-    use millrace_loadgen::{Plan, request};
+    use millrace_columns::{BlockSet, BodyCompression, Options};
+    use millrace_loadgen::{LoadPlan, encode_request};
     use millrace_wire::Signal;
 
     use super::{rows_of_frames, rows_of_plain};
@@ -103,16 +103,16 @@ mod tests {
     #[test]
     fn rows_of_real_blocks_are_read() {
         let mut set = BlockSet::new(Signal::Traces, &Options::default());
-        let message = request(&Plan::lean(7, 1_000, 0), 0);
+        let message = encode_request(&LoadPlan::lean_spans(7, 1_000, 0), 0);
         set.append(&message).unwrap();
-        let inserts = set.take(Compression::None);
+        let inserts = set.take_inserts(BodyCompression::None);
         assert_eq!(rows_of_plain(&inserts[0].body[0][..64]), Some(1_000));
         for blocks in 1..=3 {
             for _ in 0..blocks {
                 set.append(&message).unwrap();
-                set.seal(Compression::Lz4);
+                set.seal_blocks(BodyCompression::Lz4);
             }
-            let inserts = set.take(Compression::Lz4);
+            let inserts = set.take_inserts(BodyCompression::Lz4);
             assert_eq!(inserts.len(), 1);
             for piece_bytes in [1, 24, 25, 26, 1_000, 1 << 20] {
                 let heads = frames(&inserts[0].body.concat(), piece_bytes);

@@ -85,8 +85,10 @@ pub(super) fn damaged(scene: &mut Scene<'_>) -> Result<()> {
 pub(super) fn overload(scene: &mut Scene<'_>) -> Result<()> {
     let parts = answered(500, &exception(252, "TOO_MANY_PARTS"));
     let memory = answered(500, &exception(241, "MEMORY_LIMIT_EXCEEDED"));
+    let full = answered(500, &exception(243, "NOT_ENOUGH_SPACE"));
+    let shapes = [parts, full, memory];
     for run in 0..scene.runs {
-        let act = if (scene.before + run).is_multiple_of(2) { &parts } else { &memory };
+        let act = &shapes[(scene.before + run) as usize % shapes.len()];
         let answers = &scene.world.answers;
         let usual = inserts_in(scene, OVERLOAD / 2);
         answers.set(Some(Script {

@@ -58,7 +58,7 @@ fn broker(scene: &mut Scene<'_>) -> Result<()> {
 
 /// ClickHouse refuses inserts, and takes them again by itself. It keeps some room free for what it
 /// is at (64 MiB in this stand), half of which is there: without, it damages parts, as
-/// docs/operations.md says.
+/// docs/clickhouse.md says.
 fn engine(scene: &mut Scene<'_>) -> Result<()> {
     let refused = |world: &World| -> Result<f64> {
         let of = |gateway: &Collector| gateway.metric("millrace_insert_retries_total", "");

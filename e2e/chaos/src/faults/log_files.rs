@@ -94,7 +94,7 @@ fn newest_damaged(scene: &mut Scene<'_>, logs: &mut Logs) -> Result<()> {
     logs.allow(&from, &to);
     damage(&logs.positions().join(NEWEST), &mut scene.random)?;
     let said = logs.start_reader()?;
-    expect(scene, &said, "the ones written before them are used");
+    expect(scene, &said, "the previous ones are used");
     Ok(())
 }
 

@@ -10,6 +10,7 @@ mod log_files;
 mod network;
 mod points;
 mod processes;
+mod refusals;
 mod servers;
 
 use anyhow::Result;
@@ -23,7 +24,7 @@ pub use points::NAMES as POINTS;
 /// How much is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Budget {
-    /// With every `make test`: minutes.
+    /// With every `make test-all`: minutes.
     Pr,
     /// Every night: some two and a half hours on two cores.
     Nightly,
@@ -110,8 +111,17 @@ pub const ON_DISKS: [&str; 2] = [DISK_FULL, LOG_FILES];
 
 const EFFECTIVELY: Delivery = Delivery::EffectivelyOnce;
 
-/// Every fault, in the order they are run.
+/// Every fault, in the order they are run: the longest first, so that lanes end together.
 pub const TABLE: &[Fault] = &[
+    Fault {
+        name: LOG_FILES,
+        unit: "a reader of rotating log files: SIGKILL, SIGKILL and away for a while, its newest \
+               positions damaged, Kafka away, no room for positions, all positions damaged; in turn",
+        runs: [log_files::STRIKES, 20 * log_files::STRIKES, 200 * log_files::STRIKES],
+        per_round: log_files::STRIKES,
+        delivery: EFFECTIVELY,
+        strike: log_files::log_files,
+    },
     Fault {
         name: "kill_gateway",
         unit: "SIGKILL of a gateway at a random moment",
@@ -231,11 +241,35 @@ pub const TABLE: &[Fault] = &[
     },
     Fault {
         name: "overload",
-        unit: "10 s in which inserts are refused with too many parts or the memory limit",
+        unit: "10 s in which inserts are refused: too many parts, no disk space, the memory limit; in turn",
         runs: [1, 10, 50],
         per_round: 2,
         delivery: EFFECTIVELY,
         strike: answers::overload,
+    },
+    Fault {
+        name: "refusing_view",
+        unit: "5 s with a view that throws for some rows, of inserts that the table has",
+        runs: [2, 40, 200],
+        per_round: 2,
+        delivery: EFFECTIVELY,
+        strike: refusals::refusing_view,
+    },
+    Fault {
+        name: "few_replicas",
+        unit: "8 s in which the topic wants more replicas than it has",
+        runs: [2, 40, 200],
+        per_round: 2,
+        delivery: EFFECTIVELY,
+        strike: refusals::few_replicas,
+    },
+    Fault {
+        name: "long_stall",
+        unit: "60 s without an answer from the broker: longer than clients wait",
+        runs: [1, 10, 50],
+        per_round: 1,
+        delivery: EFFECTIVELY,
+        strike: refusals::long_stall,
     },
     Fault {
         name: "network_partition",
@@ -284,15 +318,6 @@ pub const TABLE: &[Fault] = &[
         per_round: 3,
         delivery: EFFECTIVELY,
         strike: disks::full,
-    },
-    Fault {
-        name: LOG_FILES,
-        unit: "a reader of rotating log files: SIGKILL, SIGKILL and away for a while, its newest \
-               positions damaged, Kafka away, no room for positions, all positions damaged; in turn",
-        runs: [log_files::STRIKES, 20 * log_files::STRIKES, 200 * log_files::STRIKES],
-        per_round: log_files::STRIKES,
-        delivery: EFFECTIVELY,
-        strike: log_files::log_files,
     },
     Fault {
         name: "clock_step",

@@ -16,7 +16,7 @@ const HELD: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mi
 /// How long the way to ClickHouse is slow.
 const SLOW_SINK: Duration = Duration::from_secs(30);
 /// How long the way to the broker is: past the edge's delivery time-out (25 s), by which messages
-/// are given up that may have landed (docs/reliability.md, finding 14).
+/// are given up that may have landed (docs/internals/faults.md, finding 14).
 const SLOW_BROKER: Duration = Duration::from_secs(30);
 /// A lean span takes about 60 bytes of an insert and 25 of a Kafka message, compressed; 1 % of
 /// either at our rate, over the connections a gateway or an edge has.

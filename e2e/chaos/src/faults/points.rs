@@ -1,21 +1,18 @@
-//! Collectors that end at a named line, by a build that has such lines (`--features failpoints`).
+//! Collectors that end at a named line. Builds with debug assertions have such lines.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use millrace_e2e::collector::{Collector, Launch};
+use millrace_e2e::collector::Collector;
 use millrace_e2e::lab::DRAIN_LIMIT;
 use millrace_e2e::process::signal;
-use millrace_e2e::{binaries, wait};
+use millrace_e2e::wait;
 
 use super::Scene;
 use crate::world::Delivery;
 
 /// The variable that arms a point.
 const VARIABLE: &str = "MILLRACE_FAILPOINT";
-/// Where the build with points is, when not in its usual place.
-const BINARY: &str = "MILLRACE_FAILPOINT_BIN";
 /// A point that isn't come to in this is none.
 const REACH_LIMIT: Duration = Duration::from_secs(60);
 /// Points on the way of every record are struck at one of the first so many visits.
@@ -39,15 +36,14 @@ pub const NAMES: &[&str] = &[
 
 /// Ends collectors at each point in turn.
 pub(super) fn kill_at_point(scene: &mut Scene<'_>) -> Result<()> {
-    let binary = binary()?;
     for run in scene.before..scene.before + scene.runs {
         let name = NAMES[run as usize % NAMES.len()];
-        at_point(scene, name, &binary).with_context(|| format!("at point {name}"))?;
+        at_point(scene, name).with_context(|| format!("at point {name}"))?;
     }
     Ok(())
 }
 
-fn at_point(scene: &mut Scene<'_>, name: &str, binary: &Path) -> Result<()> {
+fn at_point(scene: &mut Scene<'_>, name: &str) -> Result<()> {
     let (is_edge, point) = match name.strip_prefix("edge:") {
         Some(point) => (true, point),
         None => (false, name),
@@ -66,7 +62,7 @@ fn at_point(scene: &mut Scene<'_>, name: &str, binary: &Path) -> Result<()> {
         false => &mut scene.world.gateways[index],
     };
     let usual = victim.launched().clone();
-    let mut armed = Launch { binary: Some(binary.to_path_buf()), ..usual.clone() };
+    let mut armed = usual.clone();
     armed.variables.push((VARIABLE.to_owned(), format!("{point}:{visit}")));
     victim.process().kill9()?;
     victim.relaunch(armed)?;
@@ -109,14 +105,4 @@ fn await_end(victim: &mut Collector) -> Result<()> {
         bail!("it ended by itself ({ended}) before the point was reached");
     }
     Ok(())
-}
-
-/// The collector with points.
-fn binary() -> Result<PathBuf> {
-    let usual = || binaries::target().join("chaos/millrace-collector");
-    let path = std::env::var_os(BINARY).map_or_else(usual, PathBuf::from);
-    if !path.is_file() {
-        bail!("{} is not there: build it with `cargo xtask chaos`", path.display());
-    }
-    Ok(path)
 }

@@ -62,9 +62,9 @@ impl Logs {
         // Nothing is there yet, so all of it is read; with damaged positions `end` would skip it.
         let settings = format!(
             "memory: {{limitBytes: {MEMORY_LIMIT_MIB}Mi}}\nreceivers:\n  containers: {{directory: \
-             \"{pods}\", startAt: end}}\n  files:\n  - {{include: [\"{logs}/app-*.log\"], startAt: \
-             end}}\n  - {{include: [\"{logs}/wide-*.log\"], startAt: end, encoding: utf-16le}}\n  \
-             - {{include: [\"{logs}/trace-*.log\"], startAt: end, multiline: {{indented: true, \
+             \"{pods}\", startAt: End}}\n  files:\n  - {{include: [\"{logs}/app-*.log\"], startAt: \
+             End}}\n  - {{include: [\"{logs}/wide-*.log\"], startAt: End, encoding: UTF-16LE}}\n  \
+             - {{include: [\"{logs}/trace-*.log\"], startAt: End, multiline: {{indented: true, \
              timeoutMillis: {RECORD_MILLIS}}}}}\npositions: {{directory: \"{positions}\"}}\n\
              exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{broker}\"]}}\n    topics: {{logs: {LOGS_TOPIC}}}\n",
             pods = pods.display(),

@@ -4,8 +4,8 @@
 use millrace_docs::shell::Command;
 use serde_json::Value;
 
-use crate::tree::Tree;
-use crate::{Extent, judge};
+use crate::commands::tree::Tree;
+use crate::commands::{Extent, judge};
 
 /// Options of every verb; a value follows.
 const NAMESPACE: [&str; 2] = ["-n", "--namespace"];

@@ -5,7 +5,7 @@ use clap::error::ErrorKind;
 use millrace_collector::args::Args;
 use millrace_plugin::args::{Cli, Command};
 
-use crate::Extent;
+use crate::commands::Extent;
 
 // A program beside a library that the products link, which has no use for it.
 #[allow(dead_code, unreachable_pub)]
@@ -16,7 +16,7 @@ mod ddl;
 pub(crate) fn plugin(words: &[String], extent: Extent) -> Vec<String> {
     let parsed = Cli::try_parse_from(words);
     if let Ok(Cli { command: Command::DeadLetters(letters), .. }) = &parsed {
-        let (word, args) = letters.parts();
+        let (word, args) = letters.tool_command();
         let tool = ["millrace-collector", "dead-letters", word, "--config", "FILE"];
         return collector(&[&tool.map(str::to_owned)[..], &args.rest].concat(), extent);
     }

@@ -55,7 +55,7 @@ impl Tree {
             crates.insert(name.trim_end_matches('"').to_owned(), folder);
         }
         let mut kinds = BTreeMap::new();
-        for crd in millrace_crds::all().unwrap() {
+        for crd in millrace_crds::all_definitions().unwrap() {
             let schema = crd.spec.versions[0].schema.clone().unwrap().open_api_v3_schema;
             let schema = serde_json::to_value(schema).unwrap();
             let names = crd.spec.names;
@@ -96,17 +96,9 @@ impl Tree {
             || KUBERNETES.iter().any(|known| *known == kind || *known == singular)
     }
 
-    /// Full names of tests: of a crate, of one of its suites, or of its library.
-    pub(crate) fn tests(&self, folder: &Path, suite: Option<&str>) -> Vec<String> {
-        let files = match suite {
-            None => [rust(&folder.join("src")), rust(&folder.join("tests"))].concat(),
-            Some(suite) => {
-                let alone = folder.join("tests").join(format!("{suite}.rs"));
-                let mut files = rust(&folder.join("tests").join(suite));
-                files.extend(fs::read_to_string(&alone).ok().map(|text| (alone, text)));
-                files
-            }
-        };
+    /// Full names of a crate's tests.
+    pub(crate) fn tests(&self, folder: &Path) -> Vec<String> {
+        let files = [rust(&folder.join("src")), rust(&folder.join("tests"))].concat();
         let mut names = Vec::new();
         for (path, text) in files {
             let path = path.strip_prefix(folder).unwrap().with_extension("");

@@ -4,14 +4,14 @@ use super::Seeds;
 
 /// Positions on disk, what the API server tells of pods, and what pods' annotations ask.
 pub(super) fn seeds() -> Seeds {
-    let entry = r#""d":1,"i":2,"f":{"l":5,"h":77},"o":100,"m":9,"s":0,"p":"/l/a.log""#;
+    let entry = r#""d":1,"i":2,"f":{"l":5,"h":77},"o":100,"m":9,"p":"/l/a.log""#;
     let documents = [
-        r#"{"sources":[],"files":[]}"#.to_owned(),
-        format!(r#"{{"sources":[["a",true],["c",true]],"files":[{{{entry}}},{{{entry}}}]}}"#),
+        r#"{"begun":[],"files":[]}"#.to_owned(),
+        format!(r#"{{"begun":["a","c"],"files":[{{{entry}}},{{{entry}}}]}}"#),
         format!(
-            r#"{{"sources":[["b",false]],"files":[{{{entry},"w":[90,10,120],"b":"/l/b.log"}}],
+            r#"{{"files":[{{{entry},"w":[90,10,120],"b":"/l/b.log"}}],
                "packed":[[{{{entry}}},{{"e":700,"z":[9,8]}}],[{{{entry}}},{{"e":null}}]],
-               "names":[["/l/c.log",0,5]]}}"#
+               "names":[["/l/c.log",5]]}}"#
         ),
         r#"{"boot":"0f3c-1","next":77}"#.to_owned(),
         "millrace-positions 1 0000000000000000\n{}".to_owned(),
@@ -40,7 +40,7 @@ pub(super) fn seeds() -> Seeds {
     let asked = [
         "=off\n.app=on\n-parser=JSON\n-multiline.web=^\\\\d{4}-\\\\d\\\\d\n-parser.web=logfmt",
         "-multiline=java\n-multiline.a=Python\n-multiline.b=go\n-multiline.c=nodejs\n-multiline.d=rust",
-        "=false\n-parsers=x\n-multiline=^(\n-multiline.a=^\\\\w{200}\n-parser=none\n-multiline.b=none",
+        "=false\n-parsers=x\n-multiline=^(\n-multiline.a=^[ab]*a[ab]{1900}Z\n-parser=none\n-multiline.b=none",
     ];
     Seeds::from([
         ("positions", positions.collect()),

@@ -11,7 +11,7 @@ use super::{Addresses, Credentials};
 pub(super) const LOGGING: &str = include_str!("../../kafka/log4j2.properties");
 
 /// 16 bytes in base64: every local broker is its own cluster, so they may share the name.
-const CLUSTER_ID: &str = "TWlsbHJhY2VMb2NhbEs0MQ";
+pub(super) const CLUSTER_ID: &str = "TWlsbHJhY2VMb2NhbEs0MQ";
 
 /// Settings that are the same for every local broker.
 const COMMON: &str = "\
@@ -20,7 +20,6 @@ node.id=1
 inter.broker.listener.name=INTERNAL
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT
-sasl.enabled.mechanisms=SCRAM-SHA-512
 # One broker: one replica of everything.
 default.replication.factor=1
 min.insync.replicas=1
@@ -47,8 +46,18 @@ background.threads=2
 log.cleaner.dedupe.buffer.size=16777216
 ";
 
+/// Settings of the SASL listener for passwords alone, and for unsigned tokens too.
+const PASSWORDS: &str = "sasl.enabled.mechanisms=SCRAM-SHA-512\n";
+const TOKENS: &str = "\
+sasl.enabled.mechanisms=SCRAM-SHA-512,OAUTHBEARER
+listener.name.sasl.oauthbearer.sasl.jaas.config=\
+org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required \
+unsecuredLoginStringClaim_sub=\"broker\";
+listener.name.sasl.oauthbearer.connections.max.reauth.ms=3600000
+";
+
 /// The text of `server.properties`.
-pub(super) fn server(dir: &Path, addresses: &Addresses) -> String {
+pub(super) fn server(dir: &Path, addresses: &Addresses, accepts_tokens: bool) -> String {
     let Addresses { plaintext, advertised, sasl, internal, controller } = addresses;
     let named = |name: &str, address: &SocketAddr| format!("{name}://{address}");
     let public = |plaintext: Option<SocketAddr>| {
@@ -59,8 +68,9 @@ pub(super) fn server(dir: &Path, addresses: &Addresses) -> String {
     };
     let listeners = public(*plaintext);
     let advertised = public(plaintext.map(|own| advertised.unwrap_or(own)));
+    let tokens = if accepts_tokens { TOKENS } else { PASSWORDS };
     format!(
-        "{COMMON}\
+        "{COMMON}{tokens}\
          log.dirs={dir}\n\
          controller.quorum.voters=1@{controller}\n\
          listeners={listeners},CONTROLLER://{controller}\n\
@@ -105,7 +115,7 @@ mod tests {
     /// A controller listener that clients are told of would send them to the wrong port.
     #[test]
     fn the_controller_is_listened_on_but_not_advertised() {
-        let text = server(Path::new("/d"), &addresses(Some("10.0.0.1:9095")));
+        let text = server(Path::new("/d"), &addresses(Some("10.0.0.1:9095")), false);
         let line = |key: &str| text.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
         assert!(line("listeners=").ends_with("SASL://10.0.0.1:9095,CONTROLLER://127.0.0.1:9093"));
         assert!(line("advertised.listeners=").ends_with("SASL://10.0.0.1:9095"));
@@ -114,7 +124,7 @@ mod tests {
     /// A broker without a SASL listener must not offer one.
     #[test]
     fn no_sasl_listener_is_written_unless_asked_for() {
-        let text = server(Path::new("/d"), &addresses(None));
+        let text = server(Path::new("/d"), &addresses(None), false);
         assert!(!text.contains("SASL://"));
     }
 

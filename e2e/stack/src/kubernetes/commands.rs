@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::configs::AUDIT_POLICY;
+use crate::audit::AUDIT_LOG;
 use crate::binaries::Binary;
 use crate::node::{NODE_IP, NODE_NAME, POD_RANGE, SERVICE_RANGE};
 use crate::paths::Paths;
@@ -18,6 +20,10 @@ const ETCD_PEER_URL: &str = "http://127.0.0.1:2380";
 const CONTROLLER_REQUESTS_PER_SECOND: &str = "500";
 /// As many at once as two seconds allow.
 const CONTROLLER_REQUESTS_BURST: &str = "1000";
+/// The audit log's bound: a file of this size and two older ones, 192 MB. A run of all cluster tests
+/// writes some 10 MB.
+const AUDIT_LOG_MEGABYTES: &str = "64";
+const AUDIT_LOG_BACKUPS: &str = "2";
 
 /// The API server's store.
 pub(crate) fn etcd(paths: &Paths) -> Command {
@@ -55,15 +61,23 @@ pub(crate) fn api_server(paths: &Paths) -> Command {
             ("etcd-servers", ETCD_URL),
             ("service-cluster-ip-range", SERVICE_RANGE),
             ("authorization-mode", "Node,RBAC"),
-            ("enable-admission-plugins", "NodeRestriction"),
+            // The second holds owners to the rights on finalizers, as OpenShift does.
+            ("enable-admission-plugins", "NodeRestriction,OwnerReferencesPermissionEnforcement"),
+            // Policies that change objects, without a webhook's server.
+            ("feature-gates", "MutatingAdmissionPolicy=true"),
+            ("runtime-config", "admissionregistration.k8s.io/v1beta1=true"),
             ("anonymous-auth", "false"),
             // As clusters have it; which namespaces may run such pods is for pod security to say.
             ("allow-privileged", "true"),
             ("profiling", "false"),
             ("kubelet-preferred-address-types", "InternalIP"),
             ("service-account-issuer", "https://kubernetes.default.svc.cluster.local"),
+            ("audit-log-maxsize", AUDIT_LOG_MEGABYTES),
+            ("audit-log-maxbackup", AUDIT_LOG_BACKUPS),
         ],
     );
+    flag_path(&mut command, "audit-policy-file", &paths.conf(AUDIT_POLICY));
+    flag_path(&mut command, "audit-log-path", &paths.log(AUDIT_LOG));
     for (flag, file) in [
         ("client-ca-file", "ca.crt"),
         ("tls-cert-file", "apiserver.crt"),

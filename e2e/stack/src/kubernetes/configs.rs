@@ -24,12 +24,16 @@ const CONTAINER_LOG_LIMIT: &str = "2Mi";
 /// How often the kubelet compares logs with that size; its default is 10 s.
 const CONTAINER_LOG_INTERVAL: &str = "3s";
 
+/// The file of what the API server writes to its audit log.
+pub(super) const AUDIT_POLICY: &str = "audit-policy.yaml";
+
 /// Writes every configuration file. Contents depend on the state folder alone, so writing them
 /// again changes nothing.
 pub(crate) fn write_configs(paths: &Paths) -> Result<()> {
     paths.state_dir("conf/cni")?;
     write_file(&paths.conf("containerd.toml"), &containerd(paths))?;
     write_json(paths, "cni/10-millrace.conflist", &pod_network())?;
+    write_json(paths, AUDIT_POLICY, &audit_policy())?;
     write_json(paths, "kubelet.yaml", &kubelet(paths))?;
     write_json(paths, "kube-proxy.yaml", &proxy(paths))?;
     let name_server = format!("nameserver {CLUSTER_DNS}\nsearch cluster.local\n");
@@ -156,6 +160,22 @@ fn pod_network() -> Value {
                     "routes": [{"dst": "0.0.0.0/0"}],
                 },
             },
+        ],
+    })
+}
+
+/// Requests of pods' accounts, without their bodies. A watch is written when it begins: it may outlive
+/// the tests.
+fn audit_policy() -> Value {
+    json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "omitManagedFields": true,
+        "rules": [
+            {"level": "None", "nonResourceURLs": ["*"]},
+            {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+            {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
         ],
     })
 }

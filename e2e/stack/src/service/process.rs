@@ -40,6 +40,8 @@ pub struct Service {
     guard: Child,
     grace: Duration,
     ended: bool,
+    /// Nobody reads what it leaves.
+    is_scratch: bool,
 }
 
 impl Service {
@@ -77,7 +79,10 @@ impl Service {
             .process_group(0)
             .spawn();
         match guard {
-            Ok(guard) => Ok(Self { name, log, child, guard, grace, ended: false }),
+            Ok(guard) => {
+                let is_scratch = scratch.is_some();
+                Ok(Self { name, log, child, guard, grace, ended: false, is_scratch })
+            }
             Err(source) => {
                 let _ = child.kill();
                 let _ = child.wait();
@@ -187,7 +192,11 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.stop();
+        // An orderly end takes a second or two.
+        match self.is_scratch {
+            true => self.kill9(),
+            false => self.stop(),
+        }
     }
 }
 

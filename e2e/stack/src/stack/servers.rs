@@ -138,7 +138,9 @@ pub(super) fn kafka_command(paths: &Paths) -> Result<Command> {
         plaintext: None,
         advertised: None,
         sasl: Some((listener, credentials)),
+        accepts_tokens: false,
         heap_mib: KAFKA_HEAP_MIB,
+        is_brief: cfg!(debug_assertions),
     };
     Ok(kafka::Prepared::new(&paths.state().join("kafka"), &options)?.command())
 }

@@ -75,6 +75,7 @@ impl Server {
         let mut command = Command::new(words.next().unwrap_or_default());
         command
             .args(words)
+            .args(java::QUICK_START)
             .args(["-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"])
             .args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"])
             .args(["-Dorg.slf4j.simpleLogger.showDateTime=true"])

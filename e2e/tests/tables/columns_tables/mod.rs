@@ -2,17 +2,17 @@
 //! of the columns crate; each uses a part of it.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
-#[path = "../../../../collector/columns/tests/native/mod.rs"]
+#[path = "../../../../collector/core/columns/tests/native/mod.rs"]
 pub mod native;
-#[path = "../../../../collector/columns/tests/oracle/mod.rs"]
+#[path = "../../../../collector/core/columns/tests/oracle/mod.rs"]
 pub mod oracle;
 
-use millrace_columns::{BlockSet, Compression, Options};
+use millrace_columns::{BlockSet, BodyCompression, Options};
 use millrace_ddl::{
-    Client, ClientOptions, Credentials, Declared, Layout, MigrateOptions, Secret, Signals,
-    TableName, TableOptions, converge, render,
+    ClientOptions, DdlClient, Declared, Layout, MigrateOptions, Secret, Signals, TableName,
+    TableOptions, UserCredentials, converge_servers, render,
 };
-use millrace_schema::{Attributes, Identifier, TableKind, table};
+use millrace_schema::{AttributeStorage, Identifier, TableKind, build_table};
 use millrace_stack::clickhouse::{Engine, EngineOptions};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
@@ -33,25 +33,25 @@ fn name(text: &str) -> Identifier {
 }
 
 impl Tables {
-    pub fn new(attributes: Attributes) -> Self {
+    pub fn new(attributes: AttributeStorage) -> Self {
         Self::laid_out(attributes, Layout::default())
     }
 
-    pub fn laid_out(attributes: Attributes, layout: Layout) -> Self {
+    pub fn laid_out(attributes: AttributeStorage, layout: Layout) -> Self {
         let engine = Engine::start(EngineOptions::default()).unwrap();
         let options = TableOptions { attributes, layout, ..TableOptions::default() };
         let declared = Declared::uniform(name("otel"), name("otel"), Signals::ALL, &options);
         let mut client = ClientOptions::new(vec![engine.url().parse().unwrap()]);
-        client.credentials = Credentials {
+        client.credentials = UserCredentials::Password {
             user: engine.user().to_owned(),
             password: Secret::new(engine.password()),
         };
-        let client = Client::new(client).unwrap();
+        let client = DdlClient::new(client).unwrap();
         tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap()
-            .block_on(converge(&client, &declared, &MigrateOptions::new("test")))
+            .block_on(converge_servers(&client, &declared, &MigrateOptions::new("test")))
             .unwrap();
         Self { engine, options: Options { attributes, ..Options::default() } }
     }
@@ -68,8 +68,8 @@ impl Tables {
 
     /// The same with further parameters of a request.
     pub fn send_with(&self, set: &mut BlockSet, parameters: &str) {
-        for insert in set.take(Compression::Lz4) {
-            let definition = table(insert.table, self.options.attributes);
+        for insert in set.take_inserts(BodyCompression::Lz4) {
+            let definition = build_table(insert.table, self.options.attributes);
             let name = TableName::new(&name("otel"), &name("otel"), insert.table);
             let statement = render::insert_statement(&name, &definition);
             let query = percent(statement.sql());
@@ -82,7 +82,7 @@ impl Tables {
 
     /// All rows of a table, sorted by value: the engine keeps no order of arrival.
     pub fn stored(&self, kind: TableKind) -> Vec<Vec<Value>> {
-        let definition = table(kind, self.options.attributes);
+        let definition = build_table(kind, self.options.attributes);
         let columns: Vec<String> =
             definition.insert_columns().map(|column| format!("`{}`", column.name)).collect();
         let query = format!(

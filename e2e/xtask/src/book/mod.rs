@@ -17,6 +17,7 @@ use crate::{say, shell};
 const MDBOOK: Tool = Tool {
     name: "mdbook",
     version: "0.5.4",
+    wheel: None,
     options: &["--no-default-features", "--features", "search"],
     takes: "90 s",
 };

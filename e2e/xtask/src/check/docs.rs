@@ -1,5 +1,5 @@
 //! Names in README.md and docs/*.md: paths, links, `make` targets, tasks with their arguments,
-//! suites of tests, crates, tests and metrics must be in the tree. It judges names, never what is
+//! crates, tests and metrics must be in the tree. It judges names, never what is
 //! said of them. Of pages below docs (generated from types, written by simulations, records of
 //! measurements) and of those beside README.md only the links are judged.
 
@@ -75,8 +75,7 @@ struct Tree {
     /// Of `cargo xtask`.
     tasks: BTreeSet<String>,
     crates: BTreeSet<String>,
-    suites: BTreeSet<String>,
-    /// How the names of end-to-end suites begin.
+    /// How the names of end-to-end modules of tests begin.
     prefixes: BTreeSet<String>,
     words: HashSet<String>,
     metrics: BTreeSet<String>,
@@ -130,11 +129,10 @@ impl Tree {
         self.paths.insert(path.to_owned());
         let Some((folder, name)) = path.rsplit_once("/tests/") else { return };
         let Some(name) = name.strip_suffix(".rs") else { return };
-        let suite = name.trim_end_matches("/main");
-        if !suite.contains('/') {
-            self.suites.insert(suite.to_owned());
-            self.words.insert(suite.to_owned());
-            let prefix = suite.split_once('_').filter(|_| folder == "e2e");
+        let module = name.trim_end_matches("/mod");
+        if !module.contains('/') {
+            self.words.insert(module.to_owned());
+            let prefix = module.split_once('_').filter(|_| folder == "e2e");
             self.prefixes.extend(prefix.map(|(prefix, _)| prefix.to_owned()));
         }
     }
@@ -170,9 +168,6 @@ impl Tree {
                     Some(format!("make has no target {name}"))
                 }
                 "xtask" if !self.tasks.contains(name) => Some(format!("xtask has no task {name}")),
-                "--test" if !self.suites.contains(name) => {
-                    Some(format!("there are no tests {name}"))
-                }
                 "-p" if !self.crates.contains(name) => Some(format!("there is no crate {name}")),
                 _ => None,
             }
@@ -328,7 +323,7 @@ mod tests {
             ("e2e/tests/path_whole.rs", "//! x\n"),
             ("docs/other.md", "# Other things, and `code`\n```sh\n# a remark\n```\n"),
             (COLLECTOR[0], "(\"millrace_records_total\", \"Records.\")\n"),
-            (OPERATOR, "seconds(\"queue_seconds\", \"Waiting.\")\n"),
+            (OPERATOR, "seconds(\"queue_duration_seconds\", \"Waiting.\")\n"),
         ];
         let files: Vec<_> =
             files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
@@ -344,8 +339,8 @@ mod tests {
                     `records_are_kept_in_order` in `path_whole`, `otlp_proto`, `make test FROM=a`, \
                     make it so; `millrace_records_total{kind}`, `millrace_a::thing`.\n\
                     ```\nmake test   # make what is missing\n\
-                    cargo test -p millrace-a --test path_whole\ncargo xtask chaos --no-build\n\
-                    rate(millrace_operator_queue_seconds_count[5m])\n```\n";
+                    cargo test -p millrace-a path_whole\ncargo xtask chaos --no-build\n\
+                    rate(millrace_operator_queue_duration_seconds_count[5m])\n```\n";
         assert_eq!(judge(&tree(), "docs/page.md", page, Judged::All), Vec::<String>::new());
     }
 
@@ -362,7 +357,6 @@ mod tests {
             "`make gone`",
             "`cargo xtask gone`",
             "`cargo xtask chaos --gone`",
-            "`cargo test --test gone`",
             "`cargo test -p millrace-gone`",
             "`records_are_kept_for_ever`",
             "`path_gone`",

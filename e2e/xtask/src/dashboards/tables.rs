@@ -1,7 +1,8 @@
-//! The dashboard that asks ClickHouse itself: how tables, parts, merges and replicas are. Its queries
-//! lie beside this file, in `tables`; `e2e/tests/replicated/dashboard.rs` asks each of a real engine.
+//! The dashboard that queries ClickHouse itself: state of tables, parts, merges and replicas. Its
+//! queries are in `tables` next to this file; `e2e/tests/replicated/dashboard.rs` runs each on a
+//! real engine.
 //!
-//! They read `system` tables alone, so they cost the same however many rows there are.
+//! They read only `system` tables, so their cost does not depend on the number of rows.
 
 use serde_json::{Value, json};
 
@@ -42,8 +43,8 @@ pub(super) fn page() -> (&'static str, Value) {
     let head = Head {
         name: "tables",
         title: "Millrace / Tables",
-        description: "The tables of one database, as the ClickHouse server says that is asked: \
-                      space, parts, merges, replicas, retention.",
+        description: "The tables of one database, from the queried ClickHouse server: space, \
+                      parts, merges, replicas, retention.",
         from: "now-6h",
     };
     (head.name, document(&head, Source::ClickHouse, vec![database()], panels))
@@ -135,7 +136,7 @@ fn in_unit(column: &str, unit: &str) -> Value {
     json!({"matcher": {"id": "byName", "options": column}, "properties": properties})
 }
 
-/// Not Grafana's: a share of what there may be.
+/// Not one of Grafana's: a share of a limit.
 const LIMITED: &str = "limited";
 
 /// The panels, the ones that people look for first on top.
@@ -148,14 +149,14 @@ fn panels() -> Vec<Panel> {
     all
 }
 
-/// How the tables are.
+/// State of the tables.
 fn tables_now() -> Vec<Panel> {
     use Shown::Rows;
     vec![
         Panel {
             title: "Freshness",
-            description: "The newest row of each table by its own time, and when a part was last \
-                          written. A table that ages while records flow: see its gateways' log.",
+            description: "Age of each table's newest row by its timestamp, and of the last written \
+                          part. If a table ages while records flow, check its gateways' log.",
             shown: Rows(&[("Age", "s"), ("Last part written", "s")]),
             sql: include_str!("tables/freshness.sql"),
         },
@@ -172,102 +173,103 @@ fn tables_now() -> Vec<Panel> {
         },
         Panel {
             title: "Parts of a partition",
-            description: "The partitions with most active parts, beside the number at which \
-                          ClickHouse refuses inserts (parts_to_throw_insert). It slows them down \
-                          long before. Many: larger batches, or more threads for merges.",
+            description: "The partitions with the most active parts, and the number at which \
+                          ClickHouse rejects inserts (parts_to_throw_insert). It slows them down \
+                          long before. If there are many, use larger batches or more merge \
+                          threads.",
             shown: Rows(&[("Of that", LIMITED), ("Rows a part", "short")]),
             sql: include_str!("tables/parts.sql"),
         },
         Panel {
             title: "Merges",
-            description: "What waits for its first merge, and the merges that run now. A number \
-                          that only grows: merges fall behind inserts.",
+            description: "Parts that wait for their first merge, and running merges. If the number \
+                          only grows, merges fall behind inserts.",
             shown: Rows(&[("Longest", "s"), ("Bytes merged", "bytes"), ("Done", "percentunit")]),
             sql: include_str!("tables/merges.sql"),
         },
     ]
 }
 
-/// What inserts and merges do over time.
+/// Inserts and merges over time.
 fn over_time() -> Vec<Panel> {
     use Shown::Curves;
     vec![
         Panel {
             title: "Inserts",
-            description: "Parts that inserts made: one for each batch and partition of a table. \
+            description: "Parts created by inserts: one for each batch and partition of a table. \
                           From system.part_log.",
             shown: Curves("cps"),
             sql: include_str!("tables/inserts.sql"),
         },
         Panel {
             title: "Rows of an insert",
-            description: "The mean. Some thousands or more are well; few rows in many inserts make \
+            description: "The mean. Some thousands or more are good; many inserts of few rows make \
                           merges expensive. From system.part_log.",
             shown: Curves("short"),
             sql: include_str!("tables/insert_rows.sql"),
         },
         Panel {
             title: "Written",
-            description: "Bytes that inserts, merges, mutations and other replicas' parts wrote. \
-                          Merges over inserts is how often a row is written again. From \
+            description: "Bytes written by inserts, merges, mutations and other replicas' parts. \
+                          Merges divided by inserts is the write amplification. From \
                           system.part_log.",
             shown: Curves("Bps"),
             sql: include_str!("tables/written.sql"),
         },
         Panel {
-            title: "Threads that merge",
-            description: "Busy on the average. Near the pool's size (background_pool_size) merges \
-                          can't follow. From system.part_log.",
+            title: "Merge threads",
+            description: "Busy threads on average. Near the pool's size (background_pool_size), \
+                          merges fall behind. From system.part_log.",
             shown: Curves("short"),
             sql: include_str!("tables/merging.sql"),
         },
     ]
 }
 
-/// Whether what is promised of tables holds.
+/// Guarantees of tables.
 fn promises() -> Vec<Panel> {
     use Shown::Rows;
     vec![
         Panel {
             title: "Replicas",
-            description: "This server's replica of each table. Read-only ones take no inserts: see \
-                          the condition CoordinationHealthy of the TelemetrySchema.",
+            description: "This server's replica of each table. Read-only ones accept no inserts: \
+                          check the condition CoordinationHealthy of the TelemetrySchema.",
             shown: Rows(&[("Delay", "s"), ("Oldest in queue", "s")]),
             sql: include_str!("tables/replicas.sql"),
         },
         Panel {
             title: "Deduplication",
-            description: "How long a table remembers inserts at the most inserts a minute of the \
-                          chosen time. Under five minutes one may be stored twice: raise the \
-                          window. From system.part_log.",
+            description: "Duration of a table's deduplication window at the highest insert rate of \
+                          the selected time. Below five minutes, a retried insert may be stored \
+                          twice: raise the window. From system.part_log.",
             shown: Rows(&[("Remembered for", "s")]),
             sql: include_str!("tables/deduplication.sql"),
         },
         Panel {
             title: "Retention",
-            description: "Parts whose rows are all past their time and still there. They go with \
-                          the next TTL merge, within merge_with_ttl_timeout (4 hours).",
+            description: "Parts whose rows have all expired. The next TTL merge deletes them, \
+                          within merge_with_ttl_timeout (4 hours).",
             shown: Rows(&[("Rows due", "short"), ("Bytes due", "bytes"), ("Overdue by", "s")]),
             sql: include_str!("tables/retention.sql"),
         },
     ]
 }
 
-/// What takes how much.
+/// Use of space.
 fn space() -> Vec<Panel> {
     use Shown::Rows;
     vec![
         Panel {
             title: "Partitions",
-            description: "Rows and bytes by partition (a day, unless layout.partitionBy says \
-                          otherwise), the newest first.",
+            description: "Rows and bytes by partition (a day, unless layout.partitionBy is set), \
+                          the newest first.",
             shown: Rows(&[("Rows", "short"), ("On disk", "bytes"), ("Ratio", "none")]),
             sql: include_str!("tables/days.sql"),
         },
         Panel {
             title: "Columns",
-            description: "The 50 that take most. Compact parts, as inserts make them, keep their \
-                          columns together and count as nothing here.",
+            description: "The 50 largest. Compact parts, which inserts create, store their columns \
+                          together and are not counted here.",
             shown: Rows(&[
                 ("On disk", "bytes"),
                 ("Ratio", "none"),
@@ -278,27 +280,26 @@ fn space() -> Vec<Panel> {
     ]
 }
 
-/// What a person has to mend, and the server.
+/// Problems that a person must fix, and the server.
 fn troubles() -> Vec<Panel> {
     use Shown::Rows;
     vec![
         Panel {
             title: "Detached parts",
-            description: "Parts that ClickHouse or a person set aside: their rows are not read. \
-                          Broken ones of a replicated table were fetched again.",
+            description: "Parts detached by ClickHouse or a user: their rows are not read. Broken \
+                          parts of a replicated table were fetched again.",
             shown: Rows(&[("On disk", "bytes")]),
             sql: include_str!("tables/detached.sql"),
         },
         Panel {
             title: "Mutations",
-            description: "Unfinished ones. With a failure they never end by themselves: KILL \
-                          MUTATION.",
+            description: "Unfinished ones. Failed ones never end automatically: use KILL MUTATION.",
             shown: Rows(&[("Oldest", "s")]),
             sql: include_str!("tables/mutations.sql"),
         },
         Panel {
             title: "Disks",
-            description: "Free is what inserts and merges may still take.",
+            description: "Free: space available for inserts and merges.",
             shown: Rows(&[
                 ("Size", "bytes"),
                 ("Free", "bytes"),
@@ -309,8 +310,8 @@ fn troubles() -> Vec<Panel> {
         },
         Panel {
             title: "Server",
-            description: "The server that was asked; counts since its start. Delayed and refused \
-                          inserts are those of tables with too many parts.",
+            description: "The queried server; counts since its start. Delayed and rejected inserts \
+                          are due to tables with too many parts.",
             shown: Rows(&[("Up for", "s")]),
             sql: include_str!("tables/server.sql"),
         },

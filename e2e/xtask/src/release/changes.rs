@@ -19,6 +19,7 @@ pub(crate) const FILE: &str = "CHANGES.md";
 pub(crate) const GIT_CLIFF: Tool = Tool {
     name: "git-cliff",
     version: "2.14.2",
+    wheel: None,
     options: &["--no-default-features", "--bin", "git-cliff"],
     takes: "80 s",
 };

@@ -1,5 +1,5 @@
 //! `xtask release`: everything that users get, in target/releases/VERSION, tried as they would try
-//! it. Publishing is the bundle's own script, run against a real registry (docs/releasing.md).
+//! it. Publishing is the bundle's own script, run against a real registry (docs/internals/releasing.md).
 //!
 //! It needs package registries and nothing else from outside. What it must not do: push anywhere but
 //! to registries that it starts, on loopback, and stops.

@@ -2,7 +2,8 @@
 //! the release render, in that manager's form. Rights, pods and definitions have one source, the charts.
 //!
 //! Limits: it looks after all namespaces, as the chart does without `watchNamespaces`; and it leaves
-//! out what OLM doesn't install everywhere: the NetworkPolicy, monitors and dashboards.
+//! out what OLM doesn't install everywhere: the NetworkPolicy, the PodDisruptionBudget, monitors and
+//! dashboards.
 
 mod version;
 
@@ -25,7 +26,7 @@ const PACKAGE: &str = "millrace";
 /// Versions before 1.0 are candidates.
 const CHANNEL: &str = "candidate";
 /// What of the chart's objects is left out. OLM v1 refuses bundles with a NetworkPolicy.
-const LEFT_OUT: &str = "networkPolicy.enabled=false,monitoring.podMonitor=false,\
+const LEFT_OUT: &str = "networkPolicy.enabled=false,podDisruptionBudget.enabled=false,monitoring.podMonitor=false,\
                         monitoring.rules=false,monitoring.dashboards=false";
 const HELM_LABELS: [&str; 2] = ["helm.sh/chart", "app.kubernetes.io/managed-by"];
 
@@ -51,7 +52,7 @@ struct Parts {
 
 /// Makes the files, in `olm`, and the image of them.
 pub(crate) fn make(plan: &Plan, helm: &Path, charts: &[Chart], images: &[Image]) -> Result<Bundle> {
-    let parts = sorted(rendered(helm, charts)?)?;
+    let parts = sorted(rendered(plan, helm, charts)?)?;
     let mut files = BTreeMap::new();
     let csv = version::of(plan, helm, charts, images, &parts)?;
     files.insert(format!("manifests/{PACKAGE}.clusterserviceversion.yaml"), csv);
@@ -83,13 +84,20 @@ pub(crate) fn make(plan: &Plan, helm: &Path, charts: &[Chart], images: &[Image])
 }
 
 /// Every object of both charts.
-fn rendered(helm: &Path, charts: &[Chart]) -> Result<Vec<Value>> {
+fn rendered(plan: &Plan, helm: &Path, charts: &[Chart]) -> Result<Vec<Value>> {
     let helm = helm.to_string_lossy();
     let mut objects = Vec::new();
     for chart in charts {
-        let set = if chart.name == "millrace" { LEFT_OUT } else { "keep=false" };
+        let registry = &plan.registry;
+        let set = match chart.name {
+            "millrace" => format!(
+                "{LEFT_OUT},image.repository={registry}/millrace/operator,\
+                 collector.imageRepository={registry}/millrace/collector"
+            ),
+            _ => "keep=false".to_owned(),
+        };
         let archive = chart.archive.to_string_lossy();
-        let args = ["template", "--no-hooks", "--kube-version", KUBERNETES, "--set", set];
+        let args = ["template", "--no-hooks", "--kube-version", KUBERNETES, "--set", &set];
         let of = ["--namespace", NAMESPACE, chart.name, &archive];
         let text = shell::output(&helm, &[&args[..], &of].concat())?;
         for document in serde_norway::Deserializer::from_str(&text) {

@@ -18,6 +18,11 @@ const CHARTS: [&str; 2] = ["millrace-crds", "millrace"];
 /// The notes' file.
 pub(crate) const NOTES: &str = "NOTES.md";
 
+/// The variable with the registry that signatures and OLM's bundle name.
+const REGISTRY: &str = "MILLRACE_RELEASE_REGISTRY";
+/// The registry of a trial. Nobody can own it (RFC 2606).
+const TRIAL_REGISTRY: &str = "registry.example.com";
+
 /// What is released, and of what.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
@@ -33,6 +38,8 @@ pub(crate) struct Plan {
     /// Where everything is written.
     pub(crate) folder: PathBuf,
     pub(crate) notes: Notes,
+    /// The registry that signatures and OLM's bundle name: where the release will be published.
+    pub(crate) registry: String,
 }
 
 /// What changed, for users.
@@ -91,6 +98,7 @@ impl Plan {
             collectors: if options.quick { Collectors::Default } else { Collectors::All },
             folder,
             notes,
+            registry: registry(std::env::var(REGISTRY).ok(), tagged)?,
         })
     }
 
@@ -116,6 +124,15 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Reads a file, with its name in the error.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Where the release will be published. A trial is published nowhere.
+fn registry(named: Option<String>, is_release: bool) -> Result<String> {
+    match named.filter(|it| !it.is_empty()) {
+        Some(named) => Ok(named.trim_end_matches('/').to_owned()),
+        None if is_release => bail!("set {REGISTRY} to the registry that the release goes to"),
+        None => Ok(TRIAL_REGISTRY.to_owned()),
+    }
 }
 
 fn same_version(chart: &str, version: &str) -> Result<()> {
@@ -152,7 +169,7 @@ fn is_titled(line: &str, title: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{notes, same_version};
+    use super::{notes, registry, same_version};
 
     /// Scenario: a changelog with a section of the version, and one without. Guarantee: the section
     /// alone, and it makes a release; otherwise what is not released yet, and it makes a trial.
@@ -164,6 +181,17 @@ mod tests {
         let third = notes(text, "0.3.0").unwrap();
         assert_eq!((third.text.as_str(), third.is_final), ("- c", false));
         assert!(notes("# Changes\n", "0.1.0").is_err());
+    }
+
+    /// Scenario: a release and a trial, with and without a registry named. Guarantee: a release is
+    /// refused without one, and a trial names one that is nobody's.
+    #[test]
+    fn a_release_names_the_registry_that_it_goes_to() {
+        let named = || Some("ghcr.io/team/".to_owned());
+        assert_eq!(registry(named(), true).unwrap(), "ghcr.io/team");
+        assert_eq!(registry(None, false).unwrap(), "registry.example.com");
+        let refused = registry(None, true).unwrap_err().to_string();
+        assert!(refused.contains("MILLRACE_RELEASE_REGISTRY"), "{refused}");
     }
 
     /// Scenario: a chart of another version. Guarantee: it is refused, and told which field.

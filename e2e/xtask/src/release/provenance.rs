@@ -12,7 +12,7 @@ use super::images::Image;
 use super::plan::{self, Plan};
 use crate::shell;
 
-/// What a predicate's `buildType` leads to: docs/releasing.md says what its parameters mean.
+/// What a predicate's `buildType` leads to: docs/internals/releasing.md says what its parameters mean.
 const BUILD_TYPE: &str = "https://millrace.dev/release/v1";
 /// Whoever runs `make release`: no service vouches for it.
 const BUILDER: &str = "https://millrace.dev/release/make";

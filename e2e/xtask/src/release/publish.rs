@@ -17,8 +17,6 @@ use crate::{say, shell};
 
 /// Where charts are in the registry.
 const CHARTS: &str = "millrace/charts";
-/// The registry that names of images begin with in charts and samples.
-pub(crate) const PUBLIC: &str = "docker.io";
 
 /// Something in a registry that users pull.
 #[derive(Debug, Clone)]
@@ -123,7 +121,7 @@ pub(crate) fn signatures(
     for it in published {
         say::step(&format!("signing {}:{}", it.repository, it.tag));
         let reference = it.by_digest(registry);
-        signer.sign(&reference, &format!("{PUBLIC}/{}", it.repository))?;
+        signer.sign(&reference, &format!("{}/{}", plan.registry, it.repository))?;
         signer.attest(Kind::Provenance, &reference, &provenance)?;
     }
     for image in images {

@@ -145,7 +145,10 @@ pub(crate) fn charts(
         let from = [&*chart, "--version", plan.version, "--plain-http"];
         let into = scratch.to_string_lossy();
         shell::output(&helm, &[&["pull"][..], &from, &["--destination", &into]].concat())?;
-        let operator = format!("image.repository={registry}/millrace/operator");
+        let operator = format!(
+            "image.repository={registry}/millrace/operator,\
+             collector.imageRepository={registry}/millrace/collector"
+        );
         let set = ["--kube-version", KUBERNETES, "--namespace", NAMESPACE, "--set", &operator];
         let values = if name == "millrace" { &set[..] } else { &set[..2] };
         let rendered = shell::output(&helm, &[&["template", name], &from[..], values].concat())?;

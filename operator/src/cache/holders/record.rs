@@ -1,4 +1,5 @@
-//! A record of a holder, and what follows from it for another claimant. Pure.
+//! The record of a holder, and what follows from it for another claimant. Pure: no clock and no
+//! I/O.
 
 use std::time::Duration;
 
@@ -12,30 +13,29 @@ pub(crate) const RENEWED_AFTER: Duration = Duration::from_secs(24 * 3_600);
 /// (`offsets.retention.minutes`).
 pub(crate) const FREE_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
 
-/// Version of a record's format. A record in another version belongs to somebody; its whole text is
-/// the holder's name.
+/// The version of a record's format. A record in another version belongs to an unknown holder,
+/// named by its complete text.
 const VERSION: &str = "v1:";
-/// Marks in a record that others may hold the same.
+/// Marks a record whose holder allows others to hold the same.
 const SHARED: &str = "shared";
-/// How it says that none may.
+/// Marks a record whose holder allows no others.
 const ALONE: &str = "alone";
 
-/// Who holds something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
-    /// Cluster, namespace, kind and name, with slashes in between.
+    /// Cluster, namespace, kind and name, separated by slashes.
     pub(crate) who: String,
-    /// Whether others may hold the same, if they share too.
+    /// Whether others that share too may hold the same.
     pub(crate) shared: bool,
 }
 
 impl Holder {
-    /// Its text in storage.
-    pub(crate) fn text(&self) -> String {
+    /// Returns the holder's text in storage.
+    pub(crate) fn to_text(&self) -> String {
         format!("{VERSION}{}/{}", self.who, if self.shared { SHARED } else { ALONE })
     }
 
-    /// Parsed from storage; `None`: released.
+    /// Parses a holder from storage; `None` if the record was released.
     fn read(text: &str) -> Option<Self> {
         let known = text.strip_prefix(VERSION).and_then(|rest| rest.rsplit_once('/'));
         match known {
@@ -47,15 +47,15 @@ impl Holder {
     }
 }
 
-/// A place for one record, and its valid content.
+/// Storage for one record, and its valid content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(Option<(Holder, Duration)>);
+pub(crate) struct HolderSlot(Option<(Holder, Duration)>);
 
-impl Slot {
-    /// Nothing is on record there.
+impl HolderSlot {
+    /// A slot without a record.
     pub(crate) const FREE: Self = Self(None);
 
-    /// What was read, and its age.
+    /// Creates a slot from the text that was read, and its age.
     pub(crate) fn read(text: &str, age: Duration) -> Self {
         Self(Holder::read(text).filter(|_| age < FREE_AFTER).map(|holder| (holder, age)))
     }
@@ -64,58 +64,62 @@ impl Slot {
         self.0.as_ref().is_some_and(|(holder, _)| holder.who == who)
     }
 
-    pub(crate) fn who(&self) -> Option<&str> {
+    pub(crate) fn holder_name(&self) -> Option<&str> {
         self.0.as_ref().map(|(holder, _)| holder.who.as_str())
     }
 }
 
-/// One who wants to hold something.
+/// An object that claims a thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claimant {
     pub(crate) holder: Holder,
-    /// Whose record it may take over.
     pub(crate) takes_over: Option<String>,
 }
 
-/// A claimant's standing.
+/// The outcome of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It holds, and nothing is to be written.
+pub(crate) enum ClaimDecision {
+    /// The claimant holds the thing, and nothing has to be written.
     Holds,
-    /// It may hold, and is to write that.
+    /// The claimant may hold the thing, and must write its record.
     Due,
-    /// This one holds.
+    /// The named holder has the thing.
     Refused(String),
 }
 
-/// Judges a record. `passed_over`: whether a holder is no obstacle whatever its record says.
-pub(crate) fn judge(slots: &[Slot], me: &Claimant, passed_over: impl Fn(&str) -> bool) -> Verdict {
+/// Judges a claim by the records. `passed_over`: whether a holder is no obstacle, whatever its
+/// record.
+pub(crate) fn decide_claim(
+    slots: &[HolderSlot],
+    me: &Claimant,
+    passed_over: impl Fn(&str) -> bool,
+) -> ClaimDecision {
     let mine = &me.holder;
-    let stands = |slot: &Slot| {
+    let obstacle_in = |slot: &HolderSlot| {
         let (other, _) = slot.0.as_ref()?;
-        let stands = other.who != mine.who
+        let is_obstacle = other.who != mine.who
             && !(other.shared && mine.shared)
             && me.takes_over.as_ref() != Some(&other.who)
             && !passed_over(&other.who);
-        stands.then(|| other.who.clone())
+        is_obstacle.then(|| other.who.clone())
     };
-    if let Some(who) = slots.iter().find_map(stands) {
-        return Verdict::Refused(who);
+    if let Some(who) = slots.iter().find_map(obstacle_in) {
+        return ClaimDecision::Refused(who);
     }
-    let holds = |Slot(slot): &Slot| {
+    let holds = |HolderSlot(slot): &HolderSlot| {
         let Some((holder, age)) = slot else { return false };
-        // Of those who share, one is on record; another writes when that record ends.
+        // Of those who share, one is on record; another writes its own when that record ends.
         let ours = holder == mine || (holder.shared && mine.shared && holder.who != mine.who);
         ours && *age < RENEWED_AFTER
     };
     match !slots.is_empty() && slots.iter().all(holds) {
-        true => Verdict::Holds,
-        false => Verdict::Due,
+        true => ClaimDecision::Holds,
+        false => ClaimDecision::Due,
     }
 }
 
-/// Why a claim is refused: `what` names the thing and where its record is.
-pub(crate) fn refusal(what: &str, who: &str, advice: &str) -> Invalid {
+/// Returns why a claim is refused: `what` names the thing and where its record is.
+pub(crate) fn claim_refusal(what: &str, who: &str, advice: &str) -> Invalid {
     let parts: Vec<&str> = who.rsplitn(4, '/').collect();
     let named = match parts[..] {
         [name, kind, namespace, cluster] => {
@@ -123,14 +127,12 @@ pub(crate) fn refusal(what: &str, who: &str, advice: &str) -> Invalid {
         }
         _ => who.to_owned(),
     };
-    let annotation = millrace_crds::TAKES_OVER_ANNOTATION;
     let message = format!(
-        "{what} is on record as held by {named}: write {advice}, or shared: true in both; if that \
-         one is no more, the annotation {annotation}: {who} takes it over"
+        "{what} is recorded as held by {named}: write {advice}, or ownership: Shared in both; if \
+         that object no longer exists, spec.takesOver: {who} takes over"
     );
     Invalid { reason: Reason::HeldByAnother, message }
 }
 
 #[cfg(test)]
-#[path = "../../../tests/unit/cache/holders/record.rs"]
 mod tests;

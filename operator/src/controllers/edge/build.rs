@@ -1,4 +1,4 @@
-//! From checked values to the objects of an edge pool. Pure: no client.
+//! Builds the objects of an edge pool from checked values. Pure: no client.
 
 use std::fmt::Debug;
 
@@ -15,79 +15,76 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use millrace_crds::v1alpha1::{EdgeMode, EdgePool, EdgeSettings, ServiceSettings};
 
-use super::change::Asked;
+use super::change::DesiredUnit;
 use super::validate::Validated;
 use crate::pool::names::PoolNames;
-use crate::pool::objects;
 use crate::pool::status::as_i32;
 use crate::pool::template::{self, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
+use crate::pool::{access, objects};
 
-/// A rollout without progress for this long is called stuck.
+/// The time without progress after which a rollout is reported as stuck.
 const PROGRESS_DEADLINE_SECONDS: i32 = 300;
-/// Earlier ReplicaSets kept, for `kubectl rollout undo` in an emergency.
-const REVISIONS_KEPT: i32 = 3;
+/// The number of earlier ReplicaSets retained, for `kubectl rollout undo` in an emergency.
+const REVISIONS_RETAINED: i32 = 3;
 
-/// The ports of its pods and its Service.
+/// The ports of the pool's pods and Service.
 pub(super) const PORTS: &[(&str, i32)] =
     &[("otlp-grpc", OTLP_GRPC_PORT), ("otlp-http", OTLP_HTTP_PORT)];
 
 /// The objects of an edge pool, not yet written.
 #[derive(Clone, Debug)]
-pub(super) struct Prepared {
+pub(super) struct EdgeObjects {
     pub(super) names: PoolNames,
     pub(super) image: String,
     pub(super) account: ServiceAccount,
-    /// The right of its pods to read their shares.
+    /// The right of the pool's pods to read their shares.
     pub(super) share_access: Option<RoleBinding>,
     pub(super) config_map: ConfigMap,
     pub(super) service: Service,
     pub(super) budget: Option<PodDisruptionBudget>,
     pub(super) policy: Option<NetworkPolicy>,
-    pub(super) asked: Asked,
+    pub(super) desired: DesiredUnit,
     pub(super) workload: Workload,
 }
 
-/// What runs the pods.
 #[derive(Clone, Debug)]
 pub(super) enum Workload {
-    /// A number of pods.
     Deployment(Box<Deployment>),
-    /// One pod on each node.
     DaemonSet(Box<DaemonSet>),
 }
 
-/// Builds the objects.
-pub(super) fn build(validated: &Validated<'_>, share_role: Option<&str>) -> Prepared {
+pub(super) fn build_objects(validated: &Validated<'_>, share_role: Option<&str>) -> EdgeObjects {
     let Validated { pool, draft, secrets_digest } = validated;
     let settings = &pool.spec.settings;
     let names = &draft.names;
     let mut pods = draft.template.clone();
-    template::note_secrets(&mut pods, secrets_digest.as_deref());
-    // Evictions never take a DaemonSet's pods, so a budget for them would only confuse.
+    template::annotate_secrets(&mut pods, secrets_digest.as_deref());
+    // Evictions never affect a DaemonSet's pods, so a budget for them would only confuse.
     let budget = (settings.mode == EdgeMode::Deployment).then_some(&settings.disruption_budget);
     let policy = settings.network_policy.enabled;
-    Prepared {
+    EdgeObjects {
         names: names.clone(),
         image: draft.image.clone(),
-        account: objects::service_account(names),
-        share_access: share_role
-            .filter(|_| settings.receivers.prometheus.is_some())
-            .map(|role| objects::share_access(names, role)),
+        account: objects::service_account(names, &settings.service_account),
+        share_access: share_role.filter(|_| settings.receivers.prometheus.is_some()).map(|role| {
+            let account = access::account_name(&settings.pod_template, names);
+            objects::share_access(names, account, role)
+        }),
         config_map: objects::config_map(names, &draft.config_map, &draft.config),
-        service: service(names, &settings.service),
+        service: build_service(names, &settings.service),
         budget: budget.and_then(|settings| objects::disruption_budget(names, settings)),
         policy: policy.then(|| objects::network_policy(names, PORTS)),
-        asked: Asked::of(validated),
+        desired: DesiredUnit::from_validated(validated),
         workload: match settings.mode {
             EdgeMode::Deployment => {
-                Workload::Deployment(Box::new(deployment(names, settings, pods)))
+                Workload::Deployment(Box::new(build_deployment(names, settings, pods)))
             }
-            EdgeMode::DaemonSet => Workload::DaemonSet(Box::new(daemon_set(names, pods))),
+            EdgeMode::DaemonSet => Workload::DaemonSet(Box::new(build_daemon_set(names, pods))),
         },
     }
 }
 
-fn service(names: &PoolNames, settings: &ServiceSettings) -> Service {
+fn build_service(names: &PoolNames, settings: &ServiceSettings) -> Service {
     let ServiceSettings {
         type_,
         metadata,
@@ -100,30 +97,32 @@ fn service(names: &PoolNames, settings: &ServiceSettings) -> Service {
     } = settings;
     let some = |list: Vec<String>| (!list.is_empty()).then_some(list);
     let spec = ServiceSpec {
-        type_: Some(word(type_)),
+        type_: Some(kubernetes_name(type_)),
         load_balancer_class: load_balancer_class.clone(),
         load_balancer_source_ranges: some(load_balancer_source_ranges.clone()),
-        external_traffic_policy: external_traffic_policy.as_ref().map(word),
-        internal_traffic_policy: internal_traffic_policy.as_ref().map(word),
-        ip_families: some(ip_families.iter().map(word).collect()),
-        ip_family_policy: ip_family_policy.as_ref().map(word),
+        external_traffic_policy: external_traffic_policy.as_ref().map(kubernetes_name),
+        internal_traffic_policy: internal_traffic_policy.as_ref().map(kubernetes_name),
+        ip_families: some(ip_families.iter().map(kubernetes_name).collect()),
+        ip_family_policy: ip_family_policy.as_ref().map(kubernetes_name),
         ..ServiceSpec::default()
     };
-    let mut service = objects::service(names, PORTS, spec);
-    service.metadata.labels.get_or_insert_default().extend(metadata.labels.clone());
-    let annotations = Some(metadata.annotations.clone());
-    service.metadata.annotations = annotations.filter(|it| !it.is_empty());
+    let mut service = objects::build_service(names, PORTS, spec);
+    objects::add_metadata(&mut service.metadata, metadata);
     service
 }
 
-/// A variant that is named as Kubernetes names it.
-fn word(variant: &impl Debug) -> String {
+/// Returns a variant's name, which is Kubernetes' own.
+fn kubernetes_name(variant: &impl Debug) -> String {
     format!("{variant:?}")
 }
 
-fn deployment(names: &PoolNames, settings: &EdgeSettings, template: PodTemplateSpec) -> Deployment {
-    // A pod stops only after its successor is ready: clients never find fewer, and targets have a
-    // pod to go to.
+fn build_deployment(
+    names: &PoolNames,
+    settings: &EdgeSettings,
+    template: PodTemplateSpec,
+) -> Deployment {
+    // A pod stops only after its successor is ready: clients never find fewer, and targets always
+    // have a pod.
     let strategy = DeploymentStrategy {
         type_: Some("RollingUpdate".into()),
         rolling_update: Some(RollingUpdateDeployment {
@@ -131,33 +130,33 @@ fn deployment(names: &PoolNames, settings: &EdgeSettings, template: PodTemplateS
             max_unavailable: Some(IntOrString::Int(0)),
         }),
     };
-    let replicas = asked_for(settings);
+    let replicas = desired_replicas(settings);
     Deployment {
-        metadata: objects::metadata(names, &names.base),
+        metadata: objects::build_metadata(names, &names.base),
         spec: Some(DeploymentSpec {
             replicas: Some(as_i32(replicas)),
-            selector: objects::selector(names),
+            selector: objects::label_selector(names),
             strategy: Some(strategy),
             template,
             progress_deadline_seconds: Some(PROGRESS_DEADLINE_SECONDS),
-            revision_history_limit: Some(REVISIONS_KEPT),
+            revision_history_limit: Some(REVISIONS_RETAINED),
             ..DeploymentSpec::default()
         }),
         status: None,
     }
 }
 
-fn asked_for(settings: &EdgeSettings) -> u32 {
+fn desired_replicas(settings: &EdgeSettings) -> u32 {
     settings.replicas.unwrap_or(EdgeSettings::DEFAULT_REPLICAS)
 }
 
-/// The number of pods that the spec asks for; none for a DaemonSet.
-pub(super) fn size(pool: &EdgePool) -> Option<u32> {
+/// Returns the number of pods that the spec requests; `None` for a DaemonSet.
+pub(super) fn declared_size(pool: &EdgePool) -> Option<u32> {
     let settings = &pool.spec.settings;
-    (settings.mode == EdgeMode::Deployment).then(|| asked_for(settings))
+    (settings.mode == EdgeMode::Deployment).then(|| desired_replicas(settings))
 }
 
-fn daemon_set(names: &PoolNames, template: PodTemplateSpec) -> DaemonSet {
+fn build_daemon_set(names: &PoolNames, template: PodTemplateSpec) -> DaemonSet {
     let update_strategy = DaemonSetUpdateStrategy {
         type_: Some("RollingUpdate".into()),
         rolling_update: Some(RollingUpdateDaemonSet {
@@ -166,12 +165,12 @@ fn daemon_set(names: &PoolNames, template: PodTemplateSpec) -> DaemonSet {
         }),
     };
     DaemonSet {
-        metadata: objects::metadata(names, &names.base),
+        metadata: objects::build_metadata(names, &names.base),
         spec: Some(DaemonSetSpec {
-            selector: objects::selector(names),
+            selector: objects::label_selector(names),
             template,
             update_strategy: Some(update_strategy),
-            revision_history_limit: Some(REVISIONS_KEPT),
+            revision_history_limit: Some(REVISIONS_RETAINED),
             ..DaemonSetSpec::default()
         }),
         status: None,

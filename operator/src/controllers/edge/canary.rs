@@ -1,10 +1,12 @@
-//! The first nodes of a change: which pods are replaced first, and whether the new ones perform as
-//! well as the others. Pure; the rule itself is `millrace_rollout::step`, as for gateways.
+//! Tries a change on the first nodes: which pods are replaced first, and whether the new ones
+//! perform as well as the others. Pure; the rule itself is `millrace_rollout::step`, as for
+//! gateways.
 //!
-//! A DaemonSet has no partition. While its update strategy is `OnDelete` it replaces no pod by
-//! itself, so the operator deletes those of the first nodes and their successors have the new
-//! template; `change` goes on with all nodes after that. Limits: pods of nodes that come meanwhile
-//! have the new template too and are compared with the first; nothing is compared after that.
+//! A DaemonSet has no partition. While its update strategy is `OnDelete` it replaces no pod
+//! automatically, so the operator deletes those of the first nodes and their successors have the
+//! new template; `change` then continues with all nodes. Limits: pods of nodes that join in the
+//! meantime have the new template too and are compared with the first; nothing is compared after
+//! that.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -13,163 +15,199 @@ use kube::ResourceExt;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{CanarySettings, PendingChange, PendingStage};
 use millrace_rollout::{
-    Canary, Cause, Fault, FaultKind, First, Judgement, Load, Member, Moving, Plan, PodFigures,
-    Point, Policy, Seen, Stage, State, Step, Sum, Trouble, Unit, Verdict, step,
+    Canary, CanaryVerdict, Cause, FaultKind, LoadFigures, LoadSum, Member, Moving, PodFigures,
+    Precondition, RolloutObservation, RolloutPlan, RolloutPolicy, RolloutProgress, RolloutState,
+    RolloutStep, RolloutVerdict, Stage, Trouble, Unit, UnitFault, step_rollout,
 };
 
-use super::change::{Asked, Kept, Live, Seen as Look, Way, is_paused, time};
-use crate::pool::member::member;
+use super::change::{
+    self, BaselineTemplate, ChangeObservation as Look, DesiredUnit, Live, WriteMode, is_paused,
+    status_time,
+};
+use crate::pool::member::member_of_pod;
+use crate::pool::rollout_request;
 use crate::pool::template;
-use crate::pool::wish;
+use crate::report::counts::format_count;
 
-/// A pod to be deleted, so that one with the new template takes its place.
+/// A pod to delete, so that one with the new template replaces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct PodToReplace {
     pub(super) name: String,
     pub(super) uid: Option<String>,
 }
 
-/// What comes of the first nodes.
-pub(super) struct Outcome {
-    pub(super) way: Way,
+/// The result for the first nodes.
+pub(super) struct CanaryOutcome {
+    pub(super) mode: WriteMode,
     pub(super) pending: PendingChange,
-    pub(super) replace: Vec<Chosen>,
+    pub(super) replace: Vec<PodToReplace>,
 }
 
-/// How the pool's changes are tried on a few nodes first, if they are.
-pub(super) fn settings<'a>(look: &'a Look<'_>) -> Option<&'a CanarySettings> {
-    look.pool.spec.rollout.canary.as_ref()
+/// Returns how the pool tries changes on a few nodes first, if it does.
+pub(super) fn canary_settings<'a>(observed: &'a Look<'_>) -> Option<&'a CanarySettings> {
+    observed.pool.spec.rollout.canary.as_ref()
 }
 
-/// Goes on with a change that the first nodes have, or get.
-pub(super) fn go_on(
-    asked: &Asked,
-    told: &PendingChange,
+/// Continues a change that the first nodes have, or get.
+pub(super) fn continue_canary(
+    desired: &DesiredUnit,
+    reported: &PendingChange,
     live: &Live,
     runs: bool,
-    before: Kept,
-    look: &Look<'_>,
-) -> Outcome {
-    let only = |way, pending| Outcome { way, pending, replace: Vec::new() };
-    // Without nodes there is nobody to be first.
-    let has_none = live.wanted == 0 && live.verdict == Verdict::Complete;
-    let Some(canary) = settings(look).filter(|_| !has_none) else {
-        return only(Way::Keeping(before), asked.rolling_out(look.now));
+    before: BaselineTemplate,
+    observed: &Look<'_>,
+) -> CanaryOutcome {
+    let only = |mode, pending| CanaryOutcome { mode, pending, replace: Vec::new() };
+    // Without nodes there are no first ones.
+    let has_none = live.desired == 0 && live.verdict == RolloutVerdict::Complete;
+    let Some(canary) = canary_settings(observed).filter(|_| !has_none) else {
+        return only(WriteMode::WithBaseline(before), desired.rolling_out_change(observed.now));
     };
     if !runs {
-        // Edited by hand: written again before any pod is replaced.
-        return only(Way::Held(before), told.clone());
+        // A manual edit: the template is written again before any pod is replaced.
+        return only(WriteMode::Paused(before), reported.clone());
     }
-    let pods = Pods::of(asked, &before, look);
-    let policy = Policy {
-        canary: Some(Canary { pods: canary.pods, judge_seconds: i64::from(canary.judge_seconds) }),
-        rolls_back: look.pool.spec.rollout.auto_rollback,
+    let pods =
+        CanaryPods::from_observation(desired, &before, reported.since.0.as_second(), observed);
+    let policy = RolloutPolicy {
+        canary: Some(Canary {
+            pods: canary.pods,
+            analysis_seconds: i64::from(canary.analysis_seconds),
+        }),
+        rolls_back: observed.pool.spec.rollout.auto_rollback,
     };
-    let seen = pods.seen(asked, live, look);
-    let step = step(Some(&state(asked, told, &before)), &seen, &policy);
-    let since = told_since(step.state.since);
+    let observation = pods.rollout_observation(desired, live, observed);
+    let step =
+        step_rollout(Some(&rollout_state(desired, reported, &before)), &observation, &policy);
+    let since = since_time(step.state.since);
     match &step.state.stage {
-        Stage::Moving(point @ (Point::Canary | Point::Judging)) => {
+        Stage::Moving(point @ (RolloutProgress::Canary | RolloutProgress::Analyzing)) => {
             let count = match step.plan {
-                Plan::Split { pods } => pods,
-                Plan::Whole | Plan::Old => 0,
+                RolloutPlan::Split { pods } => pods,
+                RolloutPlan::All | RolloutPlan::Previous => 0,
             };
-            let (stage, why) = words(*point, count, asked, &step);
-            let is_same = told.stage == stage && told.reason == why.0;
-            let pending =
-                if is_same { told.clone() } else { asked.pending(stage, since, (&why.0, why.1)) };
-            let replace = if seen.taken_up { pods.chosen(count) } else { Vec::new() };
-            Outcome { way: Way::Held(before), pending, replace }
+            let (stage, why) = stage_and_reason(*point, count, desired, &step);
+            let is_same = reported.stage == stage && reported.reason == why.0;
+            let pending = if is_same {
+                reported.clone()
+            } else {
+                desired.pending_change(stage, since, (&why.0, why.1))
+            };
+            let replace =
+                if observation.is_spec_observed { pods.pods_to_replace(count) } else { Vec::new() };
+            CanaryOutcome { mode: WriteMode::Paused(before), pending, replace }
         }
-        Stage::Paused(point) => only(Way::Held(before), asked.paused(stage_of(*point), since)),
-        Stage::Returning(Cause::Aborted) | Stage::Returned(Cause::Aborted) => {
-            only(Way::NotYet, asked.aborted(look.now))
+        Stage::Paused(point) => {
+            only(WriteMode::Paused(before), desired.paused_change(stage_of(*point), since))
         }
-        Stage::Returning(Cause::Failed(fault)) | Stage::Returned(Cause::Failed(fault)) => {
+        Stage::RollingBack(Cause::Aborted) | Stage::RolledBack(Cause::Aborted) => {
+            only(WriteMode::Deferred, desired.aborted_change(observed.now))
+        }
+        Stage::RollingBack(Cause::Failed(fault)) | Stage::RolledBack(Cause::Failed(fault)) => {
             let why = (fault.kind.as_str(), fault.text.clone());
-            only(Way::NotYet, asked.pending(PendingStage::RolledBack, since, why))
+            only(WriteMode::Deferred, desired.pending_change(PendingStage::RolledBack, since, why))
         }
-        Stage::Stable | Stage::Moving(Point::Waiting | Point::Promoting { .. }) => {
-            let (reason, text) = compared(&step, &seen);
+        Stage::Stable
+        | Stage::Moving(RolloutProgress::Waiting | RolloutProgress::Promoting { .. }) => {
+            let (reason, text) = comparison_text(&step, &observation);
             let why = (reason.as_str(), text);
-            only(Way::Keeping(before), asked.pending(PendingStage::RollingOut, since, why))
+            only(
+                WriteMode::WithBaseline(before),
+                desired.pending_change(PendingStage::RollingOut, since, why),
+            )
         }
     }
 }
 
 /// The pool's pods, by what they run.
-struct Pods<'a> {
-    /// Those that stay and are in no trouble of the cluster's.
+struct CanaryPods<'a> {
+    /// Pods that are not being deleted and have no trouble caused by the cluster.
     members: Vec<(&'a Pod, Member)>,
-    /// Those that run what ran before the change.
+    /// Pods that run the template from before the change.
     before: Vec<&'a str>,
-    /// Pods that end: others take their places.
+    /// The number of pods being deleted or not yet recreated: others replace them.
     ending: u32,
-    /// What is the matter with a pod that is in such a trouble.
-    lost: Option<Fault>,
+    /// One of the pods that aren't recreated, if any.
+    missing: Option<Member>,
+    /// The fault of a pod with trouble caused by the cluster.
+    lost: Option<UnitFault>,
 }
 
-impl<'a> Pods<'a> {
-    fn of(asked: &Asked, before: &Kept, look: &Look<'a>) -> Self {
-        let runs = before.template.spec.as_ref().and_then(template::runs);
-        let (mut members, mut names, mut ending, mut lost) = (Vec::new(), Vec::new(), 0, None);
-        for pod in look.pods {
-            let member =
-                Member { updated: asked.is_run_by_pod(pod), ..member(pod, None, look.now) };
-            // A node that is lost, or has no room, proves nothing, and another one can be tried.
-            if member.figures.trouble().is_some_and(Trouble::is_the_clusters) {
+impl<'a> CanaryPods<'a> {
+    fn from_observation(
+        desired: &DesiredUnit,
+        before: &BaselineTemplate,
+        began: i64,
+        observed: &Look<'a>,
+    ) -> Self {
+        let runs = template::template_runs(&before.template);
+        let (mut members, mut names, mut ending, mut lost) = (Vec::new(), Vec::new(), 0_u32, None);
+        for pod in observed.pods {
+            let member = Member {
+                updated: desired.is_run_by_pod(pod),
+                ..member_of_pod(pod, None, observed.now)
+            };
+            // A node that is lost or full proves nothing, and another one can be tried.
+            if member.figures.find_trouble().is_some_and(Trouble::is_the_clusters) {
                 let PodFigures { name, message, .. } = &member.figures;
                 let text = format!("pod {name}: {message}");
-                lost.get_or_insert_with(|| Fault::new(FaultKind::PodsNotReady, text));
+                lost.get_or_insert_with(|| UnitFault::new(FaultKind::PodsNotReady, text));
                 continue;
             }
             if pod.metadata.deletion_timestamp.is_some() {
                 ending += 1;
                 continue;
             }
-            if pod.spec.as_ref().and_then(template::runs) == runs {
+            if template::pod_runs(pod) == runs {
                 names.extend(pod.metadata.name.as_deref());
             }
             members.push((pod, member));
         }
-        Self { members, before: names, ending, lost }
+        let ending = observed.lost.map_or(ending, |lost| ending.saturating_add(lost.pods));
+        let missing = observed.lost.map(|lost| change::missing_member(lost, began, observed.now));
+        Self { members, before: names, ending, missing, lost }
     }
 
-    /// As the rule of rollouts sees them.
-    fn seen(&self, asked: &Asked, live: &Live, look: &Look<'_>) -> Seen {
+    /// Returns the observation for the rule of rollouts.
+    fn rollout_observation(
+        &self,
+        desired: &DesiredUnit,
+        live: &Live,
+        observed: &Look<'_>,
+    ) -> RolloutObservation {
         let is_new =
             |name: &str| self.members.iter().any(|(pod, it)| it.updated && pod.name_any() == name);
-        let all = &look.loads.0;
-        let of = |is: &dyn Fn(&str) -> bool| -> Vec<Load> {
+        let all = &observed.loads.0;
+        let of = |is: &dyn Fn(&str) -> bool| -> Vec<LoadFigures> {
             all.iter().filter(|(pod, _)| is(pod)).map(|(_, load)| load.clone()).collect()
         };
         let old = of(&|name| self.before.contains(&name));
         let verdict = &live.verdict;
         let there = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
         let there = there.saturating_add(self.ending);
-        Seen {
-            now: look.now.as_second(),
-            wanted: asked.unit(),
-            key: asked.key().to_owned(),
+        RolloutObservation {
+            now: observed.now.as_second(),
+            declared: desired.to_unit(),
+            key: desired.key().to_owned(),
             running: None,
-            wish: wish(look.pool),
-            first: First::Done,
-            // As many as can be first.
-            size: live.wanted.min(there),
-            taken_up: *verdict != Verdict::Moving(Moving::NotSeen),
-            complete: *verdict == Verdict::Complete,
-            members: self.members.iter().map(|(_, member)| member.clone()).collect(),
+            wish: rollout_request(observed.pool),
+            first: Precondition::Done,
+            // No more pods than exist can be first.
+            size: live.desired.min(there),
+            is_spec_observed: *verdict != RolloutVerdict::Moving(Moving::NotObserved),
+            complete: *verdict == RolloutVerdict::Complete,
+            members: self.members.iter().map(|(_, it)| it).chain(&self.missing).cloned().collect(),
             stays: self.lost.clone().filter(|_| there == 0),
-            // Nobody has asked it: without other pods, unready ones prove nothing.
+            // The broker was not queried: without other pods, unready ones prove nothing.
             broker_away: true,
             new_loads: of(&is_new),
-            old_loads: if old.is_empty() { look.loads.1.clone() } else { old },
+            old_loads: if old.is_empty() { observed.loads.1.clone() } else { old },
         }
     }
 
-    /// The pods to be deleted so that `count` have the change. First those of another change that
-    /// didn't come to its end, then ready ones: a node without lines to read shows nothing.
-    fn chosen(&self, count: u32) -> Vec<Chosen> {
+    /// Returns the pods to delete so that `count` have the change. Pods of another, unfinished
+    /// change come first, then ready ones: a node without lines to read shows nothing.
+    fn pods_to_replace(&self, count: u32) -> Vec<PodToReplace> {
         let (new, mut old): (Vec<_>, Vec<_>) =
             self.members.iter().partition(|(_, member)| member.updated);
         old.sort_by_key(|(pod, member)| {
@@ -179,79 +217,90 @@ impl<'a> Pods<'a> {
         let there = u32::try_from(new.len()).unwrap_or(u32::MAX).saturating_add(self.ending);
         let missing = usize::try_from(count.saturating_sub(there)).unwrap_or(0);
         let chosen = old.into_iter().take(missing);
-        chosen.map(|(pod, _)| Chosen { name: pod.name_any(), uid: pod.uid() }).collect()
+        chosen.map(|(pod, _)| PodToReplace { name: pod.name_any(), uid: pod.uid() }).collect()
     }
 }
 
-/// What the status says, in the rule's words.
-fn state(asked: &Asked, told: &PendingChange, before: &Kept) -> State {
-    let point = match told.stage {
-        PendingStage::Judging => Point::Judging,
-        _ => Point::Canary,
+/// Converts the status to the rule's state.
+fn rollout_state(
+    desired: &DesiredUnit,
+    reported: &PendingChange,
+    before: &BaselineTemplate,
+) -> RolloutState {
+    let point = match reported.stage {
+        PendingStage::Analyzing => RolloutProgress::Analyzing,
+        _ => RolloutProgress::Canary,
     };
-    let runs = before.template.spec.as_ref().and_then(template::runs);
-    let before = runs.map(|(image, config)| unit(image, config));
-    State {
-        stage: if is_paused(told) { Stage::Paused(point) } else { Stage::Moving(point) },
-        since: told.since.0.as_second(),
+    let runs = template::template_runs(&before.template);
+    let before = runs.map(|(image, config)| unit_of(image, config));
+    RolloutState {
+        stage: if is_paused(reported) { Stage::Paused(point) } else { Stage::Moving(point) },
+        since: reported.since.0.as_second(),
         before,
-        after: asked.unit(),
-        key: asked.key().to_owned(),
+        after: desired.to_unit(),
+        key: desired.key().to_owned(),
         attempts: 1,
     }
 }
 
-/// What pods run.
-pub(super) fn unit(image: &str, config: &str) -> Unit {
+pub(super) fn unit_of(image: &str, config: &str) -> Unit {
     Unit { image: image.to_owned(), config: config.to_owned(), ..Unit::default() }
 }
 
-fn stage_of(point: Point) -> PendingStage {
+fn stage_of(point: RolloutProgress) -> PendingStage {
     match point {
-        Point::Judging => PendingStage::Judging,
-        Point::Waiting | Point::Canary | Point::Promoting { .. } => PendingStage::Canary,
+        RolloutProgress::Analyzing => PendingStage::Analyzing,
+        RolloutProgress::Waiting | RolloutProgress::Canary | RolloutProgress::Promoting { .. } => {
+            PendingStage::Canary
+        }
     }
 }
 
-/// Stage, reason and message while the first nodes get the change or are watched.
-fn words(point: Point, count: u32, asked: &Asked, step: &Step) -> (PendingStage, (String, String)) {
+/// Returns stage, reason and message while the first nodes get the change or are analyzed.
+fn stage_and_reason(
+    point: RolloutProgress,
+    count: u32,
+    desired: &DesiredUnit,
+    step: &RolloutStep,
+) -> (PendingStage, (String, String)) {
     let stage = stage_of(point);
-    let what = asked.text();
+    let what = desired.to_text();
     let (reason, text) = match (step.held.as_ref().or(step.waits.as_ref()), point) {
         (Some(fault), _) => (fault.kind.as_str(), fault.text.clone()),
-        (None, Point::Judging) => (
-            Reason::RolloutJudging.as_str(),
-            format!("{count} nodes with {what} are compared with the others"),
+        (None, RolloutProgress::Analyzing) => (
+            Reason::RolloutAnalyzing.as_str(),
+            format!("{} with {what}, compared with the others", format_count(count, "node")),
         ),
-        (None, _) => {
-            (Reason::RolloutStarted.as_str(), format!("the first {count} nodes get {what}"))
-        }
+        (None, _) => (
+            Reason::RolloutStarted.as_str(),
+            format!("{} get {what} first", format_count(count, "node")),
+        ),
     };
     (stage, (reason.to_owned(), text))
 }
 
-/// What the comparison came to, for people.
-fn compared(step: &Step, seen: &Seen) -> (Reason, String) {
-    let side = |name: &str, loads: &[Load]| {
-        let Some(sum) = Sum::of(loads) else { return String::new() };
+/// Returns the comparison's result as message text.
+fn comparison_text(step: &RolloutStep, observation: &RolloutObservation) -> (Reason, String) {
+    let side = |name: &str, loads: &[LoadFigures]| {
+        let Some(sum) = LoadSum::from_loads(loads) else { return String::new() };
         let rate = sum.records_per_cpu_second();
         let rate = rate.map_or_else(|| "?".to_owned(), |rate| format!("{rate:.0}"));
         let (cpu, memory) = (sum.cpus_per_pod() * 1e3, sum.resident_bytes >> 20);
         format!("; {name}: {rate} records per CPU-second, {cpu:.0} millicores, {memory} MiB")
     };
-    let sides = side("before", &seen.old_loads) + &side("after", &seen.new_loads);
+    let sides = side("before", &observation.old_loads) + &side("after", &observation.new_loads);
     match &step.judgement {
-        Some(Judgement::TooFew { records }) => (
+        Some(CanaryVerdict::TooFew { records }) => (
             Reason::RolloutTooFewRecords,
             format!(
-                "only {records} records came of the first nodes, too few to compare; nothing \
-                 speaks against the change, so the others get it{sides}"
+                "only {records} records came from the first nodes, too few to compare; \
+                 they showed no fault, so the other nodes get the change{sides}"
             ),
         ),
-        _ => (Reason::RolloutPromoting, format!("the other nodes get it{sides}")),
+        _ => (Reason::RolloutPromoting, format!("the other nodes get the change{sides}")),
     }
 }
 
-fn told_since(second: i64) -> Time {
-    time(Timestamp::from_second(second).unwrap_or_default())
+fn since_time(second: i64) -> Time {
+    status_time(Timestamp::from_second(second).unwrap_or_default())
 }

@@ -1,63 +1,67 @@
-//! How a change of image or configuration reaches an edge pool's pods, and how it is rolled back.
-//! Pure.
+//! Decides how a change of image or configuration reaches an edge pool's pods, and how it is rolled
+//! back. Pure.
 //!
 //! First a trial pod runs it (`pool::preflight`), then, with `rollout.canary`, the pods of a few
 //! nodes (`canary`). Then the Deployment or DaemonSet rolls it out, with the previous template in
 //! an annotation of the same object. If a new pod fails, that template is written again. Progress
-//! is part of the status, so that another operator continues it. A change that was rolled back
-//! stays so until the spec changes; one that was refused, until the spec or a Secret does. A
-//! refusal that may be temporary is retried every [`RETRY_SECONDS`]. Rotated Secrets reach the
-//! running pods in every case; while canaries are watched, those of the other nodes wait.
+//! is part of the status, so that another operator continues it. A rolled-back change is retried
+//! only after the spec changes; a refused one after the spec or a Secret does. A refusal that may
+//! be temporary is retried every [`RETRY_SECONDS`]. Rotated Secrets always reach the running pods;
+//! while canaries are analyzed, those of the other nodes wait.
 //!
-//! Limits: a Deployment's pods are not compared. A missing workload has nothing to keep: it is
-//! created as the spec says.
+//! Limits: a Deployment's pods are not compared. A missing workload has no previous template: it is
+//! created from the spec.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{EdgePool, PendingChange, PendingStage, RolloutStage};
-use millrace_rollout::{Fault, FaultKind, First, Load, Member, Trouble, Unit, Verdict, Wish};
+use millrace_rollout::{
+    FaultKind, LoadFigures, Member, Precondition, RolloutVerdict, Trouble, Unit, UnitFault, Wish,
+};
 
-use super::canary::{self, Chosen};
+use super::canary::{self, PodToReplace};
 use super::validate::Validated;
+use crate::cache::absent::AbsentCount;
+use crate::cache::baseline::Untried;
 use crate::cluster::hash_of;
-use crate::pool::member::member;
+use crate::pool::member::{self, member_of_pod};
 use crate::pool::names::PoolNames;
-use crate::pool::preflight::{self, Tries};
+use crate::pool::preflight::{self, TrialPods};
 use crate::pool::secrets::{CurrentSecrets, SecretUses, with_secrets, without_secrets};
-use crate::pool::status::{Rollout, cut};
-use crate::pool::{template, wish};
+use crate::pool::status::{Rollout, cut_message};
+use crate::pool::{rollout_request, template};
 use crate::report::events::Notice;
 
-/// The registry or node that failed may work again.
+/// A retry may succeed: the registry or node may work again.
 const RETRY_SECONDS: i64 = 600;
 /// A change is rolled back when more than one in this many new pods fail.
 const FAILING_ONE_IN: usize = 10;
 
-/// The annotation for rollout commands, in messages.
-const ANNOTATION: &str = "the annotation millrace.dev/rollout";
+/// The field for rollout commands, in messages.
+const FIELD: &str = "spec.rolloutAction";
 
-/// What pods are to run.
+/// The unit that pods should run.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct DesiredUnit {
     image: String,
     config_map: String,
-    /// Distinguishes it from any other spec change that might fix a refused change.
+    /// Distinguishes the change from any other that might fix a refused change.
     key: String,
-    /// The Secrets that it needs, and their digest.
+    /// The Secrets that the unit needs, and their digest.
     pub(super) secrets: (SecretUses, Option<String>),
 }
 
-impl Asked {
-    /// What a spec asks for.
-    pub(super) fn of(validated: &Validated<'_>) -> Self {
+impl DesiredUnit {
+    /// Returns what a spec requests.
+    pub(super) fn from_validated(validated: &Validated<'_>) -> Self {
         let Validated { pool, draft, secrets_digest } = validated;
         let key = hash_of(&serde_json::json!({
             "image": draft.image,
             "config": draft.config_map,
             "resources": pool.spec.settings.resources,
-            // The digest's value for a pool without Secrets, as in earlier releases.
+            // Earlier releases used this digest value for a pool without Secrets.
             "secrets": None::<&str>,
         }));
         let secrets = (draft.secrets.clone(), secrets_digest.clone());
@@ -65,76 +69,81 @@ impl Asked {
         Self { image, config_map, key, secrets }
     }
 
-    /// Whether a status is about this change. Rotated Secrets don't make it another change, except
-    /// after a refusal by a trial pod: they may fix it, and no pod of the pool runs it.
-    fn is_told_by(&self, told: &PendingChange) -> bool {
-        let (key, secrets) = without_secrets(&told.digest);
-        let is_mended = told.stage == PendingStage::Refused && secrets != self.secrets.1.as_deref();
+    /// Returns whether a status is about this change. Rotated Secrets don't make it another change,
+    /// except after a refusal by a trial pod: they may fix it, and no pod of the pool runs it.
+    fn is_reported_by(&self, reported: &PendingChange) -> bool {
+        let (key, secrets) = without_secrets(&reported.digest);
+        let is_mended =
+            reported.stage == PendingStage::Rejected && secrets != self.secrets.1.as_deref();
         key == self.key && !is_mended
     }
 
-    /// Whether this template is the desired one.
+    /// Returns whether this template is the desired one.
     fn is_run_by(&self, template: &PodTemplateSpec) -> bool {
-        template.spec.as_ref().and_then(template::runs) == Some((&self.image, &self.config_map))
+        template::template_runs(template) == Some((&self.image, &self.config_map))
     }
 
-    /// Whether this pod is.
+    /// Returns whether this pod runs the desired unit.
     pub(super) fn is_run_by_pod(&self, pod: &Pod) -> bool {
-        pod.spec.as_ref().and_then(template::runs) == Some((&self.image, &self.config_map))
+        template::pod_runs(pod) == Some((&self.image, &self.config_map))
     }
 
-    /// What pods are to run, for the rule of rollouts.
-    pub(super) fn unit(&self) -> Unit {
-        canary::unit(&self.image, &self.config_map)
+    /// Returns what pods should run, for the rule of rollouts.
+    pub(super) fn to_unit(&self) -> Unit {
+        canary::unit_of(&self.image, &self.config_map)
     }
 
-    /// Distinguishes it from other changes.
     pub(super) fn key(&self) -> &str {
         &self.key
     }
 
-    /// For messages.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         format!("{} with {}", self.image, self.config_map)
     }
 
-    /// Whether this workload needs more than a write of the desired template.
+    /// Returns whether this workload needs more than a write of the desired template.
     pub(super) fn matters_to(&self, live: &Live) -> bool {
-        live.kept.is_some() || !self.is_run_by(&live.template)
+        live.baseline.is_some() || !self.is_run_by(&live.template)
     }
 
-    /// The pod that tries it.
-    fn try_name(&self, names: &PoolNames) -> String {
-        preflight::name(names, &self.image, &self.config_map)
+    fn trial_name(&self, names: &PoolNames) -> String {
+        preflight::trial_name(names, &self.image, &self.config_map)
     }
 
-    pub(super) fn rolling_out(&self, now: Timestamp) -> PendingChange {
-        let message = format!("pods get {}", self.text());
+    pub(super) fn rolling_out_change(&self, now: Timestamp) -> PendingChange {
+        let message = format!("pods get {}", self.to_text());
         let why = (Reason::RolloutStarted.as_str(), message);
-        self.pending(PendingStage::RollingOut, time(now), why)
+        self.pending_change(PendingStage::RollingOut, status_time(now), why)
     }
 
-    /// The change goes out: to a few nodes first, if the pool says so.
-    fn begins(&self, seen: &Seen<'_>, before: Kept) -> (Way, PendingChange) {
-        if canary::settings(seen).is_none() {
-            return (Way::Keeping(before), self.rolling_out(seen.now));
+    /// Begins the rollout: on a few nodes first, if the pool declares canaries.
+    fn start_rollout(
+        &self,
+        observed: &ChangeObservation<'_>,
+        before: BaselineTemplate,
+    ) -> (WriteMode, PendingChange) {
+        if canary::canary_settings(observed).is_none() {
+            return (WriteMode::WithBaseline(before), self.rolling_out_change(observed.now));
         }
-        let message = format!("the first nodes get {}", self.text());
+        let message = format!("the first nodes get {}", self.to_text());
         let why = (Reason::RolloutStarted.as_str(), message);
-        (Way::Held(before), self.pending(PendingStage::Canary, time(seen.now), why))
+        (
+            WriteMode::Paused(before),
+            self.pending_change(PendingStage::Canary, status_time(observed.now), why),
+        )
     }
 
-    pub(super) fn aborted(&self, now: Timestamp) -> PendingChange {
-        let why = (Reason::RolloutAborted.as_str(), format!("taken back by {ANNOTATION}"));
-        self.pending(PendingStage::RolledBack, time(now), why)
+    pub(super) fn aborted_change(&self, now: Timestamp) -> PendingChange {
+        let why = (Reason::RolloutAborted.as_str(), format!("rolled back by {FIELD}"));
+        self.pending_change(PendingStage::RolledBack, status_time(now), why)
     }
 
-    pub(super) fn paused(&self, stage: PendingStage, since: Time) -> PendingChange {
-        let why = (Reason::RolloutPaused.as_str(), format!("held by {ANNOTATION}"));
-        self.pending(stage, since, why)
+    pub(super) fn paused_change(&self, stage: PendingStage, since: Time) -> PendingChange {
+        let why = (Reason::RolloutPaused.as_str(), format!("paused by {FIELD}"));
+        self.pending_change(stage, since, why)
     }
 
-    pub(super) fn pending(
+    pub(super) fn pending_change(
         &self,
         stage: PendingStage,
         since: Time,
@@ -142,282 +151,328 @@ impl Asked {
     ) -> PendingChange {
         let Self { image, config_map, key, secrets } = self.clone();
         let digest = with_secrets(&key, secrets.1.as_deref());
-        let (reason, message) = (why.0.to_owned(), cut(why.1));
+        let (reason, message) = (why.0.to_owned(), cut_message(why.1));
         PendingChange { stage, since, reason, message, image, config_map, digest }
     }
 }
 
-/// A template with the text it is kept as.
+/// A template with its stored text.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct BaselineTemplate {
     pub(super) text: String,
     pub(super) template: PodTemplateSpec,
 }
 
-/// The live workload, as far as a change needs it.
+/// The parts of the live workload that a change needs.
 #[derive(Clone, Debug)]
 pub(super) struct Live {
     pub(super) template: PodTemplateSpec,
-    /// What is kept to go back to.
-    pub(super) kept: Option<Kept>,
-    /// What the Secrets of both are now.
+    /// The stored rollback template.
+    pub(super) baseline: Option<BaselineTemplate>,
+    /// The present Secrets of both templates.
     pub(super) current: CurrentSecrets,
-    pub(super) verdict: Verdict,
-    /// Pods that it is to have.
-    pub(super) wanted: u32,
+    pub(super) verdict: RolloutVerdict,
+    /// The number of pods that the workload should have.
+    pub(super) desired: u32,
 }
 
 impl Live {
-    /// The rollback target, with today's Secrets: the kept template, else the running one.
-    fn before(&self) -> Option<Kept> {
-        let kept = self.kept.as_ref();
-        let mut template = kept.map_or(&self.template, |kept| &kept.template).clone();
-        let is_old = self.current.renew(&mut template);
-        let text = kept.filter(|_| !is_old).map(|kept| kept.text.clone());
+    /// Returns the rollback target with the present Secrets: the stored template, else the running
+    /// one.
+    fn rollback_target(&self) -> Option<BaselineTemplate> {
+        let baseline = self.baseline.as_ref();
+        let mut template = baseline.map_or(&self.template, |baseline| &baseline.template).clone();
+        let is_old = self.current.renew_digest(&mut template);
+        let text = baseline.filter(|_| !is_old).map(|baseline| baseline.text.clone());
         let text = text.or_else(|| serde_json::to_string(&template).ok())?;
-        Some(Kept { text, template })
+        Some(BaselineTemplate { text, template })
     }
 
-    /// Whether pods have other Secrets than they are now.
+    /// Returns whether pods have outdated Secrets.
     fn is_behind(&self) -> bool {
-        self.current.renew(&mut self.template.clone())
+        self.current.renew_digest(&mut self.template.clone())
     }
 }
 
-/// How the workload is to be written.
+/// How the workload is written.
 #[derive(Clone, Debug)]
-pub(super) enum Way {
-    /// As asked for.
-    AsAsked,
-    /// As asked for, with what ran before kept.
-    Keeping(Kept),
-    /// The same, with no further pods replaced.
-    Held(Kept),
-    /// With the previous template, also kept; the rest as desired.
-    Old(Kept),
-    /// Not yet.
-    NotYet,
+pub(super) enum WriteMode {
+    /// Writes the desired template.
+    Desired,
+    /// Writes the desired template and stores the previous one.
+    WithBaseline(BaselineTemplate),
+    /// Like `Keeping`, but replaces no further pods.
+    Paused(BaselineTemplate),
+    /// Writes and stores the previous template; other fields as desired.
+    Baseline(BaselineTemplate),
+    /// Writes nothing yet.
+    Deferred,
 }
 
 /// The state of a change, and the next action.
 #[derive(Clone, Debug)]
-pub(super) struct Decision {
-    /// `None`: there is none.
+pub(super) struct ChangeDecision {
+    /// `None` if there is no change.
     pub(super) pending: Option<PendingChange>,
-    pub(super) tries: Tries,
-    pub(super) way: Way,
-    /// Pods to be deleted, once that is written.
-    pub(super) replace: Vec<Chosen>,
+    pub(super) tries: TrialPods,
+    pub(super) mode: WriteMode,
+    /// The pods to delete after the workload is written.
+    pub(super) replace: Vec<PodToReplace>,
 }
 
-/// What is seen of a pool with a change.
-pub(super) struct Seen<'a> {
+/// Returns one of the absent pods, whose time starts at `began` at the earliest.
+pub(super) fn missing_member(absent: AbsentCount, began: i64, now: Timestamp) -> Member {
+    let name = match absent.pods {
+        1 => "of one node".to_owned(),
+        pods => format!("of each of {pods} nodes"),
+    };
+    member::missing_member(&name, absent.since.max(began), now)
+}
+
+/// The observation of a pool with a change.
+pub(super) struct ChangeObservation<'a> {
     pub(super) pool: &'a EdgePool,
     pub(super) names: &'a PoolNames,
-    /// The template asked for.
-    pub(super) wanted: &'a PodTemplateSpec,
-    /// `None`: there is no workload.
+    /// The desired template.
+    pub(super) desired: &'a PodTemplateSpec,
+    /// `None` if there is no workload.
     pub(super) live: Option<Live>,
     /// The pool's pods; only needed during a rollout.
     pub(super) pods: &'a [Pod],
-    /// What each did since it is watched, and what all did before; only needed while the first
+    /// Pods that existed since the change began and aren't recreated.
+    pub(super) lost: Option<AbsentCount>,
+    /// The load of each pod during the analysis, and of all before; only needed while the first
     /// nodes are compared.
-    pub(super) loads: (Vec<(String, Load)>, Vec<Load>),
-    /// Pods that try a change.
+    pub(super) loads: (Vec<(String, LoadFigures)>, Vec<LoadFigures>),
+    /// The trial pods.
     pub(super) tries: &'a [Pod],
-    /// No pod may be made to try it.
-    pub(super) untried: bool,
+    /// The trial pod that can't be created.
+    pub(super) untried: Option<Untried>,
     pub(super) now: Timestamp,
 }
 
 /// Decides the next step of a change, or reports one from the status.
-pub(super) fn decide(asked: &Asked, seen: &Seen<'_>) -> Decision {
-    let replacing = |way, pending, replace| {
-        let tries = Tries::over(seen.tries);
-        Decision { pending, tries, way, replace }
+pub(super) fn decide_change(
+    desired: &DesiredUnit,
+    observed: &ChangeObservation<'_>,
+) -> ChangeDecision {
+    let replacing = |mode, pending, replace| {
+        let tries = TrialPods::remove_all(observed.tries);
+        ChangeDecision { pending, tries, mode, replace }
     };
-    let over = |way, pending| replacing(way, pending, Vec::new());
-    let Some(live) = &seen.live else { return over(Way::AsAsked, None) };
-    let (runs, before) = (asked.is_run_by(&live.template), live.before());
-    let kept_runs = live.kept.as_ref().is_some_and(|kept| asked.is_run_by(&kept.template));
-    let told = told(seen.pool).filter(|told| asked.is_told_by(told));
-    let Some(before) = before.filter(|_| !kept_runs && (!runs || live.kept.is_some())) else {
+    let over = |mode, pending| replacing(mode, pending, Vec::new());
+    let Some(live) = &observed.live else { return over(WriteMode::Desired, None) };
+    let (runs, before) = (desired.is_run_by(&live.template), live.rollback_target());
+    let kept_runs =
+        live.baseline.as_ref().is_some_and(|baseline| desired.is_run_by(&baseline.template));
+    let reported = reported_change(observed.pool).filter(|told| desired.is_reported_by(told));
+    let Some(before) = before.filter(|_| !kept_runs && (!runs || live.baseline.is_some())) else {
         // The previous template is desired again, or nothing differs.
-        return over(Way::AsAsked, None);
+        return over(WriteMode::Desired, None);
     };
-    match told.map(|told| (told, told.stage)) {
-        Some((told, PendingStage::Refused)) if stays_refused(told, seen.now) => {
-            over(Way::Old(before), Some(told.clone()))
+    match reported.map(|reported| (reported, reported.stage)) {
+        Some((reported, PendingStage::Rejected)) if is_still_refused(reported, observed.now) => {
+            over(WriteMode::Baseline(before), Some(reported.clone()))
         }
-        Some((told, PendingStage::RolledBack)) => over(Way::Old(before), Some(told.clone())),
-        Some((told, PendingStage::RollingOut)) => {
-            let (way, pending) = roll_out(asked, told, live, runs, before, seen);
-            over(way, pending)
+        Some((reported, PendingStage::RolledBack)) => {
+            over(WriteMode::Baseline(before), Some(reported.clone()))
         }
-        Some((told, PendingStage::Canary | PendingStage::Judging)) => {
-            let canary::Outcome { way, pending, replace } =
-                canary::go_on(asked, told, live, runs, before, seen);
-            replacing(way, Some(pending), replace)
+        Some((reported, PendingStage::RollingOut)) => {
+            let (mode, pending) = continue_rollout(desired, reported, live, runs, before, observed);
+            over(mode, pending)
         }
-        // It was written, and the operator ended before it could report it.
+        Some((reported, PendingStage::Canary | PendingStage::Analyzing)) => {
+            let canary::CanaryOutcome { mode, pending, replace } =
+                canary::continue_canary(desired, reported, live, runs, before, observed);
+            replacing(mode, Some(pending), replace)
+        }
+        // The template was written, and the operator ended before it could report that.
         _ if runs => {
-            let (way, pending) = asked.begins(seen, before);
-            over(way, Some(pending))
+            let (mode, pending) = desired.start_rollout(observed, before);
+            over(mode, Some(pending))
         }
-        Some((told, PendingStage::Trying)) => try_out(asked, Some(told), live, before, seen),
-        None | Some((_, PendingStage::Refused)) => try_out(asked, None, live, before, seen),
+        Some((reported, PendingStage::Validating)) => {
+            try_change(desired, Some(reported), live, before, observed)
+        }
+        None | Some((_, PendingStage::Rejected)) => {
+            try_change(desired, None, live, before, observed)
+        }
     }
 }
 
-/// The change in the status.
-pub(super) fn told(pool: &EdgePool) -> Option<&PendingChange> {
+/// Returns the change in the status.
+pub(super) fn reported_change(pool: &EdgePool) -> Option<&PendingChange> {
     pool.status.as_ref()?.pending_change.as_ref()
 }
 
-/// A change that no pod of the pool has yet; `told` if the status reports its trial.
-fn try_out(
-    asked: &Asked,
-    told: Option<&PendingChange>,
+/// Decides about a change that no pod of the pool has yet; `told` if the status reports its trial.
+fn try_change(
+    desired: &DesiredUnit,
+    reported: Option<&PendingChange>,
     live: &Live,
-    before: Kept,
-    seen: &Seen<'_>,
-) -> Decision {
-    // Rotated Secrets don't wait for it.
-    let as_it_is = || if live.is_behind() { Way::Old(before.clone()) } else { Way::NotYet };
-    let since = told.map_or_else(|| time(seen.now), |told| told.since.clone());
-    let over = |way, pending| {
-        let (tries, replace) = (Tries::over(seen.tries), Vec::new());
-        Decision { pending: Some(pending), tries, way, replace }
+    before: BaselineTemplate,
+    observed: &ChangeObservation<'_>,
+) -> ChangeDecision {
+    // Rotated Secrets don't wait for the trial.
+    let as_it_is =
+        || if live.is_behind() { WriteMode::Baseline(before.clone()) } else { WriteMode::Deferred };
+    let since = reported.map_or_else(|| status_time(observed.now), |told| told.since.clone());
+    let over = |mode, pending| {
+        let (tries, replace) = (TrialPods::remove_all(observed.tries), Vec::new());
+        ChangeDecision { pending: Some(pending), tries, mode, replace }
     };
-    match wish(seen.pool) {
-        Wish::Go => {}
-        Wish::Pause => return over(as_it_is(), asked.paused(PendingStage::Trying, since)),
-        Wish::Abort => return over(as_it_is(), asked.aborted(seen.now)),
+    match rollout_request(observed.pool) {
+        Wish::Continue => {}
+        Wish::Pause => {
+            return over(as_it_is(), desired.paused_change(PendingStage::Validating, since));
+        }
+        Wish::Abort => return over(as_it_is(), desired.aborted_change(observed.now)),
     }
-    let name = asked.try_name(seen.names);
-    let untried = seen.untried.then_some(name.as_str());
-    let outcome = match told {
-        Some(_) => preflight::outcome(seen.tries, &name, untried, seen.now),
-        None => First::Waits,
+    let name = desired.trial_name(observed.names);
+    let outcome = match reported {
+        Some(_) => {
+            preflight::trial_outcome(observed.tries, &name, observed.untried.as_ref(), observed.now)
+        }
+        None => Precondition::Waits,
     };
     match outcome {
-        First::Done => {
-            let (way, pending) = asked.begins(seen, before.clone());
-            over(way, pending)
+        Precondition::Done => {
+            let (mode, pending) = desired.start_rollout(observed, before.clone());
+            over(mode, pending)
         }
-        First::Failed(Fault { kind, text }) => {
+        Precondition::Failed(UnitFault { kind, text }) => {
             let why = (kind.as_str(), text);
-            over(as_it_is(), asked.pending(PendingStage::Refused, time(seen.now), why))
+            over(
+                as_it_is(),
+                desired.pending_change(PendingStage::Rejected, status_time(observed.now), why),
+            )
         }
-        First::Waits => {
+        Precondition::Waits => {
             let message =
-                format!("a pod of its own tries {} with {}", asked.image, asked.config_map);
+                format!("a trial pod validates {} with {}", desired.image, desired.config_map);
             let why = (Reason::Waiting.as_str(), message);
-            let pod = || preflight::pod(seen.pool, seen.names, &name, seen.wanted);
-            Decision {
-                pending: Some(asked.pending(PendingStage::Trying, since, why)),
-                tries: Tries::waiting(seen.tries, &name, told.is_some(), pod),
-                way: as_it_is(),
+            let trial =
+                || preflight::plan_trial(observed.pool, observed.names, &name, observed.desired);
+            ChangeDecision {
+                pending: Some(desired.pending_change(PendingStage::Validating, since, why)),
+                tries: TrialPods::wait_for(observed.tries, &name, reported.is_some(), trial),
+                mode: as_it_is(),
                 replace: Vec::new(),
             }
         }
     }
 }
 
-/// A change on its way to the pods.
-fn roll_out(
-    asked: &Asked,
-    told: &PendingChange,
+/// Continues a change that pods are getting.
+fn continue_rollout(
+    desired: &DesiredUnit,
+    reported: &PendingChange,
     live: &Live,
     runs: bool,
-    before: Kept,
-    seen: &Seen<'_>,
-) -> (Way, Option<PendingChange>) {
-    if runs && live.verdict == Verdict::Complete {
-        return (Way::AsAsked, None);
+    before: BaselineTemplate,
+    observed: &ChangeObservation<'_>,
+) -> (WriteMode, Option<PendingChange>) {
+    if runs && live.verdict == RolloutVerdict::Complete {
+        return (WriteMode::Desired, None);
     }
-    match wish(seen.pool) {
-        Wish::Go => {}
+    match rollout_request(observed.pool) {
+        Wish::Continue => {}
         Wish::Pause => {
-            let pending = asked.paused(PendingStage::RollingOut, told.since.clone());
-            return (Way::Held(before), Some(pending));
+            let pending = desired.paused_change(PendingStage::RollingOut, reported.since.clone());
+            return (WriteMode::Paused(before), Some(pending));
         }
-        Wish::Abort => return (Way::NotYet, Some(asked.aborted(seen.now))),
+        Wish::Abort => return (WriteMode::Deferred, Some(desired.aborted_change(observed.now))),
     }
-    let fault = fault(asked, seen).filter(|_| seen.pool.spec.rollout.auto_rollback);
+    // Faults from before the resume don't count.
+    let began = if is_paused(reported) { observed.now } else { reported.since.0 };
+    let fault = find_fault(desired, began.as_second(), observed);
+    let fault = fault.filter(|_| observed.pool.spec.rollout.auto_rollback);
     match fault {
-        // The previous template is written once the status says so.
-        Some(Fault { kind, text }) => {
+        // The previous template is written once the status reports the rollback.
+        Some(UnitFault { kind, text }) => {
             let why = (kind.as_str(), text);
-            let pending = asked.pending(PendingStage::RolledBack, time(seen.now), why);
-            (Way::NotYet, Some(pending))
+            let pending =
+                desired.pending_change(PendingStage::RolledBack, status_time(observed.now), why);
+            (WriteMode::Deferred, Some(pending))
         }
-        None if is_paused(told) => (Way::Keeping(before), Some(asked.rolling_out(seen.now))),
-        None => (Way::Keeping(before), Some(told.clone())),
+        None if is_paused(reported) => {
+            (WriteMode::WithBaseline(before), Some(desired.rolling_out_change(observed.now)))
+        }
+        None => (WriteMode::WithBaseline(before), Some(reported.clone())),
     }
 }
 
-/// Whether the status says that the change is held.
-pub(super) fn is_paused(told: &PendingChange) -> bool {
-    told.reason == Reason::RolloutPaused.as_str()
+/// Returns whether the status reports that the change is paused.
+pub(super) fn is_paused(reported: &PendingChange) -> bool {
+    reported.reason == Reason::RolloutPaused.as_str()
 }
 
-/// The fault of new pods, if more than a tenth have one: in a large pool some node always has
-/// troubles of its own. A pod without a node, or on a lost node, proves nothing; nor does an
-/// unready pod, unless most old pods are ready: Kafka may be down.
-fn fault(asked: &Asked, seen: &Seen<'_>) -> Option<Fault> {
-    let staying = seen.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    let (new, old): (Vec<&Pod>, Vec<&Pod>) = staying.partition(|pod| asked.is_run_by_pod(pod));
-    let member = |pod: &&Pod| member(pod, None, seen.now);
+/// Returns the fault of new pods, if more than a tenth have one, or aren't created: in a large pool
+/// some node always has unrelated troubles. A pod without a node, or on a lost node, proves
+/// nothing; nor does an unready pod, unless most old pods are ready: Kafka may be down.
+fn find_fault(
+    desired: &DesiredUnit,
+    began: i64,
+    observed: &ChangeObservation<'_>,
+) -> Option<UnitFault> {
+    let staying = observed.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let (new, old): (Vec<&Pod>, Vec<&Pod>) = staying.partition(|pod| desired.is_run_by_pod(pod));
+    let member = |pod: &&Pod| member_of_pod(pod, None, observed.now);
     let ready = old.iter().map(member).filter(|old| old.ready).count();
     let most_old_are_ready = ready * 2 > old.len();
-    let counts = |fault: &Fault| fault.kind != FaultKind::PodsNotReady || most_old_are_ready;
-    let is_the_clusters = |it: &Member| it.figures.trouble().is_some_and(Trouble::is_the_clusters);
+    let counts = |fault: &UnitFault| fault.kind != FaultKind::PodsNotReady || most_old_are_ready;
+    let is_the_clusters =
+        |it: &Member| it.figures.find_trouble().is_some_and(Trouble::is_the_clusters);
     let members = new.iter().map(member).filter(|new| !is_the_clusters(new));
-    let faults = members.filter_map(|new| new.fault()).filter(counts);
-    let faults: Vec<Fault> = faults.collect();
-    let are_many = faults.len() * FAILING_ONE_IN > new.len();
-    faults.into_iter().next().filter(|_| are_many)
+    let faults = members.filter_map(|new| new.find_fault()).filter(counts);
+    let faults: Vec<UnitFault> = faults.collect();
+    let refused = observed.lost.and_then(|lost| {
+        let pods = usize::try_from(lost.pods).unwrap_or(usize::MAX);
+        Some((missing_member(lost, began, observed.now).find_fault()?, pods))
+    });
+    let not_made = refused.as_ref().map_or(0, |(_, pods)| *pods);
+    let are_many = (faults.len() + not_made) * FAILING_ONE_IN > new.len() + not_made;
+    let first = refused.map(|(fault, _)| fault).or(faults.into_iter().next());
+    first.filter(|_| are_many)
 }
 
-fn stays_refused(told: &PendingChange, now: Timestamp) -> bool {
-    let is_final = told.reason == FaultKind::SettingsRefused.as_str();
-    is_final || now.as_second() - told.since.0.as_second() < RETRY_SECONDS
+fn is_still_refused(reported: &PendingChange, now: Timestamp) -> bool {
+    let is_final = reported.reason == FaultKind::ConfigurationRejected.as_str();
+    is_final || now.as_second() - reported.since.0.as_second() < RETRY_SECONDS
 }
 
-/// As statuses keep times.
-pub(super) fn time(now: Timestamp) -> Time {
+/// Cuts a time to seconds, as statuses have it.
+pub(super) fn status_time(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// Whether a user aborted the change.
 fn is_aborted(pending: &PendingChange) -> bool {
     pending.reason == Reason::RolloutAborted.as_str()
 }
 
-/// The pool's condition while a change is pending; `judged` is the state of its pods.
-pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
+/// Returns the pool's condition while a change is pending; `judged` is the state of its pods.
+pub(super) fn rollout_of_change(pending: &PendingChange, judged: &RolloutVerdict) -> Rollout {
     let PendingChange { stage, reason, message, image, config_map, .. } = pending;
     let stuck =
-        |reason, message| Rollout::Told { reason, message, progressing: false, stalled: true };
+        |reason, message| Rollout::Reported { reason, message, progressing: false, stalled: true };
     match stage {
-        _ if is_paused(pending) => Rollout::Told {
+        _ if is_paused(pending) => Rollout::Reported {
             reason: Reason::RolloutPaused,
             message: message.clone(),
             progressing: false,
             stalled: false,
         },
-        PendingStage::Trying => Rollout::Told {
+        PendingStage::Validating => Rollout::Reported {
             reason: Reason::Waiting,
             message: message.clone(),
             progressing: true,
             stalled: false,
         },
-        PendingStage::Canary | PendingStage::Judging => match FaultKind::parse(reason) {
+        PendingStage::Canary | PendingStage::Analyzing => match FaultKind::parse(reason) {
             Some(_) => {
                 stuck(Reason::parse(reason).unwrap_or(Reason::PodsNotReady), message.clone())
             }
-            None => Rollout::Told {
+            None => Rollout::Reported {
                 reason: Reason::PodsNotReady,
                 message: message.clone(),
                 progressing: true,
@@ -425,49 +480,51 @@ pub(super) fn condition(pending: &PendingChange, judged: &Verdict) -> Rollout {
             },
         },
         // All pods are up, but whether they are new was not checked.
-        PendingStage::RollingOut if *judged == Verdict::Complete => Rollout::Told {
+        PendingStage::RollingOut if *judged == RolloutVerdict::Complete => Rollout::Reported {
             reason: Reason::PodsNotReady,
             message: message.clone(),
             progressing: true,
             stalled: false,
         },
-        PendingStage::RollingOut => Rollout::Judged(judged.clone()),
-        PendingStage::Refused => {
-            let reason = Reason::parse(reason).unwrap_or(Reason::PodsRefused);
+        PendingStage::RollingOut => Rollout::Evaluated(judged.clone()),
+        PendingStage::Rejected => {
+            let reason = Reason::parse(reason).unwrap_or(Reason::PodCreationFailed);
             stuck(reason, format!("no pod was changed to {image} with {config_map}: {message}"))
         }
         PendingStage::RolledBack if is_aborted(pending) => {
             stuck(Reason::RolloutAborted, message.clone())
         }
         PendingStage::RolledBack => {
-            let what = format!("{image} with {config_map} was taken back: {reason}: {message}");
+            let what = format!("{image} with {config_map} was rolled back: {reason}: {message}");
             stuck(Reason::RolledBack, what)
         }
     }
 }
 
-/// The stage to count, by the gateways' names. After a refusal no pod has the change either.
-pub(super) fn stage(pending: Option<&PendingChange>) -> RolloutStage {
+/// Returns the stage for metrics, by the gateways' names. After a refusal no pod has the change
+/// either.
+pub(super) fn rollout_stage(pending: Option<&PendingChange>) -> RolloutStage {
     match pending.map(|pending| (pending, pending.stage)) {
         None => RolloutStage::Stable,
         Some((pending, _)) if is_paused(pending) => RolloutStage::Paused,
         Some((pending, _)) if is_aborted(pending) => RolloutStage::Aborted,
-        Some((_, PendingStage::Trying)) => RolloutStage::Waiting,
+        Some((_, PendingStage::Validating)) => RolloutStage::Waiting,
         Some((_, PendingStage::Canary)) => RolloutStage::Canary,
-        Some((_, PendingStage::Judging)) => RolloutStage::Judging,
+        Some((_, PendingStage::Analyzing)) => RolloutStage::Analyzing,
         Some((_, PendingStage::RollingOut)) => RolloutStage::Promoting,
-        Some((_, PendingStage::Refused | PendingStage::RolledBack)) => RolloutStage::RolledBack,
+        Some((_, PendingStage::Rejected | PendingStage::RolledBack)) => RolloutStage::RolledBack,
     }
 }
 
-/// Events of what changed; `asked` is the current spec. Conditions report failures.
-pub(super) fn notice(
+/// Returns the event about a changed stage; `asked` is the current spec. Conditions report
+/// failures.
+pub(super) fn change_notice(
     before: Option<&PendingChange>,
     now: Option<&PendingChange>,
-    asked: &Asked,
+    desired: &DesiredUnit,
 ) -> Option<Notice> {
-    use PendingStage::{Canary, Judging, RollingOut};
-    let is_out = |it: &&PendingChange| [Canary, Judging, RollingOut].contains(&it.stage);
+    use PendingStage::{Analyzing, Canary, RollingOut};
+    let is_out = |it: &&PendingChange| [Canary, Analyzing, RollingOut].contains(&it.stage);
     let was_paused = before.is_some_and(is_paused);
     let (was, is) = (before.filter(is_out), now.filter(is_out));
     let normal = |reason: Reason, note| Notice::normal(reason, "Rollout", note);
@@ -482,13 +539,13 @@ pub(super) fn notice(
                 RollingOut if is.reason == too_few.as_str() => {
                     Notice::warning(too_few, "Rollout", note)
                 }
-                Judging => normal(Reason::RolloutJudging, note),
+                Analyzing => normal(Reason::RolloutAnalyzing, note),
                 _ => normal(Reason::RolloutPromoting, note),
             })
         }
         (None, Some(is), _) => Some(normal(Reason::RolloutStarted, is.message.clone())),
         // A change that is no longer desired did not complete.
-        (Some(was), None, None) if was.stage == RollingOut && asked.is_told_by(was) => {
+        (Some(was), None, None) if was.stage == RollingOut && desired.is_reported_by(was) => {
             let note = format!("all pods run {} with {}", was.image, was.config_map);
             Some(normal(Reason::RolloutCompleted, note))
         }

@@ -1,45 +1,48 @@
-//! Writes an edge pool's workload; a change of image or configuration as `change` decides.
+//! Writes an edge pool's workload; `change` decides about a changed image or configuration.
 //!
-//! A converged pool without a change costs no read. Decides nothing.
+//! It decides nothing itself, and a converged pool without a change costs no read.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetUpdateStrategy, Deployment};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Preconditions};
-use millrace_crds::v1alpha1::{EdgePool, PendingChange, PendingStage};
-use millrace_rollout::{Load, Observation, judge};
+use millrace_crds::v1alpha1::{EdgeMode, EdgePool, PendingChange, PendingStage};
+use millrace_rollout::{LoadFigures, WorkloadObservation, assess_rollout};
 
-use super::canary::Chosen;
-use super::change::{self, Asked, Decision, Live, Seen, Way, decide};
+use super::canary::PodToReplace;
+use super::change::{
+    self, ChangeDecision, ChangeObservation, DesiredUnit, Live, WriteMode, decide_change,
+};
+use crate::cache::absent::AbsentCount;
 use crate::cache::baseline;
-use crate::cluster::{Applicable, Change, Children, Looked, api, is_paused};
+use crate::cluster::{
+    Applicable, ChildChange, Children, WorkloadComparison, is_paused, namespaced_api,
+};
 use crate::context::Context;
-use crate::error::{Step, StepError};
+use crate::error::{ReconcileStep, StepError};
 use crate::pool::names::PoolNames;
 use crate::pool::secrets::{CurrentSecrets, SecretUses};
 use crate::pool::template::{self, BASELINE_ANNOTATION};
-use crate::pool::{observe, preflight, try_pods, workload as figures};
+use crate::pool::{observe, preflight, trial_pods, workload as figures};
 
-/// How a kind of workload is read and written.
-pub(super) struct Kind<K> {
-    figures: fn(&K) -> Observation,
+/// The functions that read and write a kind of workload.
+pub(super) struct WorkloadKind<K> {
+    figures: fn(&K) -> WorkloadObservation,
     template: fn(&K) -> Option<&PodTemplateSpec>,
     template_mut: fn(&mut K) -> Option<&mut PodTemplateSpec>,
-    /// Stops its controller from replacing more pods.
+    /// Stops the workload's controller from replacing more pods.
     hold: fn(&mut K),
 }
 
-/// A number of pods.
-pub(super) const DEPLOYMENT: Kind<Deployment> = Kind {
-    figures: figures::deployment,
+pub(super) const DEPLOYMENT: WorkloadKind<Deployment> = WorkloadKind {
+    figures: figures::observe_deployment,
     template: |it| Some(&it.spec.as_ref()?.template),
     template_mut: |it| Some(&mut it.spec.as_mut()?.template),
     hold: |it| it.spec.iter_mut().for_each(|spec| spec.paused = Some(true)),
 };
 
-/// One pod on each node.
-pub(super) const DAEMON_SET: Kind<DaemonSet> = Kind {
-    figures: figures::daemon_set,
+pub(super) const DAEMON_SET: WorkloadKind<DaemonSet> = WorkloadKind {
+    figures: figures::observe_daemon_set,
     template: |it| Some(&it.spec.as_ref()?.template),
     template_mut: |it| Some(&mut it.spec.as_mut()?.template),
     hold: |it| {
@@ -51,19 +54,19 @@ pub(super) const DAEMON_SET: Kind<DaemonSet> = Kind {
     },
 };
 
-/// Keeps the workload of one pool.
+/// Writes the workload of one pool.
 pub(super) struct Gate<'a> {
     pub(super) context: &'a Context,
     pub(super) pool: &'a EdgePool,
     pub(super) names: &'a PoolNames,
-    pub(super) asked: &'a Asked,
+    pub(super) desired: &'a DesiredUnit,
     pub(super) children: &'a Children<'a>,
 }
 
-/// What keeping the workload came to.
-pub(super) struct Kept {
-    pub(super) seen: Observation,
-    pub(super) change: Change,
+/// The result of writing the workload.
+pub(super) struct GateOutcome {
+    pub(super) observation: WorkloadObservation,
+    pub(super) change: ChildChange,
     /// A change that not all pods have.
     pub(super) pending: Option<PendingChange>,
     /// The pool's pods, if they were read.
@@ -71,184 +74,239 @@ pub(super) struct Kept {
 }
 
 impl Gate<'_> {
-    /// Writes what differs, unless it must wait.
-    pub(super) async fn keep<K: Applicable>(
+    /// Writes the workload if it differs, unless it must wait.
+    pub(super) async fn apply_workload<K: Applicable>(
         &self,
         wanted: K,
-        kind: &Kind<K>,
-    ) -> Result<Kept, StepError> {
-        let told = change::told(self.pool);
+        kind: &WorkloadKind<K>,
+    ) -> Result<GateOutcome, StepError> {
+        let reported = change::reported_change(self.pool);
         if is_paused(self.pool) {
-            let (seen, change) = self.children.keep_workload(wanted, kind.figures).await?;
-            return Ok(Kept { seen, change, pending: told.cloned(), pods: None });
+            let (observation, change) = self.children.apply_workload(wanted, kind.figures).await?;
+            return Ok(GateOutcome { observation, change, pending: reported.cloned(), pods: None });
         }
-        let live = match told {
-            Some(_) => self.children.live::<K>(&wanted.name_any()).await?,
-            None => match self.children.look_at_workload(wanted.clone()).await? {
-                Looked::AsWanted(seen) => return Ok(Kept::done(seen, Change::None)),
-                Looked::Differs { replaced } => replaced,
+        let live = match reported {
+            Some(_) => self.children.read_live(&wanted).await?,
+            None => match self.children.compare_workload(wanted.clone()).await? {
+                WorkloadComparison::AsDesired(observation) => {
+                    return Ok(GateOutcome::converged(observation, ChildChange::None));
+                }
+                WorkloadComparison::Differs { replaced } => replaced,
             },
         };
-        let found = live.as_ref().and_then(|live| kind.live(live));
-        if told.is_none() && !found.as_ref().is_some_and(|live| self.asked.matters_to(live)) {
-            let (seen, change) = self.children.keep_workload(wanted, kind.figures).await?;
-            return Ok(Kept::done(seen, change));
+        let found = live.as_ref().and_then(|live| kind.observe_live(live));
+        if reported.is_none() && !found.as_ref().is_some_and(|live| self.desired.matters_to(live)) {
+            let (observation, change) = self.children.apply_workload(wanted, kind.figures).await?;
+            return Ok(GateOutcome::converged(observation, change));
         }
         let found = match found {
             Some(found) => Some(self.with_secrets(found).await?),
             None => None,
         };
-        let (decision, pods) = self.decide(found, (kind.template)(&wanted)).await?;
-        let Decision { pending, way, replace, .. } = decision;
+        let (decision, pods) = self.decide_change(found, (kind.template)(&wanted)).await?;
+        let ChangeDecision { pending, mode, replace, .. } = decision;
         let old = live.as_ref().map(kind.figures);
-        let (seen, change) = match (kind.by(way, wanted), old) {
-            (None, Some(seen)) => (seen, Change::None),
-            (None, None) => (Observation::default(), Change::None),
-            (Some(wanted), _) => self.children.keep_workload(wanted, kind.figures).await?,
+        let (observation, change) = match (kind.workload_to_write(mode, wanted), old) {
+            (None, Some(observation)) => (observation, ChildChange::None),
+            (None, None) => (WorkloadObservation::default(), ChildChange::None),
+            (Some(wanted), _) => self.children.apply_workload(wanted, kind.figures).await?,
         };
-        // A template that was just written may not be taken up: the old one's pod would come again.
-        if change == Change::None {
-            self.replace(replace).await?;
+        // The controller may not have observed a template that was just written: it would recreate
+        // the pod from the old one.
+        if change == ChildChange::None {
+            self.replace_pods(replace).await?;
         }
-        Ok(Kept { seen, change, pending, pods })
+        Ok(GateOutcome { observation, change, pending, pods })
     }
 
-    /// Deletes pods, so that others with the new template take their places.
-    async fn replace(&self, chosen: Vec<Chosen>) -> Result<(), StepError> {
+    /// Deletes pods, so that pods with the new template replace them.
+    async fn replace_pods(&self, chosen: Vec<PodToReplace>) -> Result<(), StepError> {
         let namespace = &self.names.namespace;
-        let pods = api::<Pod>(&self.context.client, namespace);
-        for Chosen { name, uid } in chosen {
+        let pods = namespaced_api::<Pod>(&self.context.client, namespace);
+        for PodToReplace { name, uid } in chosen {
             let this_one = Preconditions { uid, resource_version: None };
             let params = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
             match pods.delete(&name, &params).await {
                 Ok(_) => {}
-                // It went by itself, and another has its name or will.
+                // The pod has ended already, and another has or will have its name.
                 Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {}
                 Err(error) => {
                     let what = format!("delete Pod {namespace}/{name}");
-                    return Err(StepError::api(Step::Apply, what, error));
+                    return Err(StepError::from_kube(ReconcileStep::Apply, what, error));
                 }
             }
         }
         Ok(())
     }
 
-    /// Reads the current Secrets of the running and of the kept template.
+    /// Reads the present Secrets of the running and the stored template.
     async fn with_secrets(&self, live: Live) -> Result<Live, StepError> {
         let salt = self.pool.metadata.uid.as_deref().unwrap_or_default();
-        let kept = live.kept.as_ref().map(|kept| &kept.template);
-        let templates = [&live.template].into_iter().chain(kept).map(SecretUses::of).collect();
-        let (namespace, known) = (&self.names.namespace, self.asked.secrets.clone());
+        let baseline = live.baseline.as_ref().map(|kept| &kept.template);
+        let templates =
+            [&live.template].into_iter().chain(baseline).map(SecretUses::from_template).collect();
+        let (namespace, known) = (&self.names.namespace, self.desired.secrets.clone());
         let current =
             observe::current_secrets(self.context, namespace, salt, known, templates).await?;
         Ok(Live { current, ..live })
     }
 
-    /// Decides, and creates or removes trial pods. Where none may be created, the pool's first pods
+    /// Decides, and creates or deletes trial pods. If none may be created, the pool's first pods
     /// try the change.
-    async fn decide(
+    async fn decide_change(
         &self,
         live: Option<Live>,
         wanted: Option<&PodTemplateSpec>,
-    ) -> Result<(Decision, Option<Vec<Pod>>), StepError> {
-        let Self { context, pool, names, asked, .. } = self;
+    ) -> Result<(ChangeDecision, Option<Vec<Pod>>), StepError> {
+        let Self { context, pool, names, desired, .. } = self;
         let namespace = &names.namespace;
-        let tries = observe::pods(context, namespace, &preflight::selector(names)).await?;
-        let told = change::told(pool);
-        let rolls = told.is_some_and(|it| {
-            use PendingStage::{Canary, Judging, RollingOut};
-            [Canary, Judging, RollingOut].contains(&it.stage)
+        let tries =
+            observe::list_pods(context, namespace, &preflight::trial_selector(names)).await?;
+        let reported = change::reported_change(pool);
+        let has_begun = reported.is_some_and(|it| {
+            use PendingStage::{Analyzing, Canary, RollingOut};
+            [Canary, Analyzing, RollingOut].contains(&it.stage)
         });
-        let pods = match rolls {
-            true => Some(observe::pods(context, namespace, &names.selector()).await?),
+        // The change has to answer for pods that existed before it.
+        let is_before = pool.spec.settings.mode == EdgeMode::DaemonSet
+            && reported.is_some_and(|it| it.stage == PendingStage::Validating);
+        let pods = match has_begun || is_before {
+            true => Some(observe::list_pods(context, namespace, &names.selector()).await?),
             false => None,
         };
-        let loads = match (told, &pods) {
-            (Some(told), Some(pods)) => loads(context, pool, names, told, pods).await,
+        let loads = match (reported, &pods) {
+            (Some(reported), Some(pods)) => {
+                observe_loads(context, pool, names, reported, pods).await
+            }
             _ => Default::default(),
         };
+        let lost = match (&live, &pods) {
+            (Some(live), Some(pods)) => {
+                record_lost(context, pool, (desired.key(), has_begun), (live.desired, pods.len()))
+            }
+            _ => None,
+        };
         let none = PodTemplateSpec::default();
-        let mut seen = Seen {
+        let mut observed = ChangeObservation {
             pool,
             names,
-            wanted: wanted.unwrap_or(&none),
+            desired: wanted.unwrap_or(&none),
             live,
             pods: pods.as_deref().unwrap_or_default(),
+            lost,
             loads,
             tries: &tries,
-            untried: false,
+            untried: None,
             now: context.clock.now(),
         };
-        let mut decision = decide(asked, &seen);
+        let mut decision = decide_change(desired, &observed);
         let todo = std::mem::take(&mut decision.tries);
-        if try_pods::try_out(context, *pool, todo).await?.is_some() {
-            seen.untried = true;
-            decision = decide(asked, &seen);
+        observed.untried = trial_pods::apply_trial_pods(context, *pool, todo).await?;
+        if observed.untried.is_some() {
+            decision = decide_change(desired, &observed);
         }
         Ok((decision, pods))
     }
 }
 
-/// What pods did since the first ones are watched, and what all did before. Each time that they
-/// are watched begins anew.
-async fn loads(
+/// Returns the pods that a DaemonSet lost through a change and hasn't recreated. A pod being
+/// deleted counts as existing, since its successor is created only afterwards.
+fn record_lost(
+    context: &Context,
+    pool: &EdgePool,
+    change: (&str, bool),
+    (wanted, existing): (u32, usize),
+) -> Option<AbsentCount> {
+    // A Deployment's controller itself reports refusals (`ReplicaFailure`).
+    if pool.spec.settings.mode != EdgeMode::DaemonSet {
+        return None;
+    }
+    let existing = u32::try_from(existing).unwrap_or(u32::MAX);
+    let uid = pool.metadata.uid.as_deref().unwrap_or_default();
+    let (mut baseline, now) = (context.baselines.get(uid), context.clock.now());
+    let lost = baseline.lost.record_pods(change, (wanted, existing), now.as_second());
+    context.baselines.insert(uid, baseline, now);
+    lost
+}
+
+/// Returns why a DaemonSet's pods aren't created, if any has long been absent, whatever the reason.
+pub(super) fn creation_refused(
+    context: &Context,
+    pool: &EdgePool,
+    (wanted, existing): (u32, u32),
+) -> Option<String> {
+    if pool.spec.settings.mode != EdgeMode::DaemonSet {
+        return None;
+    }
+    let uid = pool.metadata.uid.as_deref().unwrap_or_default();
+    let (mut baseline, now) = (context.baselines.get(uid), context.clock.now());
+    let absent =
+        baseline.absent_clock.record_count(wanted.saturating_sub(existing), now.as_second());
+    context.baselines.insert(uid, baseline, now);
+    Some(change::missing_member(absent?, i64::MIN, now).find_fault()?.text)
+}
+
+/// Returns the load of pods since the analysis of the first ones began, and of all before. Each
+/// analysis starts from zero.
+async fn observe_loads(
     context: &Context,
     pool: &EdgePool,
     names: &PoolNames,
-    told: &PendingChange,
+    reported: &PendingChange,
     pods: &[Pod],
-) -> (Vec<(String, Load)>, Vec<Load>) {
-    if told.stage != PendingStage::Judging || change::is_paused(told) {
+) -> (Vec<(String, LoadFigures)>, Vec<LoadFigures>) {
+    if reported.stage != PendingStage::Analyzing || change::is_paused(reported) {
         return Default::default();
     }
     let now = context.clock.now();
-    let (_, look) = observe::figures(context, names, pods, now).await;
+    let (_, scrapes) = observe::scrape_pods(context, names, pods, now).await;
     let uid = pool.metadata.uid.as_deref().unwrap_or_default();
     let mut baseline = context.baselines.get(uid);
-    let name = format!("{}/{}", told.digest, told.since.0.as_second());
-    baseline.watch(&name, baseline::answered(&look));
-    let loads = (baseline.loads(), baseline.past());
-    context.baselines.put(uid, baseline, now);
+    let name = format!("{}/{}", reported.digest, reported.since.0.as_second());
+    baseline.record_watched(&name, baseline::successful_samples(&scrapes));
+    let loads = (baseline.watched_loads(), baseline.past_loads());
+    context.baselines.insert(uid, baseline, now);
     loads
 }
 
-impl Kept {
-    fn done(seen: Observation, change: Change) -> Self {
-        Self { seen, change, pending: None, pods: None }
+impl GateOutcome {
+    fn converged(observation: WorkloadObservation, change: ChildChange) -> Self {
+        Self { observation, change, pending: None, pods: None }
     }
 }
 
-impl<K: Applicable> Kind<K> {
-    /// What a change needs of a live workload.
-    fn live(&self, live: &K) -> Option<Live> {
+impl<K: Applicable> WorkloadKind<K> {
+    /// Returns the parts of a live workload that a change needs.
+    fn observe_live(&self, live: &K) -> Option<Live> {
         let figures = (self.figures)(live);
         Some(Live {
             template: (self.template)(live)?.clone(),
-            kept: template::kept(live).map(|(text, template)| change::Kept { text, template }),
+            baseline: template::baseline_template(live)
+                .map(|(text, template)| change::BaselineTemplate { text, template }),
             current: CurrentSecrets::default(),
-            verdict: judge(&figures),
-            wanted: figures.wanted,
+            verdict: assess_rollout(&figures),
+            desired: figures.desired,
         })
     }
 
-    /// The workload to be written; `None`: not yet.
-    fn by(&self, way: Way, mut wanted: K) -> Option<K> {
-        let kept = match way {
-            Way::NotYet => return None,
-            Way::AsAsked => return Some(wanted),
-            Way::Keeping(kept) => kept,
-            Way::Held(kept) => {
+    /// Returns the workload to write; `None` if it must wait.
+    fn workload_to_write(&self, mode: WriteMode, mut wanted: K) -> Option<K> {
+        let baseline = match mode {
+            WriteMode::Deferred => return None,
+            WriteMode::Desired => return Some(wanted),
+            WriteMode::WithBaseline(baseline) => baseline,
+            WriteMode::Paused(baseline) => {
                 (self.hold)(&mut wanted);
-                kept
+                baseline
             }
-            Way::Old(kept) => {
+            WriteMode::Baseline(baseline) => {
                 if let Some(template) = (self.template_mut)(&mut wanted) {
-                    *template = kept.template.clone();
+                    *template = baseline.template.clone();
                 }
-                kept
+                baseline
             }
         };
-        wanted.annotations_mut().insert(BASELINE_ANNOTATION.into(), kept.text);
+        wanted.annotations_mut().insert(BASELINE_ANNOTATION.into(), baseline.text);
         Some(wanted)
     }
 }

@@ -1,10 +1,10 @@
-//! What was lost of nodes' logs before it was read, summed over pods and their restarts. Pure.
+//! Sums what was lost of nodes' logs before it was read, over pods and their restarts. Pure.
 //!
-//! A process counts from zero; the status keeps, by node, how much of its count is in the sums. So
+//! A process counts from zero; the status stores, by node, how much of its count is in the sums. So
 //! an operator that restarted, or decides from an older status, neither forgets nor counts twice.
-//! Losses less than [`QUIET`] apart are one episode: `LogsLost` is true until [`QUIET`] after the
-//! last, and one event reports it. Limits: growth is added every [`REFRESH`], so what a process
-//! counts in its last minute may be missed; [`NODES_MAX`] nodes.
+//! Losses within [`QUIET`] of each other are one episode: `LogsLost` is true until [`QUIET`] after
+//! the last, and one event reports it. Limits: growth is added every [`REFRESH`], so losses in a
+//! process's last minute may be missed; [`NODES_MAX`] nodes.
 
 use std::collections::BTreeSet;
 
@@ -12,35 +12,38 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::v1alpha1::{LogsLostStatus, NodeLost};
 
-use super::node_logs::{Answer, as_i64};
+use super::node_logs::{NodeResponse, as_i64};
 
-/// After this long without a loss an episode is over.
+/// The time without a loss after which an episode is over.
 pub(super) const QUIET: SignedDuration = SignedDuration::from_secs(3600);
-/// Ongoing growth is added at most this often.
+/// The minimum time between additions of ongoing growth.
 const REFRESH: SignedDuration = SignedDuration::from_secs(60);
-/// Nodes whose counts are remembered: some 40 kB of the status, which has the same limit. Losses of
+/// The nodes whose counts are stored: some 40 kB of the status, which has the same limit. Losses of
 /// further nodes aren't added: the sums are then too low, never too high.
 const NODES_MAX: usize = 300;
 
-/// What can be done about lost files.
-const CONTAINERS_REMEDY: &str = "to let nodes keep logs for longer, raise the kubelet's \
+/// The remedy for lost files.
+const CONTAINERS_REMEDY: &str = "to retain logs of nodes for longer, raise the kubelet's \
                                  containerLogMaxSize and containerLogMaxFiles";
-/// What can be done about lost records of kernels.
-const KERNEL_REMEDY: &str = "to let kernels keep more, raise their boot parameter log_buf_len";
+/// The remedy for lost records of kernels.
+const KERNEL_REMEDY: &str =
+    "to retain more of the kernels' logs, raise their boot parameter log_buf_len";
 
-/// Adds the growth of the processes' counts; `nodes` are those that have a pod. A recent sum waits.
-pub(super) fn add(
+/// Adds the growth of the processes' counts, unless the last addition is recent; `nodes` are those
+/// that have a pod.
+pub(super) fn add_losses(
     lost: &mut Option<LogsLostStatus>,
-    answers: &[Answer<'_>],
+    responses: &[NodeResponse<'_>],
     nodes: &BTreeSet<&str>,
     now: Timestamp,
 ) {
-    let age = lost.as_ref().map(|lost| now.duration_since(lost.grew_at.0));
+    let age = lost.as_ref().map(|lost| now.duration_since(lost.last_increase_at.0));
     if age.is_some_and(|age| age >= SignedDuration::ZERO && age < REFRESH) {
         return;
     }
     let known = lost.as_ref().map_or(&[][..], |lost| &lost.nodes);
-    let grown: Vec<NodeLost> = answers.iter().filter_map(|answer| grown(known, answer)).collect();
+    let grown: Vec<NodeLost> =
+        responses.iter().filter_map(|answer| node_growth(known, answer)).collect();
     if grown.is_empty() {
         return;
     }
@@ -48,7 +51,7 @@ pub(super) fn add(
         bytes: 0,
         records: 0,
         since: Time(now),
-        grew_at: Time(now),
+        last_increase_at: Time(now),
         episode_bytes: 0,
         episode_records: 0,
         nodes: Vec::new(),
@@ -56,39 +59,40 @@ pub(super) fn add(
     let mut begins_anew = age.is_some_and(|age| age.abs() >= QUIET);
     for growth in grown {
         let is_it = |node: &NodeLost| node.name == growth.name;
-        if !sums.nodes.iter().any(is_it) && !has_room(&mut sums.nodes, nodes) {
+        if !sums.nodes.iter().any(is_it) && !reserve_slot(&mut sums.nodes, nodes) {
             continue;
         }
         if std::mem::take(&mut begins_anew) {
             begin_episode(sums, now);
         }
-        sums.grew_at = Time(now);
+        sums.last_increase_at = Time(now);
         add_one(sums, growth);
     }
     sums.nodes.sort_by(|a, b| a.name.cmp(&b.name));
 }
 
-/// What a node has lost since it was last added, with its process's counts now. None if nothing.
-fn grown(known: &[NodeLost], answer: &Answer<'_>) -> Option<NodeLost> {
-    let Answer { node, started_at, logs, .. } = answer;
-    let counted_bytes = as_i64(logs.lost_bytes);
-    let counted_records = as_i64(logs.lost_records.unwrap_or(0));
+/// Returns a node's losses since the last addition, with its process's present counts. `None`
+/// without a loss.
+fn node_growth(known: &[NodeLost], answer: &NodeResponse<'_>) -> Option<NodeLost> {
+    let NodeResponse { node, started_at, logs, .. } = answer;
+    let process_bytes = as_i64(logs.lost_bytes);
+    let process_records = as_i64(logs.lost_records.unwrap_or(0));
     let is_same_process = |last: &&NodeLost| match (last.started_at, started_at) {
         (Some(before), Some(now)) if before != *now => false,
-        // Two processes without a start time may have the same counts: then some are missed, and
-        // none is counted twice.
-        _ => counted_bytes >= last.counted_bytes && counted_records >= last.counted_records,
+        // Two processes without a start time may have the same counts: then some losses are missed,
+        // and none is counted twice.
+        _ => process_bytes >= last.process_bytes && process_records >= last.process_records,
     };
     let last = known.iter().find(|last| last.name == *node).filter(is_same_process);
-    let bytes = counted_bytes - last.map_or(0, |last| last.counted_bytes);
-    let records = counted_records - last.map_or(0, |last| last.counted_records);
+    let bytes = process_bytes - last.map_or(0, |last| last.process_bytes);
+    let records = process_records - last.map_or(0, |last| last.process_records);
     (bytes > 0 || records > 0).then(|| NodeLost {
         name: (*node).to_owned(),
         bytes,
         records,
         started_at: *started_at,
-        counted_bytes,
-        counted_records,
+        process_bytes,
+        process_records,
     })
 }
 
@@ -100,7 +104,6 @@ fn begin_episode(sums: &mut LogsLostStatus, now: Timestamp) {
     }
 }
 
-/// Adds one node's growth.
 fn add_one(sums: &mut LogsLostStatus, growth: NodeLost) {
     for sum in [&mut sums.bytes, &mut sums.episode_bytes] {
         *sum = sum.saturating_add(growth.bytes);
@@ -118,9 +121,9 @@ fn add_one(sums: &mut LogsLostStatus, growth: NodeLost) {
     }
 }
 
-/// Whether one more node can be remembered. One without a pod makes room; one with a pod never
+/// Returns whether one more node can be stored. A node without a pod yields; one with a pod never
 /// does, or its count would be added from zero again.
-fn has_room(known: &mut Vec<NodeLost>, nodes: &BTreeSet<&str>) -> bool {
+fn reserve_slot(known: &mut Vec<NodeLost>, nodes: &BTreeSet<&str>) -> bool {
     if known.len() < NODES_MAX {
         return true;
     }
@@ -128,18 +131,18 @@ fn has_room(known: &mut Vec<NodeLost>, nodes: &BTreeSet<&str>) -> bool {
     gone.map(|at| known.remove(at)).is_some()
 }
 
-/// What happened in the last episode, and what can be done about it.
-pub(super) fn text(lost: &LogsLostStatus) -> String {
-    let (all, since) = (amount(lost.episode_bytes, lost.episode_records), lost.since.0);
+/// Returns the message about the last episode, with its remedy.
+pub(super) fn episode_text(lost: &LogsLostStatus) -> String {
+    let (all, since) = (amount_text(lost.episode_bytes, lost.episode_records), lost.since.0);
     let in_episode = || lost.nodes.iter().filter(|node| node.bytes > 0 || node.records > 0);
     let worst = in_episode().max_by_key(|node| (node.bytes, node.records));
     let on = match (worst, in_episode().count()) {
         (Some(worst), 1) => format!("node {}", worst.name),
         (Some(worst), count) => {
-            let most = amount(worst.bytes, worst.records);
+            let most = amount_text(worst.bytes, worst.records);
             format!("{count} nodes, the most on {} ({most})", worst.name)
         }
-        (None, _) => "nodes that are gone".to_owned(),
+        (None, _) => "nodes that no longer exist".to_owned(),
     };
     let remedy = match (lost.episode_bytes > 0, lost.episode_records > 0) {
         (true, false) => CONTAINERS_REMEDY.to_owned(),
@@ -147,13 +150,13 @@ pub(super) fn text(lost: &LogsLostStatus) -> String {
         (true, true) => format!("{CONTAINERS_REMEDY}; {KERNEL_REMEDY}"),
     };
     format!(
-        "since {since}: {all} went before a pod read them, on {on}, the last seen at {}; \
-         status.nodes and the pods' logs say why they are behind; {remedy}",
-        lost.grew_at.0
+        "since {since}: {all} were deleted before a pod read them, on {on}, the last observed at \
+         {}; status.nodes and the pods' logs show why they are behind; {remedy}",
+        lost.last_increase_at.0
     )
 }
 
-fn amount(bytes: i64, records: i64) -> String {
+fn amount_text(bytes: i64, records: i64) -> String {
     let bytes_text = format!("{bytes} bytes of log files");
     let records_text = format!("{records} records of kernels' logs");
     match (bytes, records) {
@@ -169,7 +172,7 @@ mod tests {
     use crate::pods::NodeLogsSample;
     use proptest::prelude::*;
 
-    /// A node's process: when it began, and what it has counted.
+    /// A node's process: its start and its counts.
     #[derive(Clone, Copy, Debug)]
     struct Process {
         started_at: i64,
@@ -177,7 +180,7 @@ mod tests {
         records: u64,
     }
 
-    fn answer<'a>(node: &'a str, process: &Process) -> Answer<'a> {
+    fn test_response<'a>(node: &'a str, process: &Process) -> NodeResponse<'a> {
         let Process { started_at, bytes, records } = *process;
         let logs = NodeLogsSample {
             behind_bytes: Some(0),
@@ -185,18 +188,18 @@ mod tests {
             lost_records: Some(records),
             ..NodeLogsSample::default()
         };
-        Answer { node, is_ready: true, started_at: Some(started_at), logs }
+        NodeResponse { node, is_ready: true, started_at: Some(started_at), logs }
     }
 
-    fn at(second: i64) -> Timestamp {
+    fn at_second(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// What happens between two looks: seconds that pass; for each node bytes and records that it
-    /// loses, whether its process then starts anew, and whether it answers.
+    /// The events between two observations: seconds; for each node the bytes and records that it
+    /// loses, whether its process then restarts, and whether it answers.
     type Step = (i64, [(u64, u64, bool, bool); 3]);
 
-    fn steps(seconds: std::ops::Range<i64>) -> impl Strategy<Value = Vec<Step>> {
+    fn any_steps(seconds: std::ops::Range<i64>) -> impl Strategy<Value = Vec<Step>> {
         let amount = || prop_oneof![3 => Just(0_u64), 1 => 1..1000_u64];
         let node = (amount(), amount(), prop::bool::weighted(0.2), prop::bool::weighted(0.8));
         prop::collection::vec((seconds, [node.clone(), node.clone(), node]), 1..40)
@@ -205,11 +208,11 @@ mod tests {
     const NODES: [&str; 3] = ["a", "b", "c"];
 
     proptest! {
-        /// Scenario: nodes lose bytes and records, start anew and don't answer, in any order and at
-        /// any distance. Guarantee: sums never shrink and never exceed what was lost; an episode is
-        /// part of the whole, has the sum of its nodes, and ends only with an hour without a loss.
+        /// Scenario: nodes lose bytes and records, restart and don't answer, in any order and at
+        /// any interval. Guarantee: sums never shrink and never exceed the losses; an episode is
+        /// part of the total, is the sum of its nodes, and ends only with an hour without a loss.
         #[test]
-        fn sums_never_exceed_what_was_lost(steps in steps(0..5000)) {
+        fn sums_never_exceed_what_was_lost(steps in any_steps(0..5000)) {
             let mut processes = NODES.map(|_| Process { started_at: 0, bytes: 0, records: 0 });
             let (mut now, mut lost, mut truth) = (0, None::<LogsLostStatus>, (0, 0));
             for (number, (seconds, nodes)) in steps.into_iter().enumerate() {
@@ -225,11 +228,11 @@ mod tests {
                         *process = Process { started_at, bytes: 0, records: 0 };
                     }
                     if answers_now {
-                        answers.push(answer(node, process));
+                        answers.push(test_response(node, process));
                     }
                 }
                 let before = lost.clone();
-                add(&mut lost, &answers, &NODES.into(), at(now));
+                add_losses(&mut lost, &answers, &NODES.into(), at_second(now));
                 let Some(sums) = &lost else { continue };
                 prop_assert!(sums.bytes <= truth.0 && sums.records <= truth.1);
                 prop_assert!(sums.episode_bytes <= sums.bytes);
@@ -238,16 +241,16 @@ mod tests {
                 prop_assert_eq!(sums.episode_records, nodes(|node| node.records));
                 if let Some(before) = before {
                     prop_assert!(sums.bytes >= before.bytes && sums.records >= before.records);
-                    let calm = sums.grew_at.0.duration_since(before.grew_at.0);
+                    let calm = sums.last_increase_at.0.duration_since(before.last_increase_at.0);
                     prop_assert_eq!(sums.since != before.since, calm >= QUIET);
                 }
             }
         }
 
-        /// Scenario: the same, looked at no more often than sums grow, with each process looked at
-        /// before it ends. Guarantee: the sums are exactly what was lost.
+        /// Scenario: as above, observed no more often than sums grow, and each process is observed
+        /// before it ends. Guarantee: the sums are exactly the losses.
         #[test]
-        fn what_is_seen_is_counted_once(steps in steps(60..5000)) {
+        fn what_is_seen_is_counted_once(steps in any_steps(60..5000)) {
             let mut processes = NODES.map(|_| Process { started_at: 0, bytes: 0, records: 0 });
             let (mut now, mut lost, mut truth) = (0, None::<LogsLostStatus>, (0, 0));
             for (number, (seconds, nodes)) in steps.into_iter().enumerate() {
@@ -258,8 +261,8 @@ mod tests {
                     truth = (truth.0 + as_i64(bytes), truth.1 + as_i64(records));
                 }
                 let answers: Vec<_> =
-                    processes.iter().zip(NODES).map(|(it, node)| answer(node, it)).collect();
-                add(&mut lost, &answers, &NODES.into(), at(now));
+                    processes.iter().zip(NODES).map(|(it, node)| test_response(node, it)).collect();
+                add_losses(&mut lost, &answers, &NODES.into(), at_second(now));
                 let sums = lost.as_ref().map_or((0, 0), |lost| (lost.bytes, lost.records));
                 prop_assert_eq!(sums, truth);
                 for (process, (.., starts_anew, _)) in processes.iter_mut().zip(nodes) {
@@ -272,18 +275,18 @@ mod tests {
         }
     }
 
-    /// Scenario: more nodes than are remembered lose a byte each, seen twice; then half of them go,
-    /// and others lose one. Guarantee: nothing is counted twice, what is remembered is bounded, and
-    /// nodes that went make room.
+    /// Scenario: more nodes than are stored lose a byte each, observed twice; then half of them are
+    /// removed, and others lose one. Guarantee: nothing is counted twice, the stored counts are
+    /// bounded, and removed nodes free slots.
     #[test]
     fn what_is_remembered_is_bounded_and_nothing_is_counted_twice() {
         let names: Vec<String> = (0..NODES_MAX + 100).map(|at| format!("node-{at:03}")).collect();
         let process = Process { started_at: 1, bytes: 1, records: 0 };
         let mut lost = None;
         let mut look = |names: &[String], second| {
-            let answers: Vec<_> = names.iter().map(|node| answer(node, &process)).collect();
+            let answers: Vec<_> = names.iter().map(|node| test_response(node, &process)).collect();
             let nodes = names.iter().map(String::as_str).collect();
-            add(&mut lost, &answers, &nodes, at(second));
+            add_losses(&mut lost, &answers, &nodes, at_second(second));
             let lost = lost.as_ref().unwrap();
             (lost.bytes, lost.nodes.len())
         };
@@ -294,18 +297,18 @@ mod tests {
         assert_eq!(look(&names[NODES_MAX / 2..], 200), (most + 100, NODES_MAX));
     }
 
-    /// Scenario: one node's files, several nodes' kernels, or both lost something. Guarantee: the
-    /// message has amount, node and remedy of what was lost, and fits a condition.
+    /// Scenario: one node's files, several nodes' kernels, or both lose something. Guarantee: the
+    /// message has the amount, node and remedy of the loss, and fits a condition.
     #[test]
     fn the_message_names_what_was_lost_where_and_what_to_do() {
         let said = |counts: &[(&'static str, u64, u64)]| {
             let mut lost = None;
             let one = |(node, bytes, records): &(&'static str, u64, u64)| {
-                answer(node, &Process { started_at: 1, bytes: *bytes, records: *records })
+                test_response(node, &Process { started_at: 1, bytes: *bytes, records: *records })
             };
             let answers: Vec<_> = counts.iter().map(one).collect();
-            add(&mut lost, &answers, &NODES.into(), at(0));
-            text(&lost.unwrap())
+            add_losses(&mut lost, &answers, &NODES.into(), at_second(0));
+            episode_text(&lost.unwrap())
         };
         let files = said(&[("a", 7, 0)]);
         assert!(files.starts_with("since 1970-01-01T00:00:00Z: 7 bytes of log files"), "{files}");

@@ -1,11 +1,11 @@
 //! EdgePool: collectors that receive telemetry and publish it to Kafka.
 //!
 //! The steps: `validate::draft` checks the spec alone, `observe` reads the Secrets it refers to,
-//! `validate` joins the two, `build` makes the objects, `apply` writes what differs (the workload
-//! through `gate`, as `change` and `canary` decide), `observe` asks pods about their nodes' logs
-//! (`node_logs` and `logs_lost` sum that up), `status` reports, also where scrape targets are
-//! (`targets`) and what the API server refuses pods (`watches`). Only observe, apply, gate and
-//! status hold a client.
+//! `validate` joins the two, `build` makes the objects, `apply` writes those that differ (the
+//! workload through `gate`, as `change` and `canary` decide), `observe` queries pods about their
+//! nodes' logs (`node_logs` and `logs_lost` sum the answers), `status` reports, including scrape
+//! targets (`targets`) and what the API server refuses pods (`watches`). Only observe, apply, gate
+//! and status hold a client.
 
 mod apply;
 mod build;
@@ -29,26 +29,27 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use millrace_crds::v1alpha1::EdgePool;
 
-use self::status::Stand;
+use self::status::PoolState;
 use crate::context::Context;
 use crate::error::StepError;
 use crate::pool::names::Role;
 use crate::pool::scale;
-use crate::pool::status::Outcome;
+use crate::pool::status::{PoolOutcome, invalid_resync};
 use crate::pool::workload;
 use crate::reconcile::controller::Reconciler;
-use crate::reconcile::watches::Watching;
-use crate::reconcile::{Next, Place};
+use crate::reconcile::watches::WatchBuilder;
+use crate::reconcile::{Next, WatchScope};
 
-/// Resync of a settled pool, which bounds how late a changed Secret, what pods say of their nodes'
-/// logs, or what sharing out found of its targets, is seen.
+/// The resync interval of a settled pool. It bounds the delay until a changed Secret, the pods'
+/// reports of their nodes' logs, or the results of target sharing are observed.
 const RESYNC: Duration = Duration::from_secs(30);
-/// Resync of a pool that has neither, or whose Secrets are watched: it only covers events that
-/// watches missed.
+/// The resync interval of other pools, and of those whose Secrets are watched: it only covers
+/// events that watches missed.
 const RESYNC_QUIET: Duration = Duration::from_secs(300);
-/// During a trial (a pod takes a second or two) and before a rollback: no watch reports either.
-const RESYNC_TRYING: Duration = Duration::from_secs(2);
-/// While pods change, they are checked this often: no watch reports their faults.
+/// The resync interval during a trial (a pod takes a second or two) and before a rollback: no watch
+/// reports either.
+const RESYNC_VALIDATING: Duration = Duration::from_secs(2);
+/// The resync interval while pods change: no watch reports their faults.
 const RESYNC_MOVING: Duration = Duration::from_secs(5);
 
 /// Reconciles edge pools.
@@ -57,11 +58,11 @@ pub struct EdgePools;
 impl Reconciler for EdgePools {
     type Object = EdgePool;
 
-    fn watches(watching: Watching<EdgePool>) -> Watching<EdgePool> {
-        let owned = || Place::owned_by(Role::Edge);
+    fn add_watches(watching: WatchBuilder<EdgePool>) -> WatchBuilder<EdgePool> {
+        let owned = || WatchScope::role_config(Role::Edge);
         watching
-            .owns_workload::<Deployment>(owned(), workload::deployment)
-            .owns_workload::<DaemonSet>(owned(), workload::daemon_set)
+            .owns_workload::<Deployment>(owned(), workload::observe_deployment)
+            .owns_workload::<DaemonSet>(owned(), workload::observe_daemon_set)
             .owns::<Service>(owned())
             .owns::<ConfigMap>(owned())
             .owns::<ServiceAccount>(owned())
@@ -71,42 +72,49 @@ impl Reconciler for EdgePools {
     }
 
     async fn reconcile(context: &Context, stored: &EdgePool) -> Result<Next, StepError> {
-        let asked = scale::asked(stored);
-        let pool = &*asked;
+        let declared = scale::declared_pool(stored);
+        let pool = &*declared;
         let mut resync = Next::After(RESYNC);
-        let outcome = match validate::draft(pool, &context.images) {
-            Err(invalid) => Outcome::Invalid { invalid, live: None },
+        let outcome = match validate::draft_pool(pool, &context.images) {
+            Err(invalid) => PoolOutcome::Invalid { invalid, live: None },
             Ok(draft) => {
-                let secrets = draft.secrets.iter().map(|(secret, _)| secret);
-                context.references.set(&draft.names.namespace, &draft.names.pool, secrets);
+                let secrets = draft.secrets.secret_names();
+                context.references.set_secrets(&draft.names.namespace, &draft.names.pool, secrets);
                 let is_watched = context.watches_secrets || draft.secrets.iter().next().is_none();
-                if is_watched && !observe::is_told_of(pool) {
+                if is_watched && !observe::has_pod_figures(pool) {
                     resync = Next::Within(RESYNC_QUIET);
                 }
-                let observed = observe::observe(context, pool, draft).await?;
-                match validate::validate(pool, &observed) {
+                let observed = observe::observe_pool(context, pool, draft).await?;
+                match validate::validate_pool(pool, &observed) {
                     Ok(validated) => {
-                        let prepared = build::build(&validated, context.share_role.as_deref());
-                        apply::apply(context, pool, prepared).await
+                        let prepared =
+                            build::build_objects(&validated, context.share_role.as_deref());
+                        apply::apply_pool(context, pool, prepared).await
                     }
                     Err(invalid) => {
-                        let live = observe::workload(context, pool, &observed.draft).await?;
-                        Outcome::Invalid { invalid, live }
+                        let live =
+                            observe::observe_workload(context, pool, &observed.draft).await?;
+                        PoolOutcome::Invalid { invalid, live }
                     }
                 }
             }
         };
-        let told = match &outcome {
-            Outcome::Applied(_) => scale::keep(context, stored, pool, build::size(pool)).await,
-            Outcome::Invalid { .. } | Outcome::Failed(_) => Cow::Borrowed(pool),
+        let is_invalid = matches!(outcome, PoolOutcome::Invalid { .. });
+        let current = match &outcome {
+            PoolOutcome::Applied(_) => {
+                scale::apply_replicas(context, stored, pool, build::declared_size(pool)).await
+            }
+            PoolOutcome::Invalid { .. } | PoolOutcome::Failed(_) => Cow::Borrowed(pool),
         };
-        let logs = observe::node_logs(context, &told, &outcome).await?;
-        let stand = status::report(context, &told, &outcome, logs.as_ref()).await?;
+        let logs = observe::observe_node_logs(context, &current, &outcome).await?;
+        let stand = status::report_status(context, &current, &outcome, logs.as_ref()).await?;
         outcome.into_failure().map_or(Ok(()), Err)?;
+        let before = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
         Ok(match stand {
-            Stand::Settled => resync,
-            Stand::Tries => Next::After(RESYNC_TRYING),
-            Stand::Moves => Next::After(RESYNC_MOVING),
+            _ if is_invalid => Next::After(invalid_resync(before, context.clock.now())),
+            PoolState::Stable => resync,
+            PoolState::Validating => Next::After(RESYNC_VALIDATING),
+            PoolState::Changing => Next::After(RESYNC_MOVING),
         })
     }
 }

@@ -1,106 +1,111 @@
-//! Reads what an edge pool's spec refers to, what its pods say of their nodes' logs, and its
-//! workload when nothing may be applied.
+//! Reads what an edge pool's spec refers to, the pods' reports of their nodes' logs, and the
+//! workload if nothing may be applied.
 
 use std::borrow::Cow;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use millrace_crds::v1alpha1::{EdgeMode, EdgePool};
-use millrace_rollout::Observation;
+use millrace_rollout::WorkloadObservation;
 
 use super::apply::Applied;
 use super::node_logs::NodeLogs;
 use super::validate::Observed;
 use crate::cache::baseline;
-use crate::cluster::api;
+use crate::cluster::namespaced_api;
 use crate::context::Context;
-use crate::error::{Step, StepError};
-use crate::pool::draft::Draft;
-use crate::pool::status::Outcome;
+use crate::error::{ReconcileStep, StepError};
+use crate::pool::draft::PoolDraft;
+use crate::pool::status::PoolOutcome;
 use crate::pool::{observe, workload as figures};
 
-/// Reads the Secrets the draft refers to.
+/// Reads the Secrets that the draft refers to.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
-pub(super) async fn observe(
+pub(super) async fn observe_pool(
     context: &Context,
     pool: &EdgePool,
-    draft: Draft,
+    draft: PoolDraft,
 ) -> Result<Observed, StepError> {
     let salt = pool.metadata.uid.as_deref().unwrap_or_default();
-    let found = observe::secrets(context, &draft.names.namespace, salt, &draft.secrets).await?;
-    Ok(Observed { draft, found })
+    let found =
+        observe::read_secrets(context, &draft.names.namespace, salt, &draft.secrets).await?;
+    Ok(Observed { draft, secrets: found })
 }
 
 /// Reads the live workload, for the status of a pool that may not be applied.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
-pub(super) async fn workload(
+pub(super) async fn observe_workload(
     context: &Context,
     pool: &EdgePool,
-    draft: &Draft,
-) -> Result<Option<Observation>, StepError> {
+    draft: &PoolDraft,
+) -> Result<Option<WorkloadObservation>, StepError> {
     let (namespace, name) = (&draft.names.namespace, &draft.names.base);
     let failed = |error| {
-        StepError::api(Step::Observe, format!("get the workload {namespace}/{name}"), error)
+        StepError::from_kube(
+            ReconcileStep::Observe,
+            format!("get the workload {namespace}/{name}"),
+            error,
+        )
     };
     Ok(match pool.spec.settings.mode {
-        EdgeMode::Deployment => api::<Deployment>(&context.client, namespace)
+        EdgeMode::Deployment => namespaced_api::<Deployment>(&context.client, namespace)
             .get_opt(name)
             .await
             .map_err(failed)?
-            .map(|live| figures::deployment(&live)),
-        EdgeMode::DaemonSet => api::<DaemonSet>(&context.client, namespace)
+            .map(|live| figures::observe_deployment(&live)),
+        EdgeMode::DaemonSet => namespaced_api::<DaemonSet>(&context.client, namespace)
             .get_opt(name)
             .await
             .map_err(failed)?
-            .map(|live| figures::daemon_set(&live)),
+            .map(|live| figures::observe_daemon_set(&live)),
     })
 }
 
-/// Asks the pods about their nodes' logs, once everything is applied; before that it has what the
-/// status says. None if the pool reads no node's logs.
+/// Queries the pods about their nodes' logs, once everything is applied; before that, returns the
+/// figures in the status. `None` if the pool reads no node's logs.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached. Pods that don't answer are no error.
-pub(super) async fn node_logs(
+pub(super) async fn observe_node_logs(
     context: &Context,
     pool: &EdgePool,
-    outcome: &Outcome<Applied>,
+    outcome: &PoolOutcome<Applied>,
 ) -> Result<Option<NodeLogs>, StepError> {
     if !reads_nodes(pool) {
         return Ok(None);
     }
-    let mut logs = NodeLogs::told(pool.status.as_ref());
-    if let Outcome::Applied(applied) = outcome {
+    let mut logs = NodeLogs::from_status(pool.status.as_ref());
+    if let PoolOutcome::Applied(applied) = outcome {
         let Applied { names, pods, .. } = applied.as_ref();
         let pods = match pods {
             Some(pods) => Cow::Borrowed(pods),
             None => {
                 let selector = names.selector();
-                Cow::Owned(observe::pods(context, &names.namespace, &selector).await?)
+                Cow::Owned(observe::list_pods(context, &names.namespace, &selector).await?)
             }
         };
         let now = context.clock.now();
-        let (facts, look) = observe::figures(context, names, &pods, now).await;
+        let (facts, scrapes) = observe::scrape_pods(context, names, &pods, now).await;
         if applied.pending.is_none() && pool.spec.rollout.canary.is_some() {
             let uid = pool.metadata.uid.as_deref().unwrap_or_default();
             let mut baseline = context.baselines.get(uid);
-            baseline.rest(baseline::answered(&look));
-            context.baselines.put(uid, baseline, now);
+            baseline.record_past(baseline::successful_samples(&scrapes));
+            context.baselines.insert(uid, baseline, now);
         }
-        logs.note(&facts, &look, now);
+        logs.record_responses(&facts, &scrapes, now);
     }
     Ok(Some(logs))
 }
 
-/// Whether the status has figures of pods, which no watch reports.
-pub(super) fn is_told_of(pool: &EdgePool) -> bool {
+/// Returns whether the status has figures of pods, which no watch reports.
+pub(super) fn has_pod_figures(pool: &EdgePool) -> bool {
     reads_nodes(pool) || pool.spec.settings.receivers.prometheus.is_some()
 }
 
-/// Whether a pool's pods read logs of their nodes.
+/// Returns whether a pool's pods read logs of their nodes.
 pub(super) fn reads_nodes(pool: &EdgePool) -> bool {
     let receivers = &pool.spec.settings.receivers;
     receivers.reads_files() || receivers.reads_kernel()

@@ -1,9 +1,9 @@
-//! Reports an edge pool: conditions, counts, endpoint; and events for what changed.
+//! Reports an edge pool: conditions, counts, endpoint; and events for changes.
 
 use kube::Resource;
-use millrace_crds::ConditionType;
 use millrace_crds::v1alpha1::{EdgePool, EdgePoolStatus, PendingChange, PendingStage};
-use millrace_rollout::{Observation, Verdict};
+use millrace_crds::{ConditionStatus, ConditionType};
+use millrace_rollout::{RolloutVerdict, WorkloadObservation};
 
 use super::apply::Applied;
 use super::change;
@@ -12,134 +12,148 @@ use super::{targets, watches};
 use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
-use crate::pool::status::{Outcome, Rollout, as_i32, pods_text, state_pods, state_secrets};
+use crate::pool::status::{PoolOutcome, Rollout, as_i32, pods_text, state_pods, state_secrets};
 use crate::pool::template::OTLP_GRPC_PORT;
 use crate::report::conditions::Conditions;
 use crate::report::plaintext;
 
 /// The pool's state, which sets when it is reconciled next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stand {
-    /// Nothing is under way, or nothing that proceeds without a person.
-    Settled,
+pub(super) enum PoolState {
+    /// Nothing is in progress, or nothing that proceeds without a person.
+    Stable,
     /// A change is in trial, or about to be rolled back.
-    Tries,
-    /// Pods change, or something failed.
-    Moves,
+    Validating,
+    /// Pods are changing, or something failed.
+    Changing,
 }
 
 /// Writes the status if it changed; returns the pool's state.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
-pub(super) async fn report(
+pub(super) async fn report_status(
     context: &Context,
     pool: &EdgePool,
-    outcome: &Outcome<Applied>,
+    outcome: &PoolOutcome<Applied>,
     logs: Option<&NodeLogs>,
-) -> Result<Stand, StepError> {
+) -> Result<PoolState, StepError> {
     let before = pool.status.clone().unwrap_or_default();
-    let (status, conditions) = work_out(context, pool, &before, outcome, logs);
+    let (status, conditions) = build_status(context, pool, &before, outcome, logs);
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
-        let (told, tells) = (before.pending_change.as_ref(), status.pending_change.as_ref());
-        if change::stage(told) != change::stage(tells) {
-            context.metrics.rollout_is_at(change::stage(tells));
+        let (previous, current) = (before.pending_change.as_ref(), status.pending_change.as_ref());
+        if change::rollout_stage(previous) != change::rollout_stage(current) {
+            context.metrics.record_rollout_stage(change::rollout_stage(current));
         }
         let rolled = match outcome {
-            Outcome::Applied(applied) => change::notice(told, tells, &applied.asked),
-            Outcome::Invalid { .. } | Outcome::Failed(_) => None,
+            PoolOutcome::Applied(applied) => {
+                change::change_notice(previous, current, &applied.desired)
+            }
+            PoolOutcome::Invalid { .. } | PoolOutcome::Failed(_) => None,
         };
-        let lost = logs.and_then(|logs| logs.notice(&before));
-        for notice in rolled.into_iter().chain(conditions.notices()).chain(lost) {
+        let lost = logs.and_then(|logs| logs.episode_notice(&before));
+        for notice in rolled.into_iter().chain(conditions.new_notices()).chain(lost) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
-    Ok(stand(before.pending_change.as_ref(), outcome))
+    Ok(pool_state(before.pending_change.as_ref(), outcome))
 }
 
-fn stand(told: Option<&PendingChange>, outcome: &Outcome<Applied>) -> Stand {
-    let Outcome::Applied(applied) = outcome else { return Stand::Moves };
+fn pool_state(previous: Option<&PendingChange>, outcome: &PoolOutcome<Applied>) -> PoolState {
+    let PoolOutcome::Applied(applied) = outcome else { return PoolState::Changing };
     let stage = |pending: &PendingChange| pending.stage;
     match applied.pending.as_ref().map(stage) {
-        Some(PendingStage::Trying) => Stand::Tries,
-        Some(PendingStage::Canary | PendingStage::Judging | PendingStage::RollingOut) => {
-            Stand::Moves
+        Some(PendingStage::Validating) => PoolState::Validating,
+        Some(PendingStage::Canary | PendingStage::Analyzing | PendingStage::RollingOut) => {
+            PoolState::Changing
         }
-        Some(stage) if told.is_none_or(|told| told.stage != stage) => Stand::Tries,
-        _ if applied.verdict == Verdict::Complete => Stand::Settled,
-        _ => Stand::Moves,
+        Some(stage) if previous.is_none_or(|previous| previous.stage != stage) => {
+            PoolState::Validating
+        }
+        _ if applied.verdict == RolloutVerdict::Complete => PoolState::Stable,
+        _ => PoolState::Changing,
     }
 }
 
-fn work_out(
+fn build_status(
     context: &Context,
     pool: &EdgePool,
     before: &EdgePoolStatus,
-    outcome: &Outcome<Applied>,
+    outcome: &PoolOutcome<Applied>,
     logs: Option<&NodeLogs>,
 ) -> (EdgePoolStatus, Conditions) {
     let (generation, now) = (pool.metadata.generation, context.clock.now());
     let mut conditions = Conditions::new(&before.conditions, generation, now);
     let mut status = EdgePoolStatus { observed_generation: generation, ..before.clone() };
     match outcome {
-        Outcome::Invalid { invalid, live } => {
+        PoolOutcome::Invalid { invalid, live } => {
             state_secrets(&mut conditions, Some(invalid));
-            state_pods(&mut conditions, &Rollout::invalid(invalid), live.as_ref());
-            count(&mut status, live.as_ref());
+            state_pods(&mut conditions, &Rollout::from_invalid(invalid), live.as_ref());
+            set_counts(&mut status, live.as_ref());
         }
-        Outcome::Failed(error) => {
+        PoolOutcome::Failed(error) => {
             state_secrets(&mut conditions, None);
-            state_pods(&mut conditions, &Rollout::failed(error), None);
+            state_pods(&mut conditions, &Rollout::from_error(error), None);
         }
-        Outcome::Applied(applied) => {
-            let Applied { names, image, seen, verdict, withheld, pending, .. } = applied.as_ref();
+        PoolOutcome::Applied(applied) => {
+            let Applied { names, image, observation, verdict, withheld, pending, .. } =
+                applied.as_ref();
             state_secrets(&mut conditions, None);
             let rollout = match pending {
-                Some(pending) if !withheld => change::condition(pending, verdict),
-                _ => Rollout::of(verdict, *withheld),
+                Some(pending) if !withheld => change::rollout_of_change(pending, verdict),
+                _ => Rollout::from_verdict(verdict, *withheld),
             };
-            state_pods(&mut conditions, &rollout, Some(seen));
-            count(&mut status, Some(seen));
+            state_pods(&mut conditions, &rollout, Some(observation));
+            set_counts(&mut status, Some(observation));
             status.selector = Some(names.selector_text());
             status.endpoint = Some(format!("{}:{OTLP_GRPC_PORT}", names.service_host()));
             status.pending_change.clone_from(pending);
-            // A version left out is the running one; one that never came up doesn't count.
-            if *verdict == Verdict::Complete && !withheld && pending.is_none() {
+            // A spec without a version gets the running one; an image that never became ready
+            // doesn't count.
+            if *verdict == RolloutVerdict::Complete && !withheld && pending.is_none() {
                 status.image = Some(image.clone());
             }
         }
     }
     match logs {
-        Some(logs) => logs.state(&mut conditions, now),
-        None => conditions.drop(ConditionType::LogsLost),
+        Some(logs) => logs.state_logs_lost(&mut conditions, now),
+        None => conditions.remove_condition(ConditionType::LogsLost),
     }
-    watches::state(&mut conditions, pool, logs.and_then(|logs| logs.watches.as_ref()));
-    let cap = targets::cap(pool);
+    watches::state_watches(&mut conditions, pool, logs.and_then(|logs| logs.watches.as_ref()));
+    let cap = targets::scrape_cap(pool);
+    let found = context.scraping.get(pool.metadata.uid.as_deref().unwrap_or_default());
     status.targets = match &pool.spec.settings.receivers.prometheus {
         Some(_) => {
-            let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-            let found = context.scraping.get(uid);
-            targets::state(&mut conditions, &found, cap);
-            targets::figures(before.targets.as_ref(), &found)
+            targets::state_targets(&mut conditions, &found, cap, context.share_role.is_some());
+            targets::build_figures(before.targets.as_ref(), &found)
         }
         None => {
-            conditions.drop(ConditionType::TargetsShared);
-            conditions.drop(ConditionType::ScrapeCapReached);
+            conditions.remove_condition(ConditionType::TargetsAssigned);
+            conditions.remove_condition(ConditionType::ScrapeCapacityReached);
             None
         }
     };
     status.nodes = logs.and_then(|logs| logs.nodes.clone());
     status.logs_lost = logs.and_then(|logs| logs.lost.clone());
     let scraped = pool.spec.settings.receivers.prometheus.as_ref();
-    plaintext::state(&mut conditions, Some(&pool.spec.kafka), None, scraped);
-    conditions.paused(is_paused(pool));
-    conditions.conclude(&[ConditionType::SecretsFound, ConditionType::PodsReady]);
+    plaintext::state_exposed_passwords(&mut conditions, Some(&pool.spec.kafka), None, scraped);
+    conditions.set_paused(is_paused(pool));
+    let lacks = [ConditionType::WatchesAllowed, ConditionType::TargetsAssigned];
+    let lacks = lacks.into_iter().filter(|it| {
+        conditions.find_stated(*it).is_some_and(|stated| match it {
+            ConditionType::TargetsAssigned => targets::prevents_ready(&found, stated),
+            _ => stated.status == ConditionStatus::False,
+        })
+    });
+    let required: Vec<ConditionType> =
+        [ConditionType::SecretsFound, ConditionType::PodsReady].into_iter().chain(lacks).collect();
+    conditions.derive_ready(&required);
     status.conditions = conditions.clone().into_conditions();
     (status, conditions)
 }
 
-fn count(status: &mut EdgePoolStatus, seen: Option<&Observation>) {
-    status.replicas = seen.map_or(0, |seen| as_i32(seen.wanted));
-    status.ready_replicas = seen.map_or(0, |seen| as_i32(seen.ready));
-    status.pods = Some(pods_text(seen));
+fn set_counts(status: &mut EdgePoolStatus, observation: Option<&WorkloadObservation>) {
+    status.replicas = observation.map_or(0, |observation| as_i32(observation.desired));
+    status.ready_replicas = observation.map_or(0, |observation| as_i32(observation.ready));
+    status.pods = Some(pods_text(observation));
 }

@@ -1,45 +1,48 @@
-//! What the status of a pool that scrapes says of its targets: figures, and the conditions
-//! `TargetsShared` and `ScrapeCapReached`. Pure.
+//! Reports the targets of a pool that scrapes: figures, and the conditions `TargetsAssigned` and
+//! `ScrapeCapacityReached`. Pure.
 //!
-//! Limits: where nothing but samples changes, figures are written every [`REFRESH`]; up and down
-//! when the pool is looked at.
+//! Limits: if only samples change, figures are written every [`REFRESH`]; up and down at each
+//! reconcile.
 
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::v1alpha1::{EdgePool, TargetsStatus};
-use millrace_crds::{ConditionType, Reason};
+use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason};
 
 use crate::cache::scraping::Scraping;
 use crate::pods::ADMIN_PORT;
 use crate::report::conditions::Conditions;
 
-/// Samples that change are written at most this often.
+/// The minimum time between writes of changed samples.
 const REFRESH: SignedDuration = SignedDuration::from_secs(60);
-/// Unchanged figures get a new date this often, to show that they are current.
+/// The interval at which unchanged figures get a new date, to show that they are current.
 const REDATE: SignedDuration = SignedDuration::from_secs(300);
 
-/// The pool's cap, in samples per second.
-pub(super) fn cap(pool: &EdgePool) -> Option<u32> {
+/// Returns the pool's cap, in samples per second.
+pub(super) fn scrape_cap(pool: &EdgePool) -> Option<u32> {
     let receiver = pool.spec.settings.receivers.prometheus.as_ref()?;
-    receiver.sharing.pod_samples_per_second_max
+    receiver.assignment.max_samples_per_second_per_pod
 }
 
-/// The figures of the status. Before the first round they are what they were.
-pub(super) fn figures(before: Option<&TargetsStatus>, found: &Scraping) -> Option<TargetsStatus> {
+/// Returns the figures of the status. Before the first round they are unchanged.
+pub(super) fn build_figures(
+    before: Option<&TargetsStatus>,
+    found: &Scraping,
+) -> Option<TargetsStatus> {
     let Some(at) = found.at else { return before.cloned() };
-    // As conditions have it: whole seconds.
+    // Conditions have whole seconds.
     let at = jiff::Timestamp::from_second(at.as_second()).unwrap_or(at);
     let now = TargetsStatus {
         total: as_i32(found.targets),
-        shared: as_i32(found.shared),
+        assigned: as_i32(found.assigned),
         up: as_i32(found.up),
         down: as_i32(found.down),
-        left_out: as_i32(found.left_out),
+        waiting: as_i32(found.excluded),
         monitors: as_i32(found.monitors),
-        broken_monitors: as_i32(found.broken_monitors),
-        refused: as_i32(found.refused),
-        silent_pods: as_i32(found.silent_pods),
-        pods_over_cap: as_i32(found.pods_over_cap),
+        invalid_monitors: as_i32(found.invalid_monitors),
+        rejected: as_i32(found.refused),
+        unreachable_pods: as_i32(found.unreachable_pods),
+        pods_over_capacity: as_i32(found.pods_over_capacity),
         needed_pods: found.needed_pods.map(as_i32),
         samples_per_second: i64::try_from(found.samples_per_second).unwrap_or(i64::MAX),
         observed_at: Time(at),
@@ -50,7 +53,7 @@ pub(super) fn figures(before: Option<&TargetsStatus>, found: &Scraping) -> Optio
     })
 }
 
-/// Whether the status may go on with what it has.
+/// Returns whether the status may retain its figures.
 fn is_recent_enough(before: &TargetsStatus, now: &TargetsStatus) -> bool {
     let age = now.observed_at.0.duration_since(before.observed_at.0);
     let same_samples = before.samples_per_second == now.samples_per_second;
@@ -63,59 +66,92 @@ fn is_recent_enough(before: &TargetsStatus, now: &TargetsStatus) -> bool {
     same && age >= SignedDuration::ZERO && age < limit
 }
 
-/// States both conditions.
-pub(super) fn state(conditions: &mut Conditions, found: &Scraping, cap: Option<u32>) {
-    state_shared(conditions, found);
+/// The remedy if the operator doesn't grant pods the right.
+const REMEDY: &str = "set the chart's shareAccess.grant to true, or bind a Role with list and watch \
+                      of ConfigMaps to the pods' account";
+
+/// Sets both conditions. `grants`: the operator gives pods the right to read their shares.
+pub(super) fn state_targets(
+    conditions: &mut Conditions,
+    found: &Scraping,
+    cap: Option<u32>,
+    grants: bool,
+) {
+    state_shared(conditions, found, grants);
     match (cap, found.needed_pods) {
         (Some(cap), Some(needed)) => state_cap(conditions, found, cap, needed),
-        _ => conditions.drop(ConditionType::ScrapeCapReached),
+        _ => conditions.remove_condition(ConditionType::ScrapeCapacityReached),
     }
 }
 
-fn state_shared(conditions: &mut Conditions, found: &Scraping) {
-    use ConditionType::TargetsShared;
-    let Scraping { targets, left_out, refused, refusals, ready_pods, .. } = found;
+/// Returns whether the pool is not ready while this `TargetsAssigned` is false. Faults of monitors,
+/// which other teams write, are reported there and on the monitors, and stop no other target.
+pub(super) fn prevents_ready(found: &Scraping, shared: &Condition) -> bool {
+    shared.status == ConditionStatus::False
+        && (shared.reason != Reason::TargetsRejected.as_str() || found.refused_in_spec > 0)
+}
+
+fn state_shared(conditions: &mut Conditions, found: &Scraping, grants: bool) {
+    use ConditionType::TargetsAssigned;
+    let Scraping { targets, excluded: left_out, refused, refusals, ready_pods, .. } = found;
     if let Some((reason, failure)) = &found.failure {
-        let message = format!("targets stay where they are: {failure}");
-        return conditions.unknown(TargetsShared, *reason, message);
+        let message = format!("targets are unchanged: {failure}");
+        return conditions.set_unknown(TargetsAssigned, *reason, message);
     }
     if found.at.is_none() {
-        let message = "pods have not been asked yet";
-        return conditions.unknown(TargetsShared, Reason::NotObserved, message);
+        if conditions.restate(TargetsAssigned) {
+            return;
+        }
+        let message = "pods have not been queried yet";
+        return conditions.set_unknown(TargetsAssigned, Reason::NotObserved, message);
     }
-    if *refused > 0 {
-        let message = format!("{refused} can't be shared out: {}", refusals.join("; "));
-        return conditions.fails(TargetsShared, Reason::TargetsRefused, message);
+    let state_refused = |conditions: &mut Conditions| {
+        let message = format!("{refused} can't be assigned: {}", refusals.join("; "));
+        conditions.set_false(TargetsAssigned, Reason::TargetsRejected, message);
+    };
+    if found.refused_in_spec > 0 {
+        return state_refused(conditions);
     }
     if *targets > 0 && *ready_pods == 0 {
         let message = format!("no pod answers on its admin port ({ADMIN_PORT}) yet");
-        return conditions.fails(TargetsShared, Reason::Waiting, message);
+        return conditions.set_false(TargetsAssigned, Reason::Waiting, message);
     }
     if *left_out > 0 {
-        let message = format!("{left_out} of {targets} targets wait: every pod is at the cap");
-        return conditions.fails(TargetsShared, Reason::CapReached, message);
+        let pods = found.needed_pods.map_or(String::new(), |pods| format!(" ({pods} are needed)"));
+        let message = format!(
+            "{left_out} of {targets} targets wait: every pod is at its capacity or has as many \
+             targets as it can scrape: add pods{pods}"
+        );
+        return conditions.set_false(TargetsAssigned, Reason::CapacityReached, message);
     }
-    conditions.holds(TargetsShared, Reason::AsAsked, "each target was given to a pod");
+    if !grants && found.assigned > 0 && found.up + found.down == 0 {
+        let message =
+            format!("no pod has scraped a target yet; if it can't read its share: {REMEDY}");
+        return conditions.set_false(TargetsAssigned, Reason::Waiting, message);
+    }
+    // Last, since the pool's owner can do something about all others.
+    if *refused > 0 {
+        return state_refused(conditions);
+    }
+    conditions.set_true(TargetsAssigned, Reason::Reconciled, "each target is assigned to a pod");
 }
 
 fn state_cap(conditions: &mut Conditions, found: &Scraping, cap: u32, needed: u64) {
-    use ConditionType::ScrapeCapReached;
-    if needed <= found.ready_pods && found.pods_over_cap == 0 {
-        let message = "the pods that there are suffice";
-        return conditions.fails(ScrapeCapReached, Reason::BelowCap, message);
+    use ConditionType::ScrapeCapacityReached;
+    if needed <= found.ready_pods && found.pods_over_capacity == 0 {
+        let message = "the existing pods suffice";
+        return conditions.set_false(ScrapeCapacityReached, Reason::WithinCapacity, message);
     }
     let message = format!(
         "the targets' samples need {needed} pods of at most {cap} samples per second: raise \
-         replicas, or sharing.podSamplesPerSecondMax"
+         replicas, or sharing.maxSamplesPerSecondPerPod"
     );
-    conditions.holds(ScrapeCapReached, Reason::CapReached, message);
+    conditions.set_true(ScrapeCapacityReached, Reason::CapacityReached, message);
 }
 
-/// A count as Kubernetes types carry it.
 fn as_i32(count: u64) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
-#[path = "../../../tests/unit/controllers/edge/targets.rs"]
 mod tests;

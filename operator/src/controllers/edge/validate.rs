@@ -1,49 +1,44 @@
-//! From a spec to checked values. Pure: no client.
+//! Translates a spec to checked values. Pure: no client.
 
 use std::path::PathBuf;
 
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
-    Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeSettings, Encoding,
-    FilesReceiver, KernelReceiver, LabelOperator, LabelRequirement, LabelSelector, Multiline,
-    NamespaceWeight, Parse, ParseFormat, PartitionBy, Receivers, StartAt, TimeFormat, Timestamp,
-    Traces,
+    Acknowledge, Compression, ContainersReceiver, EdgeMode, EdgePool, EdgeProducer, EdgeSettings,
+    Encoding, FilesReceiver, KernelReceiver, LabelOperator, LabelRequirement, LabelSelector,
+    Multiline, NamespaceWeight, OtlpLimits, Parse, ParseFormat, PartitionBy, PodMetadata,
+    Receivers, StackTraces, StartAt, TimeFormat, Timestamp,
 };
 
 use super::build::PORTS;
 use crate::context::Images;
 use crate::error::Invalid;
-use crate::pool::draft::{self, Draft};
+use crate::pool::draft::{self, PoolDraft};
 use crate::pool::names::{PoolNames, Role};
-use crate::pool::secrets::{SecretUses, SecretsSeen};
+use crate::pool::secrets::{SecretUses, SecretsObservation};
 use crate::pool::template::{self, PodPlan};
-use crate::pool::{connection, discover, memory, merge, scrape};
+use crate::pool::{attributes, connection, discover, memory, merge, overrides, processing, scrape};
 
-/// How long a stopping pod still serves clients: endpoints, proxies and load balancers follow
-/// readiness within a second or two, and some poll.
+/// The time for which a stopping pod still serves clients: endpoints, proxies and load balancers
+/// follow readiness within a second or two, and some poll.
 const ANNOUNCE_SECONDS: u32 = 5;
 
-/// The longest requests that an edge must have room for: one being read, and one on its way to
-/// Kafka. The collector's own rule.
+/// The number of longest requests that an edge must hold: one being read, and one being sent to
+/// Kafka. The collector has the same rule.
 const REQUESTS_HELD: u64 = 2;
 
-/// A draft, and the Secrets it refers to.
+/// A draft, and the Secrets that it refers to.
 #[derive(Clone, Debug)]
 pub(super) struct Observed {
-    /// What the spec alone says.
-    pub(super) draft: Draft,
-    /// The Secrets as read.
-    pub(super) found: SecretsSeen,
+    pub(super) draft: PoolDraft,
+    pub(super) secrets: SecretsObservation,
 }
 
-/// Everything needed to build the pool's objects.
+/// The inputs for the pool's objects.
 #[derive(Clone, Debug)]
 pub(super) struct Validated<'a> {
-    /// The pool.
     pub(super) pool: &'a EdgePool,
-    /// What the spec alone says.
-    pub(super) draft: &'a Draft,
-    /// Digest of the Secrets' content.
+    pub(super) draft: &'a PoolDraft,
     pub(super) secrets_digest: Option<String>,
 }
 
@@ -51,18 +46,18 @@ pub(super) struct Validated<'a> {
 ///
 /// # Errors
 /// When the spec cannot work as written.
-pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> {
+pub(super) fn draft_pool(pool: &EdgePool, images: &Images) -> Result<PoolDraft, Invalid> {
     let running = pool.status.as_ref().and_then(|status| status.image.as_deref());
-    let names = PoolNames::of(pool, Role::Edge)?;
+    let names = PoolNames::of_pool(pool, Role::Edge)?;
     let mut secrets = SecretUses::default();
-    let config = settings(pool, &names, &mut secrets)?;
+    let config = collector_settings(pool, &names, &mut secrets)?;
     let settings = &pool.spec.settings;
     let is_deployment = settings.mode == EdgeMode::Deployment;
     let plan = PodPlan {
         names: &names,
-        image: &template::image(&pool.spec.collector, images, running),
+        image: &template::collector_image(&pool.spec.collector, images, running),
         user: images.user,
-        resources: template::written(&settings.resources),
+        resources: template::declared_resources(&settings.resources),
         theirs: &settings.pod_template,
         per_node: !is_deployment,
         secrets: &secrets,
@@ -70,45 +65,92 @@ pub(super) fn draft(pool: &EdgePool, images: &Images) -> Result<Draft, Invalid> 
         reads_files: settings.receivers.reads_files(),
         docker_directory: settings.receivers.docker_directory(),
         reads_kernel: settings.receivers.reads_kernel(),
-        watches_pods: settings.receivers.watches_pods(),
+        watches_pods: settings.watches_pods(),
         reads_share: settings.receivers.prometheus.is_some(),
-        follows_monitors: discover::wants(pool).is_some(),
+        follows_monitors: discover::discovery_request(pool).is_some(),
         drain_seconds: settings.drain_seconds,
         ports: PORTS,
         revision_label: is_deployment.then_some("pod-template-hash"),
     };
-    let draft = draft::draft(config, &plan)?;
+    let draft = draft::build_draft(config, &plan)?;
+    let account = &settings.service_account.metadata;
+    merge::check_metadata("serviceAccount", account, Some(&names.labels()))?;
     merge::check_metadata("service", &settings.service.metadata, Some(&names.labels()))?;
     Ok(draft)
 }
 
-/// The collector's settings for the pool.
-fn settings(
+/// Returns the collector's settings for the pool.
+fn collector_settings(
     pool: &EdgePool,
     names: &PoolNames,
     secrets: &mut SecretUses,
 ) -> Result<config::Config, Invalid> {
     let EdgeSettings {
+        mode,
         receivers: Receivers { otlp, containers, files, kernel, prometheus },
-        acknowledge,
-        partition_by,
-        compression,
-        buffer,
+        processing: steps,
+        resource_attributes,
         drain_seconds,
         resources,
         telemetry,
+        config: theirs,
         ..
     } = &pool.spec.settings;
-    let mut receiver = config::OtlpReceiver::default();
+    let mut receiver =
+        config::OtlpReceiver { limits: build_limits(&otlp.limits), ..Default::default() };
     if let Some(tls) = &otlp.tls {
-        let tls = connection::server_tls(tls, secrets)?;
+        let tls = connection::build_server_tls(tls, secrets)?;
         receiver.grpc.tls = Some(tls.clone());
         receiver.http.tls = Some(tls);
     }
+    let rules = processing::build_processing(steps, *mode, secrets)?;
+    let exporter = build_exporter(pool, secrets)?;
+    let (_, limit_bytes) = resources.memory_bytes();
+    let least_bytes = receiver.limits.longest_bytes() * REQUESTS_HELD;
+    let settings = config::Config {
+        memory: memory::memory_settings(pool.spec.collector.allocator, limit_bytes, least_bytes)?,
+        shutdown: config::Shutdown {
+            deadline_seconds: *drain_seconds,
+            announce_seconds: ANNOUNCE_SECONDS.min(drain_seconds / 2),
+        },
+        telemetry: connection::build_telemetry(telemetry.as_ref(), names, secrets)?,
+        positions: config::Positions { directory: template::POSITIONS_FOLDER.into() },
+        processing: millrace_processing::Config {
+            steps: attributes::attributes_step(resource_attributes)
+                .into_iter()
+                .chain(rules.steps)
+                .collect(),
+        },
+        receivers: config::Receivers {
+            otlp: Some(receiver),
+            kafka: None,
+            containers: containers.as_ref().map(containers_receiver),
+            files: files.iter().map(files_receiver).collect(),
+            kernel: kernel.as_ref().map(|KernelReceiver {}| config::KernelReceiver::default()),
+            prometheus: prometheus
+                .as_ref()
+                .map(|it| scrape::build_receiver(it, secrets))
+                .transpose()?,
+        },
+        exporters: config::Exporters { kafka: Some(exporter), clickhouse: None },
+        ..config::Config::default()
+    };
+    overrides::merge_config(settings, theirs)
+}
+
+/// Returns how the pool's edges publish to Kafka.
+fn build_exporter(
+    pool: &EdgePool,
+    secrets: &mut SecretUses,
+) -> Result<config::KafkaExporter, Invalid> {
+    let EdgeSettings { acknowledge, partition_by, compression, producer, buffer, .. } =
+        &pool.spec.settings;
     let signals = pool.spec.signals.iter();
-    let exporter = config::KafkaExporter {
-        connection: connection::kafka(&pool.spec.kafka, secrets)?,
-        topics: connection::topics(signals.map(|(signal, is)| (signal, is.topic_name.as_ref())))?,
+    Ok(config::KafkaExporter {
+        connection: connection::build_kafka(&pool.spec.kafka, secrets)?,
+        topics: connection::build_topics(
+            signals.map(|(signal, is)| (signal, is.topic_name.as_ref())),
+        )?,
         acknowledge: match acknowledge {
             Acknowledge::AfterKafka => config::Acknowledge::AfterKafka,
             Acknowledge::AfterBuffering => config::Acknowledge::AfterBuffering,
@@ -123,32 +165,48 @@ fn settings(
         },
         buffer: buffer.as_ref().map(|buffer| config::DiskBuffer {
             path: template::BUFFER_FOLDER.into(),
-            max_bytes: config::ByteSize::bytes(buffer.bytes()),
+            max_bytes: config::ByteSize::bytes(buffer.capacity_bytes()),
             drain: true,
         }),
-        ..config::KafkaExporter::default()
-    };
-    let (_, limit_bytes) = resources.memory.bytes();
-    let least_bytes = receiver.limits.longest_bytes() * REQUESTS_HELD;
-    Ok(config::Config {
-        memory: memory::settings(pool.spec.collector.allocator, limit_bytes, least_bytes)?,
-        shutdown: config::Shutdown {
-            deadline_seconds: *drain_seconds,
-            announce_seconds: ANNOUNCE_SECONDS.min(drain_seconds / 2),
-        },
-        telemetry: connection::own_telemetry(telemetry.as_ref(), names, secrets)?,
-        positions: config::Positions { directory: template::POSITIONS_FOLDER.into() },
-        receivers: config::Receivers {
-            otlp: Some(receiver),
-            kafka: None,
-            containers: containers.as_ref().map(containers_receiver),
-            files: files.iter().map(files_receiver).collect(),
-            kernel: kernel.as_ref().map(|KernelReceiver {}| config::KernelReceiver::default()),
-            prometheus: prometheus.as_ref().map(|it| scrape::receiver(it, secrets)).transpose()?,
-        },
-        exporters: config::Exporters { kafka: Some(exporter), clickhouse: None },
-        ..config::Config::default()
+        ..build_producer(producer)
     })
+}
+
+fn build_limits(spec: &OtlpLimits) -> config::OtlpLimits {
+    let usual = config::OtlpLimits::default();
+    let OtlpLimits {
+        grpc_message_bytes,
+        http_body_bytes,
+        connections,
+        answer_seconds,
+        request_seconds,
+    } = spec;
+    config::OtlpLimits {
+        grpc_message_bytes: connection::byte_size(
+            grpc_message_bytes.as_ref(),
+            usual.grpc_message_bytes,
+        ),
+        http_body_bytes: connection::byte_size(http_body_bytes.as_ref(), usual.http_body_bytes),
+        connections: connections.unwrap_or(usual.connections),
+        answer_seconds: answer_seconds.unwrap_or(usual.answer_seconds),
+        request_seconds: request_seconds.unwrap_or(usual.request_seconds),
+        ..usual
+    }
+}
+
+fn build_producer(spec: &EdgeProducer) -> config::KafkaExporter {
+    let usual = config::KafkaExporter::default();
+    let EdgeProducer { linger_millis, max_message_bytes, delivery_timeout_seconds } = spec;
+    config::KafkaExporter {
+        linger_millis: linger_millis.unwrap_or(usual.linger_millis),
+        max_message_bytes: connection::byte_size(
+            max_message_bytes.as_ref(),
+            usual.max_message_bytes,
+        ),
+        delivery_timeout_seconds: delivery_timeout_seconds
+            .unwrap_or(usual.delivery_timeout_seconds),
+        ..usual
+    }
 }
 
 fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersReceiver {
@@ -159,7 +217,7 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
         namespaces,
         namespace_selector,
         exclude_namespaces,
-        watch_pods,
+        pod_metadata,
         labels,
         annotations,
         follow_annotations,
@@ -176,13 +234,16 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
         namespaces: namespaces.clone(),
         namespace_selector: namespace_selector.as_ref().map(label_selector),
         exclude_namespaces: exclude_namespaces.clone(),
-        watch_pods: *watch_pods,
+        pod_metadata: match pod_metadata {
+            PodMetadata::KubernetesApi => config::PodMetadata::KubernetesApi,
+            PodMetadata::FilePath => config::PodMetadata::FilePath,
+        },
         labels: labels.clone().unwrap_or(usual.labels),
         annotations: annotations.clone(),
         follow_annotations: *follow_annotations,
         weights: weights.collect(),
-        multiline: lines.as_ref().map(multiline),
-        parse: parse(fields.as_ref()),
+        multiline: lines.as_ref().map(build_multiline),
+        parse: build_parse(fields.as_ref()),
         ..usual
     }
 }
@@ -217,33 +278,35 @@ fn files_receiver(files: &FilesReceiver) -> config::FilesReceiver {
         include: include.clone(),
         exclude: exclude.clone(),
         start_at: start_at(*from),
-        encoding: encoding(*of),
-        parse: parse(fields.as_ref()),
-        multiline: lines.as_ref().map(multiline),
+        encoding: build_encoding(*of),
+        parse: build_parse(fields.as_ref()),
+        multiline: lines.as_ref().map(build_multiline),
         ..config::FilesReceiver::default()
     }
 }
 
-fn multiline(Multiline { start, indented, traces: of }: &Multiline) -> config::Multiline {
+fn build_multiline(
+    Multiline { start, indented, stack_traces: of }: &Multiline,
+) -> config::Multiline {
     config::Multiline {
         start: start.clone(),
         indented: *indented,
-        traces: of.map(traces),
+        stack_traces: of.map(build_traces),
         ..config::Multiline::default()
     }
 }
 
-fn traces(of: Traces) -> config::Traces {
+fn build_traces(of: StackTraces) -> config::StackTraces {
     match of {
-        Traces::Java => config::Traces::Java,
-        Traces::Python => config::Traces::Python,
-        Traces::Go => config::Traces::Go,
-        Traces::NodeJs => config::Traces::NodeJs,
-        Traces::Rust => config::Traces::Rust,
+        StackTraces::Java => config::StackTraces::Java,
+        StackTraces::Python => config::StackTraces::Python,
+        StackTraces::Go => config::StackTraces::Go,
+        StackTraces::NodeJs => config::StackTraces::NodeJs,
+        StackTraces::Rust => config::StackTraces::Rust,
     }
 }
 
-fn parse(parse: Option<&Parse>) -> config::Parse {
+fn build_parse(parse: Option<&Parse>) -> config::Parse {
     let usual = config::Parse::default();
     let Some(Parse { format, pattern, body, severity, timestamp }) = parse else { return usual };
     config::Parse {
@@ -280,7 +343,7 @@ fn start_at(start_at: StartAt) -> config::StartAt {
     }
 }
 
-fn encoding(encoding: Encoding) -> config::Encoding {
+fn build_encoding(encoding: Encoding) -> config::Encoding {
     match encoding {
         Encoding::Utf8 => config::Encoding::Utf8,
         Encoding::Utf16Le => config::Encoding::Utf16Le,
@@ -293,10 +356,10 @@ fn encoding(encoding: Encoding) -> config::Encoding {
 ///
 /// # Errors
 /// When a Secret or a key of one is missing.
-pub(super) fn validate<'a>(
+pub(super) fn validate_pool<'a>(
     pool: &'a EdgePool,
     observed: &'a Observed,
 ) -> Result<Validated<'a>, Invalid> {
-    let Observed { draft, found } = observed;
-    Ok(Validated { pool, draft, secrets_digest: found.digest()? })
+    let Observed { draft, secrets: found } = observed;
+    Ok(Validated { pool, draft, secrets_digest: found.combined_digest()? })
 }

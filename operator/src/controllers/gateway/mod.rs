@@ -2,8 +2,8 @@
 //!
 //! The steps: `validate::draft` checks the spec alone; `observe` reads Secrets, the live
 //! StatefulSet, its pods and the lag; `validate` joins them, lets `size` decide the number of pods
-//! and `rollout` how many may have a change; `build` makes the objects, `apply` writes what
-//! differs, `status` reports. Only observe, apply and status hold a client.
+//! and `rollout` how many may have a change; `build` makes the objects, `apply` writes those that
+//! differ, `status` reports. Only observe, apply and status hold a client.
 
 mod apply;
 mod build;
@@ -33,15 +33,17 @@ use crate::context::Context;
 use crate::error::StepError;
 use crate::holders;
 use crate::pool::names::Role;
+use crate::pool::preflight::is_violation;
 use crate::pool::scale;
-use crate::pool::status::Outcome;
+use crate::pool::status::{PoolOutcome, invalid_resync};
 use crate::reconcile::controller::Reconciler;
-use crate::reconcile::watches::Watching;
-use crate::reconcile::{Next, Place};
+use crate::reconcile::watches::WatchBuilder;
+use crate::reconcile::{Next, WatchScope};
 
-/// How often the lag is observed; sizing windows are minutes, and `Ready` follows within this time.
+/// The interval of lag observations; sizing windows are minutes, and `Ready` follows within this
+/// time.
 const RESYNC: Duration = Duration::from_secs(10);
-/// While pods change, they are checked this often: no watch reports their faults.
+/// The resync interval while pods change: no watch reports their faults.
 const RESYNC_MOVING: Duration = Duration::from_secs(5);
 
 /// Reconciles gateway pools.
@@ -52,12 +54,12 @@ impl Reconciler for GatewayPools {
 
     const CLAIMS: bool = true;
 
-    fn claim(pool: &GatewayPool) -> Option<Claim> {
-        validate::claim(pool)
+    fn claim_of(pool: &GatewayPool) -> Option<Claim> {
+        validate::claim_of_pool(pool)
     }
 
-    fn watches(watching: Watching<GatewayPool>) -> Watching<GatewayPool> {
-        let owned = || Place::owned_by(Role::Gateway);
+    fn add_watches(watching: WatchBuilder<GatewayPool>) -> WatchBuilder<GatewayPool> {
+        let owned = || WatchScope::role_config(Role::Gateway);
         watching
             .owns::<StatefulSet>(owned())
             .owns::<Service>(owned())
@@ -68,56 +70,68 @@ impl Reconciler for GatewayPools {
     }
 
     async fn reconcile(context: &Context, stored: &GatewayPool) -> Result<Next, StepError> {
-        let asked = scale::asked(stored);
-        let pool = &*asked;
-        let mut losses = Losses::told(pool.status.as_ref());
-        let outcome = match validate::draft(pool, &context.images) {
-            Err(invalid) => Outcome::Invalid { invalid, live: None },
+        let declared = scale::declared_pool(stored);
+        let pool = &*declared;
+        let mut losses = Losses::from_status(pool.status.as_ref());
+        let outcome = match validate::draft_pool(pool, &context.images) {
+            Err(invalid) => PoolOutcome::Invalid { invalid, live: None },
             Ok(draft) => {
                 // Each step's future is boxed: together they are too large for the stack.
-                let observed = Box::pin(observe::observe(context, pool, draft)).await?;
+                let observed = Box::pin(observe::observe_pool(context, pool, draft)).await?;
                 losses = observed.losses.clone();
-                let held = match context.claims.refused(pool) {
+                let held = match context.claims.find_conflict(pool) {
                     Some(held) => Some(held),
-                    None => Box::pin(holders::of_pool(context, pool, &observed.lag_query)).await,
+                    None => {
+                        Box::pin(holders::check_pool_claim(context, pool, &observed.lag_query))
+                            .await
+                    }
                 };
-                match held.map_or_else(|| validate::validate(pool, &observed), Err) {
+                match held.map_or_else(|| validate::validate_pool(pool, &observed), Err) {
                     Ok(validated) => {
-                        let built = build::build(&validated);
-                        let outcome = Box::pin(apply::apply(context, pool, built)).await;
-                        let mut kept = validated.kept;
+                        let built = build::build_objects(&validated);
+                        let mut outcome = Box::pin(apply::apply_pool(context, pool, built)).await;
+                        let mut memory = validated.memory;
                         let sizing = &validated.sizing;
-                        Box::pin(resize::resize(context, pool, &observed, sizing, &mut kept)).await;
+                        if let PoolOutcome::Applied(applied) = &mut outcome {
+                            let resized =
+                                resize::resize_pods(context, pool, &observed, sizing, &mut memory);
+                            applied.resized = Box::pin(resized).await;
+                        }
                         let size = u32::try_from(sizing.replicas).ok().filter(|size| *size > 0);
-                        let told = match (&outcome, size) {
-                            (Outcome::Applied(_), Some(_)) => {
-                                Box::pin(scale::keep(context, stored, pool, size)).await
+                        let current = match (&outcome, size) {
+                            (PoolOutcome::Applied(_), Some(_)) => {
+                                Box::pin(scale::apply_replicas(context, stored, pool, size)).await
                             }
                             _ => Cow::Borrowed(pool),
                         };
                         let settled =
-                            Box::pin(status::report(context, &told, &outcome, &losses)).await?;
+                            Box::pin(status::report_status(context, &current, &outcome, &losses))
+                                .await?;
                         let mut baseline = observed.watched.baseline.clone();
-                        if let Outcome::Applied(applied) = &outcome {
-                            baseline.untried = applied.untried.clone().or(baseline.untried);
+                        if let PoolOutcome::Applied(applied) = &outcome {
+                            let earlier = baseline.untried.filter(|it| !is_violation(&it.cause));
+                            baseline.untried = applied.untried.clone().or(earlier);
                         }
-                        // A decision is remembered only once it is applied and reported.
+                        // A decision is stored only after it is applied and reported.
                         outcome.into_failure().map_or(Ok(()), Err)?;
                         let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-                        context.sizings.put(uid, kept, observed.now);
-                        context.baselines.put(uid, baseline, observed.now);
-                        return Ok(next_look(settled));
+                        context.sizings.insert(uid, memory, observed.now);
+                        context.baselines.insert(uid, baseline, observed.now);
+                        return Ok(next_resync(settled));
                     }
-                    Err(invalid) => Outcome::Invalid { invalid, live: observed.figures() },
+                    Err(invalid) => {
+                        PoolOutcome::Invalid { invalid, live: observed.workload_figures() }
+                    }
                 }
             }
         };
-        let settled = Box::pin(status::report(context, pool, &outcome, &losses)).await?;
+        Box::pin(status::report_status(context, pool, &outcome, &losses)).await?;
         outcome.into_failure().map_or(Ok(()), Err)?;
-        Ok(next_look(settled))
+        let before = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        Ok(Next::After(invalid_resync(before, context.clock.now())))
     }
 }
 
-fn next_look(settled: bool) -> Next {
+fn next_resync(settled: bool) -> Next {
     Next::After(if settled { RESYNC } else { RESYNC_MOVING })
 }

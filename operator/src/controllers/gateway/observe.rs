@@ -7,74 +7,83 @@ use k8s_openapi::api::core::v1::Pod;
 use millrace_crds::v1alpha1::GatewayPool;
 
 use super::retention_loss::Losses;
-use super::rollout::{self, Watch, Watched};
+use super::rollout::{self, RolloutInputs, SamplePurpose};
 use super::validate::{self, Observed};
 use crate::cache::baseline;
 use crate::cache::sizing::{SCALER_FRESH, Sizing};
-use crate::clickhouse::migrations::Place;
-use crate::cluster::api;
+use crate::clickhouse::migrations::TableLocation;
+use crate::cluster::namespaced_api;
 use crate::context::Context;
-use crate::controllers::schema::tables;
-use crate::error::{Step, StepError};
-use crate::pods::{Look, MeteredPods, PodRates, PodState};
-use crate::pool::draft::Draft;
+use crate::controllers::schema::tables_of_pool;
+use crate::error::{ReconcileStep, StepError};
+use crate::pods::{PodRates, PodState, ScrapeResults, UsageByPod};
+use crate::pool::draft::PoolDraft;
 use crate::pool::names::PoolNames;
 use crate::pool::secrets::SecretUses;
 use crate::pool::{observe, preflight, scale, template};
 
-/// Silent pods are looked up in the metrics API this often: its figures are 15 to 60 s old in most
-/// installations, and count for a minute.
+/// The interval at which silent pods are queried in the metrics API: its figures are 15 to 60 s old
+/// in most installations, and count for a minute.
 const METERED_FRESH: SignedDuration = SignedDuration::from_secs(30);
 
-/// Reads all of it. An unknown lag is part of the observation, not a failure: pods are reconciled
+/// Reads the complete observation. An unknown lag is part of it, not a failure: pods are reconciled
 /// even while the broker is down.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
-pub(super) async fn observe(
+pub(super) async fn observe_pool(
     context: &Context,
     pool: &GatewayPool,
-    draft: Draft,
+    draft: PoolDraft,
 ) -> Result<Observed, StepError> {
     let (namespace, name) = (&draft.names.namespace, &draft.names.base);
     let salt = pool.metadata.uid.as_deref().unwrap_or_default();
-    let found = observe::secrets(context, namespace, salt, &draft.secrets).await?;
-    let live =
-        api::<StatefulSet>(&context.client, namespace).get_opt(name).await.map_err(|error| {
-            StepError::api(Step::Observe, format!("get StatefulSet {namespace}/{name}"), error)
+    let found = observe::read_secrets(context, namespace, salt, &draft.secrets).await?;
+    let live = namespaced_api::<StatefulSet>(&context.client, namespace)
+        .get_opt(name)
+        .await
+        .map_err(|error| {
+            StepError::from_kube(
+                ReconcileStep::Observe,
+                format!("get StatefulSet {namespace}/{name}"),
+                error,
+            )
         })?;
-    let known = (draft.secrets.clone(), found.digest().ok().flatten());
-    let kept = live.as_ref().and_then(template::kept).map(|(_, kept)| kept);
+    let known = (draft.secrets.clone(), found.combined_digest().ok().flatten());
+    let baseline = live.as_ref().and_then(template::baseline_template).map(|(_, kept)| kept);
     let holds = live.as_ref().and_then(|live| live.spec.as_ref()).map(|spec| &spec.template);
-    let templates = holds.into_iter().chain(&kept).map(SecretUses::of).collect();
+    let templates = holds.into_iter().chain(&baseline).map(SecretUses::from_template).collect();
     let current = observe::current_secrets(context, namespace, salt, known, templates).await?;
     let lag_query = validate::lag_query(pool, &draft.names);
-    let lag = context.lag.observe(&lag_query).await;
+    let lag = context.lag.observe_lag(&lag_query).await;
     let now = context.clock.now();
     let pods = match &live {
-        Some(_) => observe::pods(context, namespace, &draft.names.selector()).await?,
+        Some(_) => observe::list_pods(context, namespace, &draft.names.selector()).await?,
         None => Vec::new(),
     };
-    let (facts, look) = observe::figures(context, &draft.names, &pods, now).await;
-    let mut losses = Losses::told(pool.status.as_ref());
-    losses.note(&look, now);
-    let watched = watched(context, pool, &draft, live.as_ref(), pods, &look).await?;
-    let mut kept = context.sizings.get(salt);
+    let (facts, scrapes) = observe::scrape_pods(context, &draft.names, &pods, now).await;
+    let mut losses = Losses::from_status(pool.status.as_ref());
+    losses.record_scrapes(&scrapes, now);
+    let watched =
+        observe_rollout(context, pool, &draft, live.as_ref(), (pods, &scrapes), now).await?;
+    let mut memory = context.sizings.get(salt);
     if let Ok(lag) = &lag {
-        kept.note(lag);
+        memory.record_lag(lag);
     }
-    kept.replays.note(&look, now.as_second());
-    let (to, rates) = (&pool.spec.clickhouse, kept.replays.rates());
-    let others = context.inserts.exchange(salt, to, rates, now.as_second());
-    losses.replays = kept.replays.judge(pool, &others);
+    memory.replays.record_samples(&scrapes, now.as_second());
+    let (to, rates) = (&pool.spec.clickhouse, memory.replays.peak_rates());
+    let others = context.inserts.exchange_rates(salt, to, rates, now.as_second());
+    losses.replays = memory.replays.assess_risk(pool, &others);
     match pool.spec.settings.replicas.is_none() && live.is_some() {
-        true => signals(context, &draft.names, &facts, &look, &mut kept, now).await?,
-        false => (kept.pods, kept.scaler) = (PodRates::default(), None),
+        true => observe_signals(context, &draft.names, &facts, &scrapes, &mut memory, now).await?,
+        false => (memory.pods, memory.scaler) = (PodRates::default(), None),
     }
-    let migrates = context.migrations.is_under_way(&Place::of(pool, &pool.spec.clickhouse), now);
+    let migrates = context
+        .migrations
+        .is_migrating(&TableLocation::of_object(pool, &pool.spec.clickhouse), now);
     Ok(Observed {
         draft,
-        found,
+        secrets: found,
         current,
         live,
         lag_query,
@@ -82,71 +91,74 @@ pub(super) async fn observe(
         losses,
         watched,
         migrates,
-        kept,
+        memory,
         now,
     })
 }
 
 /// Reads what the pool's rollout needs at its stage.
-async fn watched(
+async fn observe_rollout(
     context: &Context,
     pool: &GatewayPool,
-    draft: &Draft,
+    draft: &PoolDraft,
     live: Option<&StatefulSet>,
-    pods: Vec<Pod>,
-    look: &Look,
-) -> Result<Watched, StepError> {
+    (pods, look): (Vec<Pod>, &ScrapeResults),
+    now: Timestamp,
+) -> Result<RolloutInputs, StepError> {
     let (tables, tries) = match rollout::is_near_its_beginning(pool, draft, live) {
         true => {
-            let (namespace, selector) = (&draft.names.namespace, preflight::selector(&draft.names));
-            let tries = observe::pods(context, namespace, &selector).await?;
-            (Some(tables(context, pool).await?), tries)
+            let (namespace, selector) =
+                (&draft.names.namespace, preflight::trial_selector(&draft.names));
+            let tries = observe::list_pods(context, namespace, &selector).await?;
+            (Some(tables_of_pool(context, pool).await?), tries)
         }
         false => (None, Vec::new()),
     };
     let mut baseline = context.baselines.get(pool.metadata.uid.as_deref().unwrap_or_default());
-    let counters = baseline::answered(look);
-    match rollout::watch(pool) {
-        Watch::Rest => baseline.rest(counters),
-        Watch::Nothing => {}
-        Watch::Try(name) => baseline.watch(&name, counters),
+    let wanted = live.map(|live| rollout::desired_pods(live, &pods)).unwrap_or_default();
+    baseline.absent.record_pods(wanted, rollout::has_begun(pool), now.as_second());
+    let counters = baseline::successful_samples(look);
+    match rollout::sample_purpose(pool) {
+        SamplePurpose::Past => baseline.record_past(counters),
+        SamplePurpose::Nothing => {}
+        SamplePurpose::Try(name) => baseline.record_watched(&name, counters),
     }
-    Ok(Watched { pods, tables, tries, baseline })
+    Ok(RolloutInputs { pods, tables, tries, baseline })
 }
 
-/// Keeps what sizing asks besides the lag.
-async fn signals(
+/// Stores the inputs of sizing other than the lag.
+async fn observe_signals(
     context: &Context,
     names: &PoolNames,
     facts: &[PodState],
-    look: &Look,
-    kept: &mut Sizing,
+    scrapes: &ScrapeResults,
+    memory: &mut Sizing,
     now: Timestamp,
 ) -> Result<(), StepError> {
-    let metered = metered(context, names, look, kept, now).await;
-    kept.pods.note(facts, look, &metered);
+    let metered = query_metrics_api(context, names, scrapes, memory, now).await;
+    memory.pods.record_pods(facts, scrapes, &metered);
     let fresh = |(at, _): &(Timestamp, _)| now.duration_since(*at) < SCALER_FRESH;
-    if !kept.scaler.as_ref().is_some_and(fresh) {
+    if !memory.scaler.as_ref().is_some_and(fresh) {
         let targets = [("StatefulSet", names.base.as_str())];
-        let found = scale::scaler(context, &names.namespace, &targets).await?;
-        kept.scaler = Some((now, found));
+        let found = scale::find_autoscaler(context, &names.namespace, &targets).await?;
+        memory.scaler = Some((now, found));
     }
     Ok(())
 }
 
-/// The metrics API's figures of silent pods.
-async fn metered(
+/// Returns the metrics API's figures of silent pods.
+async fn query_metrics_api(
     context: &Context,
     names: &PoolNames,
-    look: &Look,
-    kept: &mut Sizing,
+    scrapes: &ScrapeResults,
+    memory: &mut Sizing,
     now: Timestamp,
-) -> MeteredPods {
+) -> UsageByPod {
     let due = |at: &Timestamp| now.duration_since(*at) >= METERED_FRESH;
-    if look.values().all(Result::is_ok) || !kept.metered_at.as_ref().is_none_or(due) {
-        return MeteredPods::new();
+    if scrapes.values().all(Result::is_ok) || !memory.metered_at.as_ref().is_none_or(due) {
+        return UsageByPod::new();
     }
-    kept.metered_at = Some(now);
+    memory.metered_at = Some(now);
     let selector = names.selector_text();
-    context.metered.pods(&context.client, &names.namespace, &selector, now).await
+    context.metered.query_pods(&context.client, &names.namespace, &selector, now).await
 }

@@ -1,7 +1,7 @@
-//! Messages lost to retention, and dead letters, as gateways count them: summed over pods and
-//! restarts, and reported until somebody acknowledges them. Pure.
+//! Sums messages lost to retention, and dead letters, over gateways and restarts, and reports them
+//! until someone acknowledges them. Pure.
 //!
-//! A process counts from zero; the status keeps how much of its count is in the total. So an
+//! A process counts from zero; the status stores how much of its count is in the total. So an
 //! operator that restarted, or decides from an older status, neither forgets nor counts twice.
 //! Counts between a process's last sample and its end are missed. Limits: ongoing growth is added
 //! once a minute; [`COUNTED_MAX`] processes, [`PARTS_MAX`] names.
@@ -10,103 +10,104 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt;
 use millrace_crds::v1alpha1::{
-    GatewayPool, GatewayPoolStatus, TallyCounted, TallyPart, TallyStatus,
+    Acknowledged, GatewayPool, GatewayPoolStatus, TallyPart, TallyProcess, TallyStatus,
 };
-use millrace_crds::{
-    ACKNOWLEDGE_DATA_LOST_ANNOTATION, ACKNOWLEDGE_DEAD_LETTERS_ANNOTATION, ConditionStatus,
-    ConditionType, Reason, find,
-};
+use millrace_crds::{ConditionStatus, ConditionType, Reason, find_condition};
 
-use super::deduplication::Verdict;
-use crate::pods::{Look, Sample};
+use super::deduplication::DeduplicationRisk;
+use crate::pods::{PodSample, ScrapeResults};
 use crate::report::conditions::Conditions;
 use crate::report::events::Notice;
 
-/// Ongoing growth is written at most this often.
+/// The minimum time between writes of ongoing growth.
 const REFRESH: SignedDuration = SignedDuration::from_secs(60);
-/// Growth after this long is a new event, though the condition never changed.
-const TOLD_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(600);
-/// Counts remembered: three topics or signals of each of 100 pods, as in the status. Counts of
-/// further pods aren't added: the total is then too low, never too high.
+/// The time after which growth is a new event, though the condition never changed.
+const REPORT_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(600);
+/// The number of stored counts: three topics or signals of each of 100 pods, as in the status.
+/// Counts of further pods aren't added: the total is then too low, never too high.
 const COUNTED_MAX: usize = 300;
-/// Topics or signals counted separately; there are three. The status has the same limit.
+/// The number of topics or signals counted separately; there are three. The status has the same
+/// limit.
 const PARTS_MAX: usize = 16;
 
 /// Both counts, as in the status; and whether copies are possible.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Losses {
-    pub(super) replays: Verdict,
+    pub(super) replays: DeduplicationRisk,
     pub(super) lost: Option<TallyStatus>,
-    pub(super) letters: Option<TallyStatus>,
+    pub(super) dead_letters: Option<TallyStatus>,
 }
 
-/// One of them: what is counted, and how it is reported.
-struct Kind {
+/// One count: its object and its report.
+struct LossKind {
     type_: ConditionType,
-    annotation: &'static str,
+    /// The spec's field that acknowledges the count.
+    field: &'static str,
+    known: fn(&Acknowledged) -> Option<i64>,
     none: (Reason, &'static str),
     some: Reason,
     acknowledged: Reason,
-    /// What was counted.
+    /// The object of the count.
     what: &'static str,
-    /// What can be done about it.
+    /// The remedy.
     remedy: &'static str,
     of: fn(&Losses) -> Option<&TallyStatus>,
 }
 
-const KINDS: [Kind; 2] = [
-    Kind {
+const KINDS: [LossKind; 2] = [
+    LossKind {
         type_: ConditionType::DataLost,
-        annotation: ACKNOWLEDGE_DATA_LOST_ANNOTATION,
-        none: (Reason::NothingLost, "no gateway has told of a message deleted before it was read"),
+        field: "spec.acknowledged.dataLost",
+        known: |acknowledged| acknowledged.data_lost,
+        none: (Reason::NoDataLost, "no gateway has reported a message deleted before it was read"),
         some: Reason::MessagesLostToRetention,
         acknowledged: Reason::LossAcknowledged,
         what: "messages were deleted by Kafka's retention before a gateway read them",
-        remedy: "keep messages for longer (the topic's retention), or raise scaling.maxReplicas",
+        remedy: "raise the topic's retention, or scaling.maxReplicas",
         of: |losses| losses.lost.as_ref(),
     },
-    Kind {
-        type_: ConditionType::DeadLettersKept,
-        annotation: ACKNOWLEDGE_DEAD_LETTERS_ANNOTATION,
-        none: (Reason::NoDeadLetters, "no gateway has told of a dead letter"),
+    LossKind {
+        type_: ConditionType::DeadLettersPresent,
+        field: "spec.acknowledged.deadLetters",
+        known: |acknowledged| acknowledged.dead_letters,
+        none: (Reason::NoDeadLetters, "no gateway has reported a dead letter"),
         some: Reason::RecordsDeadLettered,
         acknowledged: Reason::DeadLettersAcknowledged,
-        what: "records could not be stored and are kept as dead letters",
-        remedy: "look at them with millrace-collector dead-letters, mend the cause, resend them",
-        of: |losses| losses.letters.as_ref(),
+        what: "records could not be stored and are dead letters",
+        remedy: "list them with kubectl millrace dead-letters list, fix the cause, resend them",
+        of: |losses| losses.dead_letters.as_ref(),
     },
 ];
 
 impl Losses {
-    /// What the status says.
-    pub(super) fn told(status: Option<&GatewayPoolStatus>) -> Self {
+    /// Returns the counts in the status.
+    pub(super) fn from_status(status: Option<&GatewayPoolStatus>) -> Self {
         let Some(status) = status else { return Self::default() };
         let (lost, letters) = (status.data_lost.clone(), status.dead_letters.clone());
-        Self { lost, letters, ..Self::default() }
+        Self { lost, dead_letters: letters, ..Self::default() }
     }
 
-    /// Adds what pods counted since.
-    pub(super) fn note(&mut self, look: &Look, now: Timestamp) {
-        // As conditions have it: whole seconds.
+    /// Adds the growth of the pods' counts.
+    pub(super) fn record_scrapes(&mut self, scrapes: &ScrapeResults, now: Timestamp) {
+        // Conditions have whole seconds.
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        add(&mut self.lost, look, |sample| &sample.lost_to_retention, now);
-        add(&mut self.letters, look, |sample| &sample.dead_lettered, now);
+        add_growth(&mut self.lost, scrapes, |sample| &sample.lost_to_retention, now);
+        add_growth(&mut self.dead_letters, scrapes, |sample| &sample.dead_lettered, now);
     }
 
-    /// States DataLost, DeadLettersKept and DeduplicationAtRisk.
-    pub(super) fn state(&self, conditions: &mut Conditions, pool: &GatewayPool) {
-        self.replays.state(conditions, pool);
+    /// Sets DataLost, DeadLettersPresent and DeduplicationAtRisk.
+    pub(super) fn state_losses(&self, conditions: &mut Conditions, pool: &GatewayPool) {
+        self.replays.state_condition(conditions, pool);
         for kind in &KINDS {
             let Some(tally) = (kind.of)(self) else {
-                conditions.fails(kind.type_, kind.none.0, kind.none.1);
+                conditions.set_false(kind.type_, kind.none.0, kind.none.1);
                 continue;
             };
-            let text = text(tally, kind);
-            match acknowledged(pool, kind, tally.total) {
+            let text = tally_text(tally, kind);
+            match acknowledged_count(pool, kind, tally.total) {
                 Ok(known) if known == tally.total => {
-                    conditions.fails(
+                    conditions.set_false(
                         kind.type_,
                         kind.acknowledged,
                         format!("{text}; acknowledged"),
@@ -117,31 +118,31 @@ impl Losses {
                         0 => String::new(),
                         known => format!(" ({} since acknowledged)", tally.total - known),
                     };
-                    conditions.holds(
+                    conditions.set_true(
                         kind.type_,
                         kind.some,
-                        format!("{text}{new}; {}", advice(tally, kind)),
+                        format!("{text}{new}; {}", tally_advice(tally, kind)),
                     );
                 }
                 Err(said) => {
-                    let advice = advice(tally, kind);
-                    let message = format!("{text}; the annotation says {said:?}; {advice}");
-                    conditions.holds(kind.type_, kind.some, message);
+                    let advice = tally_advice(tally, kind);
+                    let message = format!("{text}; {} is {said}; {advice}", kind.field);
+                    conditions.set_true(kind.type_, kind.some, message);
                 }
             }
         }
     }
 
-    /// Events of growth that resumed after a while. The condition did not change, so it publishes
-    /// none.
-    pub(super) fn notices(&self, before: &GatewayPoolStatus) -> Vec<Notice> {
-        let told = Self::told(Some(before));
-        let again = |kind: &Kind| {
-            let (was, now) = ((kind.of)(&told)?, (kind.of)(self)?);
-            let fact = find(&before.conditions, kind.type_)?;
-            let calm = now.grew_at.0.duration_since(was.grew_at.0);
-            let grew = now.total > was.total && calm >= TOLD_AGAIN_AFTER;
-            let note = || format!("{} more; {}", now.total - was.total, text(now, kind));
+    /// Returns events of growth that resumed after a while. The condition did not change, so it
+    /// publishes none.
+    pub(super) fn growth_notices(&self, before: &GatewayPoolStatus) -> Vec<Notice> {
+        let reported = Self::from_status(Some(before));
+        let again = |kind: &LossKind| {
+            let (was, now) = ((kind.of)(&reported)?, (kind.of)(self)?);
+            let fact = find_condition(&before.conditions, kind.type_)?;
+            let calm = now.last_increase_at.0.duration_since(was.last_increase_at.0);
+            let grew = now.total > was.total && calm >= REPORT_AGAIN_AFTER;
+            let note = || format!("{} more; {}", now.total - was.total, tally_text(now, kind));
             (grew && fact.status == ConditionStatus::True)
                 .then(|| Notice::warning(kind.some, "Reconcile", note()))
         };
@@ -149,20 +150,21 @@ impl Losses {
     }
 }
 
-/// Adds the growth of the pods' counts to a total. A recent total waits: nothing is lost by that.
-fn add(
+/// Adds the growth of the pods' counts to a total, unless the total is recent: a later addition
+/// includes the growth.
+fn add_growth(
     tally: &mut Option<TallyStatus>,
-    look: &Look,
-    of: fn(&Sample) -> &BTreeMap<String, u64>,
+    scrapes: &ScrapeResults,
+    of: fn(&PodSample) -> &BTreeMap<String, u64>,
     now: Timestamp,
 ) {
-    let age = tally.as_ref().map(|tally| now.duration_since(tally.grew_at.0));
+    let age = tally.as_ref().map(|tally| now.duration_since(tally.last_increase_at.0));
     if age.is_some_and(|age| age >= SignedDuration::ZERO && age < REFRESH) {
         return;
     }
-    let counted = tally.as_ref().map_or(&[][..], |tally| &tally.counted);
+    let counted = tally.as_ref().map_or(&[][..], |tally| &tally.processes);
     let mut grown = Vec::new();
-    for (pod, answer) in look {
+    for (pod, answer) in scrapes {
         let Ok(sample) = answer else { continue };
         for (name, count) in of(sample) {
             let count = i64::try_from(*count).unwrap_or(i64::MAX);
@@ -171,7 +173,7 @@ fn add(
             let growth = count - last.map_or(0, |last| last.count);
             if growth > 0 {
                 let (pod, name, started_at) = (pod.clone(), name.clone(), sample.started_at);
-                grown.push((TallyCounted { pod, name, started_at, count }, growth));
+                grown.push((TallyProcess { pod, name, started_at, count }, growth));
             }
         }
     }
@@ -180,27 +182,27 @@ fn add(
     }
     let tally = tally.get_or_insert_with(|| TallyStatus {
         total: 0,
-        grew_at: Time(now),
+        last_increase_at: Time(now),
         parts: Vec::new(),
-        counted: Vec::new(),
+        processes: Vec::new(),
     });
-    let asked: BTreeSet<&String> = look.keys().collect();
+    let scraped: BTreeSet<&String> = scrapes.keys().collect();
     for (counted, growth) in grown {
-        let is_it = |it: &TallyCounted| it.pod == counted.pod && it.name == counted.name;
-        if !tally.counted.iter().any(is_it) && !has_room(&mut tally.counted, &asked) {
+        let is_it = |it: &TallyProcess| it.pod == counted.pod && it.name == counted.name;
+        if !tally.processes.iter().any(is_it) && !reserve_slot(&mut tally.processes, &scraped) {
             continue;
         }
-        tally.grew_at = Time(now);
+        tally.last_increase_at = Time(now);
         tally.total = tally.total.saturating_add(growth);
         add_part(&mut tally.parts, &counted.name, growth);
-        tally.counted.retain(|it| !is_it(it));
-        tally.counted.push(counted);
+        tally.processes.retain(|it| !is_it(it));
+        tally.processes.push(counted);
     }
-    tally.counted.sort_by(|a, b| (&a.pod, &a.name).cmp(&(&b.pod, &b.name)));
+    tally.processes.sort_by(|a, b| (&a.pod, &a.name).cmp(&(&b.pod, &b.name)));
 }
 
-/// Whether a count continues one that was added before, by the same process.
-fn is_same_process(last: &TallyCounted, started_at: Option<i64>, count: i64) -> bool {
+/// Returns whether a count continues an added one, by the same process.
+fn is_same_process(last: &TallyProcess, started_at: Option<i64>, count: i64) -> bool {
     match (last.started_at, started_at) {
         (Some(before), Some(now)) if before != now => false,
         // Two processes without a start time may have the same count: then some are missed, and
@@ -218,38 +220,36 @@ fn add_part(parts: &mut Vec<TallyPart>, name: &str, growth: i64) {
     }
 }
 
-/// Whether one more count can be remembered. An ended pod's count makes room; a live pod's never
+/// Returns whether one more count can be stored. An ended pod's count yields; a live pod's never
 /// does, or it would be added from zero again.
-fn has_room(counted: &mut Vec<TallyCounted>, asked: &BTreeSet<&String>) -> bool {
+fn reserve_slot(counted: &mut Vec<TallyProcess>, scraped: &BTreeSet<&String>) -> bool {
     if counted.len() < COUNTED_MAX {
         return true;
     }
-    let gone = counted.iter().position(|it| !asked.contains(&it.pod));
+    let gone = counted.iter().position(|it| !scraped.contains(&it.pod));
     gone.map(|at| counted.remove(at)).is_some()
 }
 
-/// How many are acknowledged.
+/// Returns how many are acknowledged.
 ///
 /// # Errors
-/// An annotation that is not such a number. A number that is too large would hide future ones.
-fn acknowledged<'a>(pool: &'a GatewayPool, kind: &Kind, total: i64) -> Result<i64, &'a str> {
-    let Some(said) = pool.annotations().get(kind.annotation) else { return Ok(0) };
-    let known = said.trim().parse().ok().filter(|known| (0..=total).contains(known));
-    known.ok_or_else(|| said.get(..32).unwrap_or(said))
+/// When the number is too large: it would hide future ones.
+fn acknowledged_count(pool: &GatewayPool, kind: &LossKind, total: i64) -> Result<i64, i64> {
+    let known = (kind.known)(&pool.spec.acknowledged).unwrap_or_default();
+    if (0..=total).contains(&known) { Ok(known) } else { Err(known) }
 }
 
-fn text(tally: &TallyStatus, kind: &Kind) -> String {
+fn tally_text(tally: &TallyStatus, kind: &LossKind) -> String {
     let parts: Vec<String> =
         tally.parts.iter().map(|part| format!("{} {}", part.name, part.count)).collect();
-    let (total, what, at) = (tally.total, kind.what, tally.grew_at.0);
-    format!("{total} {what} ({}), the last seen at {at}", parts.join(", "))
+    let (total, what, at) = (tally.total, kind.what, tally.last_increase_at.0);
+    format!("{total} {what} ({}), the last observed at {at}", parts.join(", "))
 }
 
-fn advice(tally: &TallyStatus, kind: &Kind) -> String {
-    let Kind { annotation, remedy, .. } = kind;
-    format!("{remedy}; once seen to, annotate this pool with {annotation}={}", tally.total)
+fn tally_advice(tally: &TallyStatus, kind: &LossKind) -> String {
+    let LossKind { field, remedy, .. } = kind;
+    format!("{remedy}; once resolved, set this pool's {field} to {}", tally.total)
 }
 
 #[cfg(test)]
-#[path = "../../../tests/unit/controllers/gateway/retention_loss.rs"]
 mod tests;

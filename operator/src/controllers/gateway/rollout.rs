@@ -1,9 +1,9 @@
-//! A gateway pool's rollout: from observations to the template, and the number of pods that may
+//! Turns observations of a gateway pool into its rollout's template and the number of pods that may
 //! have it. Pure; the rule itself is `millrace_rollout`.
 //!
-//! What a rollout must not forget is in the pool's status and in the StatefulSet, so that a
-//! restarted operator continues; pods' samples are kept in memory. Limits: one StatefulSet per
-//! pool; pods change from the highest number down, by the update strategy's partition.
+//! The pool's status and the StatefulSet store the rollout's state, so that a restarted operator
+//! continues; pods' samples are only in memory. Limits: one StatefulSet per pool; pods change from
+//! the highest ordinal down, by the update strategy's partition.
 
 mod digests;
 mod members;
@@ -19,99 +19,108 @@ use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{GatewayPool, RolloutStage, RolloutStatus};
 use millrace_rollout::{
-    Canary, First, Load, Member, Plan, Policy, Seen, Stage, Step, Unit, Verdict, Wish, judge, step,
+    Canary, LoadFigures, Member, Precondition, RolloutObservation, RolloutPlan, RolloutPolicy,
+    RolloutStep, RolloutVerdict, Stage, Unit, Wish, assess_rollout, step_rollout,
 };
 
-pub(super) use report::{condition, is_settled, notices};
+pub(super) use members::{creation_refused, desired_pods};
+pub(super) use report::{is_stable, rollout_notices, rollout_of_decision};
 
 use super::validate::Observed;
 use crate::cache::baseline::Baseline;
 use crate::cluster::{hash_of, is_paused};
-use crate::controllers::schema::Tables;
-use crate::pool::draft::Draft;
-use crate::pool::preflight::{self, Tries};
+use crate::controllers::schema::PoolTables;
+use crate::pool::draft::PoolDraft;
+use crate::pool::preflight::{self, TrialPods};
+use crate::pool::rollout_request;
 use crate::pool::secrets::{with_secrets, without_secrets};
-use crate::pool::template::{config_map, kept as kept_by};
-use crate::pool::wish;
+use crate::pool::template::{baseline_template as kept_by, config_map};
 
-/// What only a rollout must read; empty while none runs.
+/// The additional observations for a rollout; empty while none runs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watched {
-    /// The pool's pods.
+pub(super) struct RolloutInputs {
     pub(super) pods: Vec<Pod>,
-    /// Its tables; `None` unless a change is about to begin.
-    pub(super) tables: Option<Tables>,
+    /// The pool's tables; `None` unless a change is about to begin.
+    pub(super) tables: Option<PoolTables>,
     /// Trial pods; empty unless a change is about to begin.
     pub(super) tries: Vec<Pod>,
-    /// What its pods did so far.
+    /// The load of the pool's pods so far.
     pub(super) baseline: Baseline,
 }
 
-/// What the pods' figures are read for.
+/// The purpose of the pods' figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Watch {
-    /// Nothing is under way: they become the pool's past.
-    Rest,
-    /// The first pods change just now.
+pub(super) enum SamplePurpose {
+    /// Nothing is in progress: they become the pool's past.
+    Past,
+    /// The first pods are changing.
     Nothing,
-    /// A try is watched.
+    /// An attempt is analyzed.
     Try(String),
 }
 
-/// What a rollout wants written and reported.
+/// The result of a rollout's step, to write and report.
 #[derive(Clone, Debug)]
-pub(super) struct Decision {
-    /// The step, whole.
-    pub(super) step: Step,
-    /// The state for the status.
+pub(super) struct RolloutDecision {
+    pub(super) step: RolloutStep,
     pub(super) status: RolloutStatus,
-    /// The change waits for a try alone.
+    /// Whether the change waits only for a trial.
     pub(super) waits_for_try: bool,
 }
 
-/// The StatefulSet's part that a rollout decides.
-pub(super) struct Rolled {
+/// The part of the StatefulSet that a rollout decides.
+pub(super) struct RolloutTemplate {
     pub(super) template: PodTemplateSpec,
     pub(super) strategy: StatefulSetUpdateStrategy,
     /// The template of a rollback, as text, while it is needed.
     pub(super) baseline: Option<String>,
 }
 
-/// Whether a change is about to begin, so that its tables and trial matter.
+/// Returns whether a change is about to begin, so that its tables and trial matter.
 pub(super) fn is_near_its_beginning(
     pool: &GatewayPool,
-    draft: &Draft,
+    draft: &PoolDraft,
     live: Option<&StatefulSet>,
 ) -> bool {
     use RolloutStage::{Aborted, Paused, RolledBack, Waiting};
     let near = [Waiting, Paused, RolledBack, Aborted];
-    let told = told(pool);
-    let runs = told.map(|told| report::unit(&told.after));
+    let reported = reported_rollout(pool);
+    let runs = reported.map(|reported| report::unit_from_status(&reported.after));
     let begins = runs
         .or_else(|| live.and_then(template::live_unit))
-        .is_some_and(|runs| !runs.runs_as(&wanted(pool, draft, None)));
-    begins || told.is_some_and(|told| near.contains(&told.stage))
+        .is_some_and(|runs| !runs.runs_as(&desired_unit(pool, draft, None)));
+    begins || reported.is_some_and(|reported| near.contains(&reported.stage))
 }
 
-/// What the pods' samples are for at this stage; each attempt has its own watch period.
-pub(super) fn watch(pool: &GatewayPool) -> Watch {
-    use RolloutStage::{Canary, Judging, Paused, Promoting, RollingBack};
-    let Some(told) = told(pool) else { return Watch::Rest };
-    match told.stage {
-        Judging | Promoting => {
-            let (key, _) = without_secrets(&told.digest);
-            Watch::Try(format!("{key}/{}", told.attempts))
+/// Returns the purpose of the pods' samples at this stage; each attempt has its own analysis.
+pub(super) fn sample_purpose(pool: &GatewayPool) -> SamplePurpose {
+    use RolloutStage::{Analyzing, Canary, Paused, Promoting, RollingBack};
+    let Some(reported) = reported_rollout(pool) else { return SamplePurpose::Past };
+    match reported.stage {
+        Analyzing | Promoting => {
+            let (key, _) = without_secrets(&reported.digest);
+            SamplePurpose::Try(format!("{key}/{}", reported.attempts))
         }
-        Canary | Paused | RollingBack => Watch::Nothing,
-        _ => Watch::Rest,
+        Canary | Paused | RollingBack => SamplePurpose::Nothing,
+        _ => SamplePurpose::Past,
     }
 }
 
-fn told(pool: &GatewayPool) -> Option<&RolloutStatus> {
+/// Returns whether pods may have the change by now.
+pub(super) fn has_begun(pool: &GatewayPool) -> bool {
+    use RolloutStage::{Analyzing, Canary, Paused, Promoting, RollingBack, Waiting};
+    reported_rollout(pool).is_some_and(|reported| match reported.stage {
+        Canary | Analyzing | Promoting | RollingBack => true,
+        Paused => reported.paused_at != Some(Waiting),
+        _ => false,
+    })
+}
+
+fn reported_rollout(pool: &GatewayPool) -> Option<&RolloutStatus> {
     pool.status.as_ref()?.rollout.as_ref()
 }
 
-fn wanted(pool: &GatewayPool, draft: &Draft, revision: Option<String>) -> Unit {
+fn desired_unit(pool: &GatewayPool, draft: &PoolDraft, revision: Option<String>) -> Unit {
     Unit {
         image: draft.image.clone(),
         allocator: pool.spec.collector.allocator.as_str().to_owned(),
@@ -122,190 +131,207 @@ fn wanted(pool: &GatewayPool, draft: &Draft, revision: Option<String>) -> Unit {
 }
 
 /// Distinguishes attempts: the unit, and everything else in the spec that might fix a failed unit.
-/// Secrets are left out, since they are rotated independently.
-fn key(pool: &GatewayPool, unit: &Unit) -> String {
-    // As JSON: fields that a later release adds, if unused, change nothing.
+/// Excludes Secrets, since they are rotated independently.
+fn attempt_key(pool: &GatewayPool, unit: &Unit) -> String {
+    // In JSON, unused fields that a later release adds change nothing.
     hash_of(&serde_json::json!({
         "image": unit.image,
         "config": unit.config,
         "resources": pool.spec.settings.resources,
-        // The digest's value for a pool without Secrets, as in earlier releases.
+        // Earlier releases used this digest value for a pool without Secrets.
         "secrets": None::<&str>,
     }))
 }
 
-fn policy(pool: &GatewayPool) -> Policy {
+fn rollout_policy(pool: &GatewayPool) -> RolloutPolicy {
     let settings = &pool.spec.rollout;
-    Policy {
+    RolloutPolicy {
         canary: settings.canary.as_ref().map(|canary| Canary {
             pods: canary.pods,
-            judge_seconds: i64::from(canary.judge_seconds),
+            analysis_seconds: i64::from(canary.analysis_seconds),
         }),
         rolls_back: settings.auto_rollback,
     }
 }
 
-/// Decides the next step. A paused pool stays where it is.
-pub(super) fn decide(
+/// Decides the next step. A paused pool doesn't proceed.
+pub(super) fn decide_rollout(
     pool: &GatewayPool,
     observed: &Observed,
     secrets_digest: Option<&str>,
     size: i32,
-) -> Decision {
-    let before = told(pool);
-    let last = before.and_then(|before| report::state(before, secrets_digest));
+) -> RolloutDecision {
+    let before = reported_rollout(pool);
+    let last = before.and_then(|before| report::state_from_status(before, secrets_digest));
     let tables = observed.watched.tables.clone().unwrap_or_default();
-    let unit = wanted(pool, &observed.draft, tables.revision);
-    let mut seen = seen(pool, observed, unit, size);
-    // Only a new image waits for the tables: a new configuration may be their repair.
+    let unit = desired_unit(pool, &observed.draft, tables.revision);
+    let mut observation = rollout_observation(pool, observed, unit, size);
+    // Only a new image waits for the tables: a new configuration may repair them.
     let runs = last.as_ref().map(|last| match &last.stage {
         Stage::Stable => &last.after,
         _ => last.before.as_ref().unwrap_or(&last.after),
     });
-    let is_new_image =
-        runs.or(seen.running.as_ref()).is_some_and(|runs| runs.image != seen.wanted.image);
+    let is_new_image = runs
+        .or(observation.running.as_ref())
+        .is_some_and(|runs| runs.image != observation.declared.image);
     let behind = tables.behind.filter(|_| is_new_image);
     let behind = behind.map(|tables| format!("{tables} is at its revision"));
     // No pod could show that a change works while inserts stop.
     let behind = tables.uncoordinated.or(behind);
-    let has_begun = seen.running.as_ref().is_some_and(|runs| runs.runs_as(&seen.wanted));
-    seen.first = match &behind {
-        Some(_) => First::Waits,
-        // The template was written, and the operator ended before it could report it.
-        None if has_begun => First::Done,
+    let has_begun =
+        observation.running.as_ref().is_some_and(|runs| runs.runs_as(&observation.declared));
+    observation.first = match &behind {
+        Some(_) => Precondition::Waits,
+        // The template was written, and the operator ended before it could report that.
+        None if has_begun => Precondition::Done,
         None => {
-            let Watched { tries, baseline, .. } = &observed.watched;
-            let name = try_name(&observed.draft);
-            preflight::outcome(tries, &name, baseline.untried.as_deref(), observed.now)
+            let RolloutInputs { tries, baseline, .. } = &observed.watched;
+            let name = trial_name(&observed.draft);
+            preflight::trial_outcome(tries, &name, baseline.untried.as_ref(), observed.now)
         }
     };
     if is_paused(pool) {
-        seen.wish = if seen.wish == Wish::Go { Wish::Pause } else { seen.wish };
+        observation.wish =
+            if observation.wish == Wish::Continue { Wish::Pause } else { observation.wish };
     }
-    let mut step = step(last.as_ref(), &seen, &policy(pool));
+    let mut step = step_rollout(last.as_ref(), &observation, &rollout_policy(pool));
     if let (true, Some(last)) = (is_paused(pool), &last) {
         step.state = last.clone();
     }
-    digests::note(&mut step.state.after, &observed.watched.pods);
+    digests::record_digests(&mut step.state.after, &observed.watched.pods);
     let waits_for_try = behind.is_none() && report::is_waiting(&step.state);
-    let waits_for = behind.unwrap_or_else(|| {
-        format!("{} has tried the configuration in a pod of its own", step.state.after.image)
-    });
-    let mut status = report::status(before, last.as_ref(), &step, &seen, &waits_for);
+    let waits_for =
+        behind.unwrap_or_else(|| format!("a trial pod has validated {}", step.state.after.image));
+    let mut status = report::build_status(before, last.as_ref(), &step, &observation, &waits_for);
     match before {
         Some(before) if is_paused(pool) => status.digest.clone_from(&before.digest),
         _ => status.digest = with_secrets(&step.state.key, secrets_digest),
     }
-    Decision { step, status, waits_for_try }
+    RolloutDecision { step, status, waits_for_try }
 }
 
-fn seen(pool: &GatewayPool, observed: &Observed, wanted: Unit, size: i32) -> Seen {
+fn rollout_observation(
+    pool: &GatewayPool,
+    observed: &Observed,
+    wanted: Unit,
+    size: i32,
+) -> RolloutObservation {
     let live = observed.live.as_ref();
-    let figures = observed.figures();
-    let members = live
-        .map_or_else(Vec::new, |live| members::members(live, &observed.watched.pods, observed.now));
-    let (new_loads, old_loads) = loads(&observed.watched.baseline, &members);
-    let running = live.and_then(template::live_unit);
-    // The live template is the last one written: edits by hand don't count.
-    let holds = told(pool).zip(running.as_ref()).is_none_or(|(told, running)| {
-        let back = matches!(told.stage, RolloutStage::RollingBack);
-        let unit = told.before.as_ref().filter(|_| back).unwrap_or(&told.after);
-        report::unit(unit).runs_as(running)
+    let figures = observed.workload_figures();
+    let began = reported_rollout(pool).map_or(i64::MIN, |reported| reported.since.0.as_second());
+    let members = live.map_or_else(Vec::new, |live| {
+        let RolloutInputs { pods, baseline, .. } = &observed.watched;
+        let missing = members::missing_members(live, &baseline.absent, began, observed.now);
+        members::active_members(live, pods, observed.now).into_iter().chain(missing).collect()
     });
-    let verdict = figures.as_ref().map(judge);
-    // A configuration that none of the others has may be why the broker doesn't answer.
-    let before = told(pool).and_then(|told| told.before.as_ref()).map(|it| &it.config_map);
+    let (new_loads, old_loads) = split_loads(&observed.watched.baseline, &members);
+    let running = live.and_then(template::live_unit);
+    // The live template is the last one written: manual edits don't count.
+    let holds = reported_rollout(pool).zip(running.as_ref()).is_none_or(|(reported, running)| {
+        let back = matches!(reported.stage, RolloutStage::RollingBack);
+        let unit = reported.before.as_ref().filter(|_| back).unwrap_or(&reported.after);
+        report::unit_from_status(unit).runs_as(running)
+    });
+    let verdict = figures.as_ref().map(assess_rollout);
+    // A configuration that only the new pods have may be why the broker doesn't answer.
+    let before = reported_rollout(pool)
+        .and_then(|reported| reported.before.as_ref())
+        .map(|it| &it.config_map);
     let same_settings = before.is_none_or(|before| *before == wanted.config);
     let lag = observed.lag.as_ref();
     let is_away = lag.is_err_and(|error| error.reason == Reason::KafkaUnreachable);
-    Seen {
+    RolloutObservation {
         now: observed.now.as_second(),
-        key: key(pool, &wanted),
-        wanted,
+        key: attempt_key(pool, &wanted),
+        declared: wanted,
         running,
-        wish: wish(pool),
-        first: First::Waits,
+        wish: rollout_request(pool),
+        first: Precondition::Waits,
         size: u32::try_from(size).unwrap_or(0),
-        taken_up: holds && figures.is_some_and(|it| it.observed_generation == Some(it.generation)),
-        complete: verdict == Some(Verdict::Complete),
+        is_spec_observed: holds
+            && figures.is_some_and(|it| it.observed_generation == Some(it.generation)),
+        complete: verdict == Some(RolloutVerdict::Complete),
         members,
-        stays: members::stays(&observed.watched.pods, observed.now),
+        stays: members::overdue_deletion(&observed.watched.pods, observed.now),
         broker_away: is_away && same_settings,
         new_loads,
         old_loads,
     }
 }
 
-/// The pod that tries what a draft asks for.
-fn try_name(draft: &Draft) -> String {
-    preflight::name(&draft.names, &draft.image, &draft.config_map)
+/// Returns the name of the pod that tries a draft.
+fn trial_name(draft: &PoolDraft) -> String {
+    preflight::trial_name(&draft.names, &draft.image, &draft.config_map)
 }
 
-/// Trial pods to make or remove, given the decision and the status's view of it.
-pub(super) fn tries(
+/// Returns the trial pods to create or delete, given the decision and the status's view of it.
+pub(super) fn plan_trial_pods(
     pool: &GatewayPool,
-    draft: &Draft,
+    draft: &PoolDraft,
     pods: &[Pod],
-    decision: &Decision,
+    decision: &RolloutDecision,
     template: &PodTemplateSpec,
-) -> Tries {
-    let Decision { step: Step { state, .. }, waits_for_try, .. } = decision;
+) -> TrialPods {
+    let RolloutDecision { step: RolloutStep { state, .. }, waits_for_try, .. } = decision;
     if !waits_for_try {
-        return Tries::over(pods);
+        return TrialPods::remove_all(pods);
     }
-    let is_told = told(pool).is_some_and(|told| {
-        told.stage == RolloutStage::Waiting && without_secrets(&told.digest).0 == state.key
+    let is_told = reported_rollout(pool).is_some_and(|reported| {
+        reported.stage == RolloutStage::Waiting && without_secrets(&reported.digest).0 == state.key
     });
-    let name = try_name(draft);
-    let pod = || preflight::pod(pool, &draft.names, &name, template);
-    Tries::waiting(pods, &name, is_told, pod)
+    let name = trial_name(draft);
+    let trial = || preflight::plan_trial(pool, &draft.names, &name, template);
+    TrialPods::wait_for(pods, &name, is_told, trial)
 }
 
-/// What pods of the new and of the old unit did: in the same time if old ones are left, else before
-/// the rollout.
-fn loads(baseline: &Baseline, members: &[Member]) -> (Vec<Load>, Vec<Load>) {
+/// Returns the load of pods of the new and of the old unit: in the same time if old ones remain,
+/// else from before the rollout.
+fn split_loads(baseline: &Baseline, members: &[Member]) -> (Vec<LoadFigures>, Vec<LoadFigures>) {
     let updated: BTreeSet<&str> =
         members.iter().filter(|it| it.updated).map(|it| it.figures.name.as_str()).collect();
-    let all = baseline.loads();
+    let all = baseline.watched_loads();
     let (new, old): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|(pod, _)| updated.contains(pod.as_str()));
-    let only = |pods: Vec<(String, Load)>| pods.into_iter().map(|(_, load)| load).collect();
-    let old = if old.is_empty() { baseline.past() } else { only(old) };
+    let only = |pods: Vec<(String, LoadFigures)>| pods.into_iter().map(|(_, load)| load).collect();
+    let old = if old.is_empty() { baseline.past_loads() } else { only(old) };
     (only(new), old)
 }
 
-/// The template, strategy and baseline of the StatefulSet by a decision.
-pub(super) fn roll(
-    decision: &Decision,
+/// Returns the StatefulSet's template, strategy and baseline for a decision.
+pub(super) fn build_template(
+    decision: &RolloutDecision,
     pool: &GatewayPool,
     observed: &Observed,
     wanted: PodTemplateSpec,
     size: i32,
-) -> Rolled {
+) -> RolloutTemplate {
     let live = observed.live.as_ref();
-    let Step { state, plan, .. } = &decision.step;
-    // A rollout that just ended keeps its previous template until the status reports the end: an
+    let RolloutStep { state, plan, .. } = &decision.step;
+    // A rollout that just ended retains its previous template until the status reports the end: an
     // operator that stops before that continues the rollout.
-    let was_moving = told(pool).is_some_and(|told| told.stage != RolloutStage::Stable);
+    let was_moving =
+        reported_rollout(pool).is_some_and(|reported| reported.stage != RolloutStage::Stable);
     let is_moving = state.stage != Stage::Stable;
     let before = state.before.as_ref().filter(|_| is_moving);
     let old = before.map(|unit| {
-        let mut old = template::baseline(live, unit, &wanted);
-        observed.current.renew(&mut old);
+        let mut old = template::rollback_template(live, unit, &wanted);
+        observed.current.renew_digest(&mut old);
         old
     });
-    let kept = live.and_then(kept_by).map(|(text, _)| text);
+    let stored = live.and_then(kept_by).map(|(text, _)| text);
     let text = |old: &PodTemplateSpec| {
-        let same = live.and_then(kept_by).filter(|(_, kept)| kept == old);
+        let same = live.and_then(kept_by).filter(|(_, stored)| stored == old);
         same.map(|(text, _)| text).or_else(|| serde_json::to_string(old).ok())
     };
-    let baseline = old.as_ref().map_or(kept.filter(|_| was_moving), text);
+    let baseline = old.as_ref().map_or(stored.filter(|_| was_moving), text);
     let partition = match plan {
-        Plan::Split { pods } => Some((size - i32::try_from(*pods).unwrap_or(i32::MAX)).max(0)),
-        Plan::Whole | Plan::Old => None,
+        RolloutPlan::Split { pods } => {
+            Some((size - i32::try_from(*pods).unwrap_or(i32::MAX)).max(0))
+        }
+        RolloutPlan::All | RolloutPlan::Previous => None,
     };
     let template = match (plan, old) {
-        (Plan::Old, Some(old)) => old,
+        (RolloutPlan::Previous, Some(old)) => old,
         _ => wanted,
     };
     let rolling_update = partition.map(|partition| RollingUpdateStatefulSetStrategy {
@@ -314,33 +340,28 @@ pub(super) fn roll(
     });
     let strategy =
         StatefulSetUpdateStrategy { type_: Some("RollingUpdate".into()), rolling_update };
-    Rolled { template, strategy, baseline }
+    RolloutTemplate { template, strategy, baseline }
 }
 
-/// Whether this decision brings a new unit into the StatefulSet's template.
-pub(super) fn brings(live: Option<&StatefulSet>, decision: &Decision) -> bool {
-    let Step { state, plan, .. } = &decision.step;
+/// Returns whether this decision brings a new unit into the StatefulSet's template.
+pub(super) fn brings_new_unit(live: Option<&StatefulSet>, decision: &RolloutDecision) -> bool {
+    let RolloutStep { state, plan, .. } = &decision.step;
     let held = live.and_then(template::live_unit);
-    matches!(plan, Plan::Split { .. }) && held.is_some_and(|held| !held.runs_as(&state.after))
+    matches!(plan, RolloutPlan::Split { .. })
+        && held.is_some_and(|held| !held.runs_as(&state.after))
 }
 
-/// Whether no rollout runs or was rolled back, and no annotation holds pods.
-pub(super) fn is_at_rest(pool: &GatewayPool, decision: &Decision) -> bool {
-    let Step { state, plan, .. } = &decision.step;
-    let was = told(pool).is_none_or(|told| told.stage == RolloutStage::Stable);
-    was && state.stage == Stage::Stable && *plan == Plan::Whole && wish(pool) == Wish::Go
-}
-
-/// ConfigMaps that the StatefulSet's pods may need: those of its template and of the rollback's.
+/// Returns the ConfigMaps that the StatefulSet's pods may need: those of its template and of the
+/// rollback's.
 pub(super) fn config_maps(set: &StatefulSet) -> BTreeSet<String> {
     let own = set.spec.as_ref().and_then(|spec| config_map(spec.template.spec.as_ref()?));
-    let kept = kept_by(set);
-    let kept = kept.as_ref().and_then(|(_, kept)| config_map(kept.spec.as_ref()?));
-    own.into_iter().chain(kept).map(str::to_owned).collect()
+    let stored = kept_by(set);
+    let stored = stored.as_ref().and_then(|(_, kept)| config_map(kept.spec.as_ref()?));
+    own.into_iter().chain(stored).map(str::to_owned).collect()
 }
 
-/// The image that pods run: the previous one, while a change is under way or rolled back.
-pub(super) fn image(status: &RolloutStatus) -> &str {
+/// Returns the image that pods run: the previous one, while a change is in progress or rolled back.
+pub(super) fn running_image(status: &RolloutStatus) -> &str {
     let before = status.before.as_ref().filter(|_| status.stage != RolloutStage::Stable);
     &before.unwrap_or(&status.after).image
 }

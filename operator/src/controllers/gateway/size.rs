@@ -1,17 +1,19 @@
-//! From observations to the sizing decision in the status. Pure.
+//! Turns observations into the sizing decision in the status. Pure.
 //!
-//! The rule itself is `millrace_autoscale`. What it must not forget is in the status, so that a
-//! restarted operator continues; the rest is in memory. Figures in the status change only when they
-//! say something new, so that a settled pool is not written again.
+//! The rule itself is `millrace_autoscale`. The status stores its lasting state, so that a
+//! restarted operator continues; all other state is in memory. Figures in the status change only if
+//! they are news, so that a settled pool is not written again.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_autoscale as rule;
-use millrace_autoscale::{Capacities, Capacity, Change, Memory, Mode, State, Transition};
+use millrace_autoscale::{
+    Capacities, Capacity, ScalingMemory, ScalingMode, ScalingState, SizeChange, Transition,
+};
 use millrace_crds::v1alpha1::{
     GatewayPool, HotPartition, LearnedCapacity, SizingSignals, SizingStatus, SizingTerms,
 };
-use millrace_rollout::{Observation, Verdict, judge};
+use millrace_rollout::{RolloutVerdict, WorkloadObservation, assess_rollout};
 
 use super::resources;
 use super::validate::Observed;
@@ -20,106 +22,101 @@ use crate::cluster::{hash_of, is_paused};
 use crate::pods::PodRates;
 use crate::pool::status::as_i32;
 
-/// Changed figures are written at most this often.
+/// The minimum time between writes of changed figures.
 const FIGURES_REFRESH: SignedDuration = SignedDuration::from_secs(60);
-/// A figure that moved by less than this share says nothing new.
+/// The minimum share by which a figure must change to be news.
 const FIGURES_SHARE: f64 = 0.2;
-/// Nothing shrinks before this part of the window: five minutes of thirty.
+/// The divisor of the window before whose end nothing shrinks: five minutes of thirty.
 const SHRINK_MIN_SHARE: i64 = 6;
-/// A pod's figures older than this count as missing: six samples, as in the rule.
+/// The age at which a pod's figures count as missing: six samples, as in the rule.
 pub(super) const STALE_SECONDS: i64 = 60;
 
-/// Decides the size; returns the decision for the status and what to remember. An unchanged
-/// decision keeps its old form.
-pub(super) fn decide(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, Sizing) {
+/// Decides the size; returns the decision for the status and the state to store. An unchanged
+/// decision retains its old form.
+pub(super) fn decide_size(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, Sizing) {
     let before = pool.status.as_ref().and_then(|status| status.sizing.as_ref());
-    let mut kept = observed.kept.clone();
+    let mut memory = observed.memory.clone();
     if let (true, Some(before)) = (is_paused(pool), before) {
-        return (before.clone(), kept);
+        return (before.clone(), memory);
     }
-    let last = kept.state.take().unwrap_or_else(|| remembered(before));
-    let seen = seen(pool, before, observed);
-    let decision = rule::decide(&seen, &policy(pool, observed), &last);
-    let mut sizing = sizing_of(&decision, &seen, observed);
-    resources::tell(&mut sizing, before, pool, &decision);
-    kept.state = Some(decision.state);
+    let last = memory.state.take().unwrap_or_else(|| restore_state(before));
+    let observation = sizing_observation(pool, before, observed);
+    let decision = rule::decide_size(&observation, &sizing_policy(pool, observed), &last);
+    let mut sizing = sizing_of(&decision, &observation, observed);
+    resources::report_resources(&mut sizing, before, pool, &decision);
+    memory.state = Some(decision.state);
     match before {
-        Some(before) if says_the_same(before, &sizing) => (before.clone(), kept),
-        _ => (sizing, kept),
+        Some(before) if is_same_decision(before, &sizing) => (before.clone(), memory),
+        _ => (sizing, memory),
     }
 }
 
-fn policy(pool: &GatewayPool, observed: &Observed) -> rule::Policy {
+fn sizing_policy(pool: &GatewayPool, observed: &Observed) -> rule::ScalingPolicy {
     let settings = &pool.spec.settings;
     let scaling = &settings.scaling;
-    rule::Policy {
-        mode: match (settings.replicas, observed.kept.sized_by()) {
-            (Some(size), _) => Mode::Fixed(size),
-            (None, Some(_)) => Mode::Recommend,
-            (None, None) => Mode::Act,
+    rule::ScalingPolicy {
+        mode: match (settings.replicas, observed.memory.sized_by()) {
+            (Some(size), _) => ScalingMode::Fixed(size),
+            (None, Some(_)) => ScalingMode::Recommend,
+            (None, None) => ScalingMode::Act,
         },
         lag_bound_seconds: f64::from(scaling.lag_bound_seconds),
         catch_up_seconds: f64::from(scaling.catch_up_seconds),
         shrink_after_seconds: i64::from(scaling.shrink_after_seconds),
         shrink_after_min_seconds: i64::from(scaling.shrink_after_seconds) / SHRINK_MIN_SHARE,
         stale_after_seconds: STALE_SECONDS,
-        vertical: resources::policy(pool, observed),
-        ..rule::Policy::between(scaling.min_replicas, scaling.max_replicas)
+        vertical: resources::vertical_policy(pool, observed),
+        ..rule::ScalingPolicy::with_bounds(scaling.min_replicas, scaling.max_replicas)
     }
 }
 
-/// The observation. The present size is the last decided one, since a StatefulSet scaled by hand is
-/// drift; unless another autoscaler sizes it.
-fn seen(
+/// Returns the observation. The present size is the last decided one, since a manually scaled
+/// StatefulSet is drift, unless another autoscaler sizes it.
+fn sizing_observation(
     pool: &GatewayPool,
     before: Option<&SizingStatus>,
     observed: &Observed,
 ) -> rule::Observation {
-    let figures = observed.figures();
-    let live = figures.as_ref().map(|figures| figures.wanted);
+    let figures = observed.workload_figures();
+    let live = figures.as_ref().map(|figures| figures.desired);
     let decided = before.and_then(|before| u32::try_from(before.replicas).ok());
     rule::Observation {
         now: observed.now.as_second(),
-        current: if observed.kept.sized_by().is_some() { live } else { decided.or(live) },
-        transition: match figures.as_ref().map_or(Transition::Settled, transition) {
-            Transition::Settled | Transition::Scaling if observed.migrates => Transition::Migration,
+        current: if observed.memory.sized_by().is_some() { live } else { decided.or(live) },
+        transition: match figures.as_ref().map_or(Transition::Stable, transition_of) {
+            Transition::Stable | Transition::Scaling if observed.migrates => Transition::Migration,
             other => other,
         },
         capacity_key: capacity_key(pool, observed),
-        // A lag question without an answer is missing, however recent the last answer.
-        group: observed.kept.group().filter(|_| observed.lag.is_ok()),
-        pods: observed.kept.pods.pods.clone(),
-        sink: observed.kept.pods.sink.clone(),
+        // A lag query without an answer counts as missing, however recent the last answer.
+        group: observed.memory.group_with_owners().filter(|_| observed.lag.is_ok()),
+        pods: observed.memory.pods.pods.clone(),
+        sink: observed.memory.pods.sink.clone(),
     }
 }
 
-/// Pods added by a change of size are all of the newest revision.
-fn transition(figures: &Observation) -> Transition {
+/// Returns the pool's transition. Pods added by a change of size all have the newest revision.
+fn transition_of(figures: &WorkloadObservation) -> Transition {
     let same_template = figures.updated >= figures.existing
         && figures.observed_generation == Some(figures.generation);
-    match judge(figures) {
-        Verdict::Complete => Transition::Settled,
-        Verdict::Moving(_) if same_template => Transition::Scaling,
-        Verdict::Moving(_) | Verdict::Stuck(_) => Transition::Rollout,
+    match assess_rollout(figures) {
+        RolloutVerdict::Complete => Transition::Stable,
+        RolloutVerdict::Moving(_) if same_template => Transition::Scaling,
+        RolloutVerdict::Moving(_) | RolloutVerdict::Stuck(_) => Transition::Rollout,
     }
 }
 
-/// Whether no pod is being replaced, by the StatefulSet's status.
-pub(super) fn is_settled(observed: &Observed) -> bool {
-    observed.figures().is_some_and(|figures| transition(&figures) != Transition::Rollout)
-}
-
-/// What a pod's speed depends on, in one word.
+/// Returns a hash of everything that a pod's speed depends on.
 fn capacity_key(pool: &GatewayPool, observed: &Observed) -> String {
     let resources = &pool.spec.settings.resources;
-    let (memory, cpu) = (resources.memory.bytes(), resources.cpu.millicores());
+    let (memory, cpu) = (resources.memory_bytes(), resources.cpu_millicores());
     let allocator = pool.spec.collector.allocator;
     let mut text = format!(
         "{}|{allocator:?}|{memory:?}|{cpu:?}|{}",
         observed.draft.image, observed.draft.config
     );
-    // Resized pods do more: use the slowest one's resources.
-    let pods = &observed.kept.pods.pods;
+    // Resized pods do more, so the slowest one's resources count.
+    let pods = &observed.memory.pods.pods;
     let in_force = pods.iter().filter_map(|pod| pod.value.cpu_limit_millicores).min();
     if let Some(limit) = in_force.filter(|limit| Some(*limit) != cpu.1) {
         text.push_str(&format!("|{limit}"));
@@ -127,11 +124,11 @@ fn capacity_key(pool: &GatewayPool, observed: &Observed) -> String {
     hash_of(&text.into())
 }
 
-/// The status's memory; windows missing from it start again.
-fn remembered(before: Option<&SizingStatus>) -> State {
-    let Some(before) = before else { return State::default() };
+/// Returns the state in the status; windows missing from it start again.
+fn restore_state(before: Option<&SizingStatus>) -> ScalingState {
+    let Some(before) = before else { return ScalingState::default() };
     let second = |time: &Option<Time>| time.as_ref().map(|time| time.0.as_second());
-    let last_change = second(&before.changed_at).map(|at| Change {
+    let last_change = second(&before.changed_at).map(|at| SizeChange {
         at,
         from: before.changed_from.and_then(|from| u32::try_from(from).ok()).unwrap_or(0),
         to: u32::try_from(before.replicas).unwrap_or(0),
@@ -144,79 +141,79 @@ fn remembered(before: Option<&SizingStatus>) -> State {
         };
         (it.key.clone(), capacity)
     });
-    let memory = Memory {
+    let memory = ScalingMemory {
         capacities: Capacities::restore(capacities.collect()),
         last_change,
-        regrets: u32::try_from(before.regrets).unwrap_or(0),
+        premature_shrinks: u32::try_from(before.premature_shrinks).unwrap_or(0),
         back_off_until: second(&before.back_off_until),
-        vertical: resources::remembered(before),
-        ..Memory::default()
+        vertical: resources::restore_state(before),
+        ..ScalingMemory::default()
     };
-    State {
+    ScalingState {
         over_since: second(&before.more_needed_since),
         idle_since: second(&before.idle_since),
-        ..State::remembering(memory)
+        ..ScalingState::from_memory(memory)
     }
 }
 
 fn sizing_of(
     decision: &rule::Decision,
-    seen: &rule::Observation,
+    observation: &rule::Observation,
     observed: &Observed,
 ) -> SizingStatus {
-    let time = |second: Option<i64>| second.and_then(at);
-    let State { memory, over_since, idle_since, .. } = &decision.state;
-    let partitions = seen.group.as_ref().map(|group| group.value.partitions.len());
+    let time = |second: Option<i64>| second.and_then(status_time);
+    let ScalingState { memory, over_since, idle_since, .. } = &decision.state;
+    let partitions = observation.group.as_ref().map(|group| group.value.partitions.len());
     SizingStatus {
         replicas: as_i32(decision.replicas),
-        wanted: as_i32(decision.wanted),
+        proposed_replicas: as_i32(decision.proposed),
         reason: decision.reason.as_str().to_owned(),
-        message: message(decision, observed),
-        decided_at: at(observed.now.as_second()).unwrap_or(Time(observed.now)),
+        message: decision_message(decision, observed),
+        decided_at: status_time(observed.now.as_second()).unwrap_or(Time(observed.now)),
         earliest_change_at: time(decision.earliest_change),
         partitions: partitions.map(|count| i32::try_from(count).unwrap_or(i32::MAX)),
-        sized_by: observed.kept.sized_by().map(ToOwned::to_owned),
+        sized_by: observed.memory.sized_by().map(ToOwned::to_owned),
         memory_limit: None,
         memory_request: None,
         cpu_limit: None,
         cpu_request: None,
         resources_reason: None,
-        resize: None,
-        signals: signals(observed),
+        signals: sizing_signals(observed),
         terms: decision.terms.as_ref().map(terms_of),
         hot_partition: decision.hot.as_ref().and_then(|hot| hot_of(hot, observed)),
         more_needed_since: time(*over_since),
         idle_since: time(*idle_since),
         changed_at: time(memory.last_change.map(|change| change.at)),
         changed_from: memory.last_change.map(|change| as_i32(change.from)),
-        regrets: as_i32(memory.regrets),
+        premature_shrinks: as_i32(memory.premature_shrinks),
         back_off_until: time(memory.back_off_until),
-        capacities: memory.capacities.known().iter().map(learned).collect(),
+        capacities: memory.capacities.known().iter().map(learned_capacity).collect(),
     }
 }
 
-/// The pods' figures in whole percents; `None` when none was asked.
-fn signals(observed: &Observed) -> Option<SizingSignals> {
-    let PodRates { pods, sink, listed, metered, .. } = &observed.kept.pods;
+/// Returns the pods' figures in percent; `None` if no pod was queried.
+fn sizing_signals(observed: &Observed) -> Option<SizingSignals> {
+    let PodRates { pods, sink, listed, metered, .. } = &observed.memory.pods;
     let percent = |share: f64| (share * 100.0).round() as i32;
     let most = |shares: &mut dyn Iterator<Item = f64>| shares.reduce(f64::max).map(percent);
     let now = observed.now.as_second();
-    let told = pods.iter().filter_map(|pod| pod.fresh(now, STALE_SECONDS));
-    let by_metrics = told.clone().filter(|pod| metered.contains(&pod.ordinal)).count();
-    let memory = |pod: &rule::Pod| Some(pod.memory_bytes? as f64 / pod.memory_limit_bytes? as f64);
+    let fresh_pods = pods.iter().filter_map(|pod| pod.if_fresh(now, STALE_SECONDS));
+    let by_metrics = fresh_pods.clone().filter(|pod| metered.contains(&pod.ordinal)).count();
+    let memory =
+        |pod: &rule::PodReport| Some(pod.memory_bytes? as f64 / pod.memory_limit_bytes? as f64);
     (*listed > 0).then(|| SizingSignals {
         pods: i32::try_from(*listed).unwrap_or(i32::MAX),
-        pods_told: i32::try_from(told.clone().count() - by_metrics).unwrap_or(i32::MAX),
+        pods_reporting: i32::try_from(fresh_pods.clone().count() - by_metrics).unwrap_or(i32::MAX),
         pods_metered: i32::try_from(by_metrics).ok().filter(|count| *count > 0),
-        memory_percent: most(&mut told.clone().filter_map(memory)),
-        cpu_percent: most(&mut told.clone().filter_map(|pod| pod.busy)),
-        cpu_millicores: told
+        memory_percent: most(&mut fresh_pods.clone().filter_map(memory)),
+        cpu_percent: most(&mut fresh_pods.clone().filter_map(|pod| pod.busy)),
+        cpu_millicores: fresh_pods
             .filter_map(|pod| pod.cpu_millicores)
             .reduce(f64::max)
             .map(|used| used.round() as i32),
-        sink_refused_percent: sink
+        inserts_rejected_percent: sink
             .as_ref()
-            .and_then(|sink| sink.fresh(now, STALE_SECONDS))
+            .and_then(|sink| sink.if_fresh(now, STALE_SECONDS))
             .map(|sink| percent(sink.pressure)),
     })
 }
@@ -228,7 +225,7 @@ fn terms_of(terms: &rule::Terms) -> SizingTerms {
         expected_per_second: whole(terms.expected_per_second),
         backlog_messages: whole(terms.backlog_messages),
         backlog_per_second: whole(terms.backlog_per_second),
-        pause_per_second: whole(terms.pause_per_second),
+        rebalance_per_second: whole(terms.rebalance_per_second),
         needed_per_second: whole(terms.needed_per_second),
         capacity_per_second: whole(terms.capacity_per_second),
         capacity_measured: terms.capacity_measured,
@@ -243,26 +240,26 @@ fn hot_of(hot: &rule::HotPartition, observed: &Observed) -> Option<HotPartition>
         topic: which.topic.clone(),
         partition: which.partition,
         arrival_per_second: hot.arrival_per_second.round() as i64,
-        partitions_advised: as_i32(hot.partitions_advised),
+        recommended_partitions: as_i32(hot.recommended_partitions),
     })
 }
 
-fn learned((key, capacity): &(String, Capacity)) -> LearnedCapacity {
+fn learned_capacity((key, capacity): &(String, Capacity)) -> LearnedCapacity {
     LearnedCapacity {
         key: key.clone(),
-        // Never rounded to zero: a pod with few messages has a capacity too.
+        // The capacity is never rounded to zero: a pod with few messages has one too.
         messages_per_second: (capacity.messages_per_second.round() as i64).max(1),
         samples: as_i32(capacity.samples),
     }
 }
 
-fn at(second: i64) -> Option<Time> {
+fn status_time(second: i64) -> Option<Time> {
     Timestamp::from_second(second).ok().map(Time)
 }
 
-/// Whether a decision says nothing new. Reasons to wait that alternate with noise count as equal;
+/// Returns whether a decision is no news. Reasons to wait that alternate with noise count as equal;
 /// figures count if they changed and the last ones are old.
-fn says_the_same(before: &SizingStatus, now: &SizingStatus) -> bool {
+fn is_same_decision(before: &SizingStatus, now: &SizingStatus) -> bool {
     let age = now.decided_at.0.duration_since(before.decided_at.0);
     let young = age >= SignedDuration::ZERO && age < FIGURES_REFRESH;
     let same = before.replicas == now.replicas
@@ -270,45 +267,50 @@ fn says_the_same(before: &SizingStatus, now: &SizingStatus) -> bool {
         && before.changed_at == now.changed_at
         && before.back_off_until == now.back_off_until
         && before.sized_by == now.sized_by
-        && resources::same(before, now)
-        && before.regrets == now.regrets;
+        && resources::has_same_resources(before, now)
+        && before.premature_shrinks == now.premature_shrinks;
     if !same {
         return false;
     }
     let same_words = before.reason == now.reason
-        && before.wanted == now.wanted
+        && before.proposed_replicas == now.proposed_replicas
         && before.more_needed_since == now.more_needed_since
         && before.idle_since == now.idle_since;
     if young {
-        return before.reason == now.reason || (waits(&before.reason) && waits(&now.reason));
+        return before.reason == now.reason
+            || (is_waiting_reason(&before.reason) && is_waiting_reason(&now.reason));
     }
     same_words
         && before.hot_partition.is_some() == now.hot_partition.is_some()
-        && answers(before) == answers(now)
-        && near(&figures(before), &figures(now))
+        && response_counts(before) == response_counts(now)
+        && is_near(&compared_figures(before), &compared_figures(now))
 }
 
-/// Reasons to keep the size that come and go with noise.
-fn waits(reason: &str) -> bool {
-    [rule::Reason::Steady, rule::Reason::HoldWindow, rule::Reason::HoldSettling]
-        .iter()
-        .any(|calm| calm.as_str() == reason)
+/// Returns whether a reason to retain the size alternates with noise.
+fn is_waiting_reason(reason: &str) -> bool {
+    [
+        rule::ScalingReason::Steady,
+        rule::ScalingReason::HoldWindow,
+        rule::ScalingReason::HoldSettling,
+    ]
+    .iter()
+    .any(|calm| calm.as_str() == reason)
 }
 
-/// How many pods there are, and how many are known. A pool without load has no other figure:
-/// without these its status would say for ever that no pod answers, as when it was made.
-fn answers(sizing: &SizingStatus) -> Option<(i32, i32, Option<i32>)> {
-    sizing.signals.as_ref().map(|it| (it.pods, it.pods_told, it.pods_metered))
+/// Returns how many pods exist, and how many are known. A pod without load has no other figure:
+/// without these its status would still report that no pod answers.
+fn response_counts(sizing: &SizingStatus) -> Option<(i32, i32, Option<i32>)> {
+    sizing.signals.as_ref().map(|it| (it.pods, it.pods_reporting, it.pods_metered))
 }
 
-fn figures(sizing: &SizingStatus) -> Vec<i64> {
+fn compared_figures(sizing: &SizingStatus) -> Vec<i64> {
     let terms = sizing.terms.iter().flat_map(|it| {
         [it.arrival_per_second, it.backlog_messages, it.needed_per_second, it.capacity_per_second]
     });
     terms.chain(sizing.capacities.iter().map(|it| it.messages_per_second)).collect()
 }
 
-fn near(before: &[i64], now: &[i64]) -> bool {
+fn is_near(before: &[i64], now: &[i64]) -> bool {
     let close = |(a, b): (&i64, &i64)| {
         let most = a.unsigned_abs().max(b.unsigned_abs()) as f64;
         a.abs_diff(*b) as f64 <= most * FIGURES_SHARE
@@ -316,7 +318,7 @@ fn near(before: &[i64], now: &[i64]) -> bool {
     before.len() == now.len() && before.iter().zip(now).all(close)
 }
 
-fn message(decision: &rule::Decision, observed: &Observed) -> String {
+fn decision_message(decision: &rule::Decision, observed: &Observed) -> String {
     let lag = match &observed.lag {
         Ok(lag) => format!(
             "{} messages waiting in {} partitions, {} the bound of {} s",
@@ -329,25 +331,24 @@ fn message(decision: &rule::Decision, observed: &Observed) -> String {
     };
     let earliest = decision
         .earliest_change
-        .and_then(at)
+        .and_then(status_time)
         .map_or_else(String::new, |time| format!("; earliest change {}", time.0));
-    let only_told = observed
-        .kept
-        .sized_by()
-        .map_or_else(String::new, |scaler| format!("only recommended, {scaler} sets the size: "));
-    let pods = signals(observed).map_or_else(String::new, |it| pods_text(&it));
-    let resources = resources::text(decision);
+    let only_told = observed.memory.sized_by().map_or_else(String::new, |scaler| {
+        format!("recommendation only, {scaler} sets the size: ")
+    });
+    let pods = sizing_signals(observed).map_or_else(String::new, |it| pods_text(&it));
+    let resources = resources::change_text(decision);
     format!("{only_told}{decision}; {lag}{pods}{resources}{earliest}")
 }
 
 fn pods_text(signals: &SizingSignals) -> String {
     let SizingSignals {
         pods,
-        pods_told,
+        pods_reporting,
         pods_metered,
         memory_percent,
         cpu_percent,
-        sink_refused_percent,
+        inserts_rejected_percent,
         ..
     } = signals;
     let figure = |what: &str, percent: &Option<i32>| {
@@ -356,9 +357,9 @@ fn pods_text(signals: &SizingSignals) -> String {
     let metered = pods_metered
         .map_or_else(String::new, |count| format!(", {count} known by the metrics API"));
     format!(
-        "; {pods_told} of {pods} pods told{metered}{}{}{}",
+        "; {pods_reporting} of {pods} pods reported{metered}{}{}{}",
         figure("most memory", memory_percent),
         figure("most processor time", cpu_percent),
-        figure("inserts refused", sink_refused_percent)
+        figure("inserts refused", inserts_rejected_percent)
     )
 }

@@ -1,89 +1,113 @@
-//! Reports a gateway pool: conditions, counts, lag, the sizing decision; and events for what
-//! changed.
+//! Reports a gateway pool: conditions, counts, lag, the sizing decision; and events for changes.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource, ResourceExt};
 use millrace_autoscale as rule;
-use millrace_crds::v1alpha1::{
-    GatewayPool, GatewayPoolStatus, LagStatus, ResizeStatus, ResizeWay, SizingStatus,
-};
+use millrace_crds::v1alpha1::{GatewayPool, GatewayPoolStatus, LagStatus, SizingStatus};
 use millrace_crds::{ConditionType, EventReason, Reason};
-use millrace_reports::Decided;
-use millrace_rollout::{Observation, Verdict};
+use millrace_reports::SizingDecision;
+use millrace_reports::day::DaySlot;
+use millrace_rollout::{RolloutVerdict, WorkloadObservation};
 
 use super::apply::Applied;
+use super::resize::ResizeProgress;
 use super::retention_loss::Losses;
 use super::rollout;
-use super::template_resources::NO_NODE;
 use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
-use crate::kafka::lag_board::LagObservation;
-use crate::pool::status::{Outcome, Rollout, as_i32, pods_text, state_pods, state_secrets};
+use crate::kafka::lag_cache::LagObservation;
+use crate::pool::status::{PoolOutcome, Rollout, as_i32, pods_text, state_pods, state_secrets};
 use crate::report::conditions::Conditions;
-use crate::report::events::{Notice, Why};
+use crate::report::events::{Notice, NoticeReason};
 use crate::report::plaintext;
 
-/// While the verdict on the lag is unchanged, its figures are written at most this often.
+/// The minimum time between writes of lag figures while their verdict is unchanged.
 const LAG_REFRESH: SignedDuration = SignedDuration::from_secs(10);
-/// Unchanged figures get a new date this often, to show that they are current.
+/// The interval at which unchanged figures get a new date, to show that they are current.
 const LAG_REDATE: SignedDuration = SignedDuration::from_secs(300);
+
+/// Adds the decision and the figures to what the console shows.
+fn record_history(
+    context: &Context,
+    pool: &GatewayPool,
+    sizing: &SizingStatus,
+    lag: Option<&LagStatus>,
+) {
+    let uid = pool.metadata.uid.as_deref().unwrap_or_default();
+    context.console_history.record_decision(uid, || SizingDecision::from_status(sizing, lag));
+    let arrivals = sizing.terms.as_ref().map(|it| it.arrival_per_second);
+    let seconds = lag.and_then(|lag| lag.seconds);
+    let now = context.clock.now().as_second();
+    context.console_history.record_slot(uid, DaySlot::at(now, seconds, arrivals, sizing.replicas));
+}
 
 /// Writes the status if it changed; returns whether the pool is settled.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
-pub(super) async fn report(
+pub(super) async fn report_status(
     context: &Context,
     pool: &GatewayPool,
-    outcome: &Outcome<Applied>,
+    outcome: &PoolOutcome<Applied>,
     losses: &Losses,
 ) -> Result<bool, StepError> {
     let before = pool.status.clone().unwrap_or_default();
-    let (status, conditions) = work_out(pool, &before, outcome, losses, context.clock.now());
-    let (told, tells) = (before.rollout.as_ref(), status.rollout.as_ref());
-    let settled = matches!(outcome, Outcome::Applied(it) if it.verdict == Verdict::Complete)
-        && tells.is_some_and(|tells| rollout::is_settled(told, tells));
+    let (status, conditions) = build_status(pool, &before, outcome, losses, context.clock.now());
+    let (previous, current) = (before.rollout.as_ref(), status.rollout.as_ref());
+    let is_complete = |it: &Applied| it.verdict == RolloutVerdict::Complete;
+    let settled = matches!(outcome, PoolOutcome::Applied(it) if is_complete(it))
+        && current.is_some_and(|current| rollout::is_stable(previous, current));
     if let Some(sizing) = &status.sizing {
-        context.metrics.decided(&sizing.reason);
-        let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-        context.shown.decided(uid, || Decided::of(sizing, status.lag.as_ref()));
+        context.metrics.record_decision(&sizing.reason);
+        record_history(context, pool, sizing, status.lag.as_ref());
         if before.sizing.as_ref().is_none_or(|before| before.reason != sizing.reason) {
             let (namespace, name) = (pool.namespace(), pool.name_any());
-            let SizingStatus { replicas, wanted, reason, message, .. } = sizing;
-            tracing::info!(?namespace, name, replicas, wanted, reason, message, "sizing decision");
+            let SizingStatus { replicas, proposed_replicas, reason, message, .. } = sizing;
+            tracing::info!(
+                ?namespace,
+                name,
+                replicas,
+                proposed_replicas,
+                reason,
+                message,
+                "sizing decision"
+            );
         }
     }
-    losses.replays.count(&context.metrics, pool);
+    losses.replays.set_metric(&context.metrics, pool);
     if patch_status(context, pool, pool.status.as_ref(), &status).await? {
         if losses.replays.is_news(pool) {
-            context.metrics.deduplication_at_risk();
+            context.metrics.record_dedup_risk();
         }
-        let resized = resized(before.sizing.as_ref(), status.sizing.as_ref());
+        let resized = size_notice(before.sizing.as_ref(), status.sizing.as_ref());
         let resources = resources_changed(before.sizing.as_ref(), status.sizing.as_ref());
         if let (false, Some(sizing)) = (resources.is_empty(), &status.sizing) {
-            resources_told(context, pool, sizing);
+            record_resources(context, pool, sizing);
         }
-        let rolled = tells.map_or_else(Vec::new, |tells| rollout::notices(told, tells));
-        if let Some(tells) = tells.filter(|it| told.is_none_or(|told| told.stage != it.stage)) {
-            context.metrics.rollout_is_at(tells.stage);
+        let rolled =
+            current.map_or_else(Vec::new, |current| rollout::rollout_notices(previous, current));
+        if let Some(current) =
+            current.filter(|it| previous.is_none_or(|previous| previous.stage != it.stage))
+        {
+            context.metrics.record_rollout_stage(current.stage);
         }
-        let lost = losses.notices(&before);
+        let lost = losses.growth_notices(&before);
         let sized = resized.into_iter().chain(resources);
-        for notice in rolled.into_iter().chain(conditions.notices()).chain(lost).chain(sized) {
+        for notice in rolled.into_iter().chain(conditions.new_notices()).chain(lost).chain(sized) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
     Ok(settled)
 }
 
-/// Counts and logs changed memory or processor time.
-fn resources_told(context: &Context, pool: &GatewayPool, sizing: &SizingStatus) {
+/// Counts and logs changed memory or CPU.
+fn record_resources(context: &Context, pool: &GatewayPool, sizing: &SizingStatus) {
     let SizingStatus { memory_limit, memory_request, cpu_limit, cpu_request, .. } = sizing;
     let (namespace, name) = (pool.namespace(), pool.name_any());
     let reason = sizing.resources_reason.as_deref().unwrap_or_default();
-    context.metrics.resources_decided(reason);
+    context.metrics.record_resources(reason);
     tracing::info!(
         ?namespace,
         name,
@@ -97,10 +121,10 @@ fn resources_told(context: &Context, pool: &GatewayPool, sizing: &SizingStatus) 
     );
 }
 
-fn work_out(
+fn build_status(
     pool: &GatewayPool,
     before: &GatewayPoolStatus,
-    outcome: &Outcome<Applied>,
+    outcome: &PoolOutcome<Applied>,
     losses: &Losses,
     now: Timestamp,
 ) -> (GatewayPoolStatus, Conditions) {
@@ -108,48 +132,60 @@ fn work_out(
     let mut conditions = Conditions::new(&before.conditions, generation, now);
     let mut status = GatewayPoolStatus { observed_generation: generation, ..before.clone() };
     match outcome {
-        Outcome::Invalid { invalid, live } => {
+        PoolOutcome::Invalid { invalid, live } => {
             state_secrets(&mut conditions, Some(invalid));
-            state_pods(&mut conditions, &Rollout::invalid(invalid), live.as_ref());
-            conditions.unknown(
+            state_pods(&mut conditions, &Rollout::from_invalid(invalid), live.as_ref());
+            conditions.set_unknown(
                 ConditionType::LagWithinBound,
                 invalid.reason,
                 invalid.message.as_str(),
             );
-            count(&mut status, live.as_ref());
+            set_counts(&mut status, live.as_ref());
         }
-        Outcome::Failed(error) => {
+        PoolOutcome::Failed(error) => {
             state_secrets(&mut conditions, None);
-            state_pods(&mut conditions, &Rollout::failed(error), None);
-            conditions.unknown(ConditionType::LagWithinBound, Reason::LagUnknown, "not looked at");
+            state_pods(&mut conditions, &Rollout::from_error(error), None);
+            conditions.set_unknown(
+                ConditionType::LagWithinBound,
+                Reason::LagUnknown,
+                "not queried",
+            );
         }
-        Outcome::Applied(applied) => {
-            let Applied { names, seen, verdict, untried: _, withheld, rollout, sizing, lag } =
+        PoolOutcome::Applied(applied) => {
+            let Applied { names, observation, verdict, withheld, rollout, sizing, lag, .. } =
                 applied.as_ref();
             state_secrets(&mut conditions, None);
-            let stands = match withheld {
-                true => Rollout::of(verdict, true),
-                false => rollout::condition(rollout, pool.spec.rollout.auto_rollback, verdict),
+            let pods_rollout = match withheld {
+                true => Rollout::from_verdict(verdict, true),
+                false => {
+                    rollout::rollout_of_decision(rollout, pool.spec.rollout.auto_rollback, verdict)
+                }
             };
-            state_pods(&mut conditions, &stands, Some(seen));
-            count(&mut status, Some(seen));
+            state_pods(&mut conditions, &pods_rollout, Some(observation));
+            set_counts(&mut status, Some(observation));
             status.selector = Some(names.selector_text());
-            status.image = Some(rollout::image(&rollout.status).to_owned());
+            status.image = Some(rollout::running_image(&rollout.status).to_owned());
             status.rollout = Some(rollout.status.clone());
             status.sizing = Some(sizing.clone());
             let bound_seconds = i64::from(pool.spec.settings.scaling.lag_bound_seconds);
             state_lag(&mut conditions, lag, bound_seconds);
+            state_resized(&mut conditions, applied.resized.as_ref());
             if let Ok(lag) = lag {
                 status.lag = Some(lag_status(before.lag.as_ref(), lag, bound_seconds));
             }
         }
     }
-    losses.state(&mut conditions, pool);
+    losses.state_losses(&mut conditions, pool);
     status.data_lost.clone_from(&losses.lost);
-    status.dead_letters.clone_from(&losses.letters);
-    plaintext::state(&mut conditions, Some(&pool.spec.kafka), Some(&pool.spec.clickhouse), None);
-    conditions.paused(is_paused(pool));
-    conditions.conclude(&[
+    status.dead_letters.clone_from(&losses.dead_letters);
+    plaintext::state_exposed_passwords(
+        &mut conditions,
+        Some(&pool.spec.kafka),
+        Some(&pool.spec.clickhouse),
+        None,
+    );
+    conditions.set_paused(is_paused(pool));
+    conditions.derive_ready(&[
         ConditionType::SecretsFound,
         ConditionType::PodsReady,
         ConditionType::LagWithinBound,
@@ -158,13 +194,13 @@ fn work_out(
     (status, conditions)
 }
 
-fn count(status: &mut GatewayPoolStatus, seen: Option<&Observation>) {
-    status.replicas = seen.map_or(0, |seen| as_i32(seen.wanted));
-    status.ready_replicas = seen.map_or(0, |seen| as_i32(seen.ready));
-    status.pods = Some(pods_text(seen));
+fn set_counts(status: &mut GatewayPoolStatus, observation: Option<&WorkloadObservation>) {
+    status.replicas = observation.map_or(0, |observation| as_i32(observation.desired));
+    status.ready_replicas = observation.map_or(0, |observation| as_i32(observation.ready));
+    status.pods = Some(pods_text(observation));
 }
 
-/// States LagWithinBound. Its messages carry no figures, so they change only with the verdict.
+/// Sets LagWithinBound. Its messages contain no figures, so they change only with the verdict.
 fn state_lag(
     conditions: &mut Conditions,
     lag: &Result<LagObservation, (Reason, String)>,
@@ -174,19 +210,19 @@ fn state_lag(
     match lag {
         Ok(lag) if lag.within_bound => {
             let message = format!("every message older than {bound} s is in ClickHouse");
-            conditions.holds(LagWithinBound, Reason::LagInBound, message);
+            conditions.set_true(LagWithinBound, Reason::LagWithinBound, message);
         }
         Ok(_) => {
             let message = format!(
                 "messages older than {bound} s wait in Kafka; see status.lag and status.sizing"
             );
-            conditions.fails(LagWithinBound, Reason::LagAboveBound, message);
+            conditions.set_false(LagWithinBound, Reason::LagAboveBound, message);
         }
-        Err((reason, message)) => conditions.unknown(LagWithinBound, *reason, message.as_str()),
+        Err((reason, message)) => conditions.set_unknown(LagWithinBound, *reason, message.as_str()),
     }
 }
 
-/// The lag for the status; the earlier one while it is still accurate enough.
+/// Returns the lag for the status; the earlier one while it is accurate enough.
 fn lag_status(before: Option<&LagStatus>, lag: &LagObservation, bound_seconds: i64) -> LagStatus {
     let seconds = lag.seconds.map(|seconds| seconds.round() as i64);
     let messages = i64::try_from(lag.messages).unwrap_or(i64::MAX);
@@ -207,14 +243,12 @@ fn lag_status(before: Option<&LagStatus>, lag: &LagObservation, bound_seconds: i
     if same_verdict && young && age >= SignedDuration::ZERO { before.clone() } else { now }
 }
 
-/// Events of changed memory and CPU; the first decision is where pods start, and no change.
+/// Returns events of changed memory and CPU; the first decision is the pods' start, not a change.
 fn resources_changed(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Vec<Notice> {
     let (Some(before), Some(now)) = (before, now) else { return Vec::new() };
-    let rolls = now.resize.as_ref().is_some_and(|it| it.way == ResizeWay::Rolling);
-    let way = if rolls { "by replacing pods one after another" } else { "in place" };
     let changed = |reason: EventReason, what: &str, was: &Option<String>, is: &Option<String>| {
         let (was, is) = (was.as_ref()?, is.as_ref()?);
-        let note = format!("{what} of each pod {was} -> {is}, {way}; {}", now.message);
+        let note = format!("{what} of each pod {was} -> {is}; {}", now.message);
         (was != is).then(|| Notice::normal(reason, "Resize", note))
     };
     let memory = changed(
@@ -228,25 +262,29 @@ fn resources_changed(before: Option<&SizingStatus>, now: Option<&SizingStatus>) 
         None => ("processor time requested", &before.cpu_request, &now.cpu_request),
     };
     let cpu = changed(EventReason::CpuResized, cpu.0, cpu.1, cpu.2);
-    let way = resize_changed(before.resize.as_ref(), now.resize.as_ref());
-    memory.into_iter().chain(cpu).chain(way).collect()
+    memory.into_iter().chain(cpu).collect()
 }
 
-/// The event when resources reach pods in another way. In place is the normal way.
-fn resize_changed(before: Option<&ResizeStatus>, now: Option<&ResizeStatus>) -> Option<Notice> {
-    let now = now.filter(|now| now.way == ResizeWay::Rolling)?;
-    if before.is_some_and(|before| before.way == now.way && before.reason == now.reason) {
-        return None;
+/// Sets `PodsResized`, if sizing may change memory or CPU.
+fn state_resized(conditions: &mut Conditions, progress: Option<&ResizeProgress>) {
+    use ConditionType::PodsResized;
+    match progress {
+        None => conditions.remove_condition(PodsResized),
+        Some(ResizeProgress::Done) => {
+            let message = "running pods have the memory and processor time that were decided";
+            conditions.set_true(PodsResized, Reason::Reconciled, message);
+        }
+        Some(ResizeProgress::Pending(cause)) => {
+            conditions.set_false(PodsResized, Reason::ResizePending, cause.as_str());
+        }
+        Some(ResizeProgress::Refused(cause)) => {
+            conditions.set_false(PodsResized, Reason::ResizeRejected, cause.as_str());
+        }
     }
-    let note = now.message.clone();
-    Some(match now.reason.as_str() {
-        NO_NODE => Notice::warning(EventReason::ResizeTakenBack, "Resize", note),
-        _ => Notice::normal(EventReason::ResizeRolling, "Resize", note),
-    })
 }
 
-/// The event of a changed size.
-fn resized(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Option<Notice> {
+/// Returns the event of a changed size.
+fn size_notice(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Option<Notice> {
     let now = now?;
     let scaler = |it: Option<&SizingStatus>| it.and_then(|it| it.sized_by.clone());
     if scaler(before) != scaler(Some(now)) {
@@ -254,12 +292,12 @@ fn resized(before: Option<&SizingStatus>, now: Option<&SizingStatus>) -> Option<
             Some(other) => format!("{other} sets the size; this pool only recommends one"),
             None => "no other autoscaler sets the size any longer; this pool does".to_owned(),
         };
-        return Some(Notice::normal(EventReason::SizedElsewhere, "Scale", message));
+        return Some(Notice::normal(EventReason::ExternalAutoscalerChanged, "Scale", message));
     }
     if now.sized_by.is_some() {
         return None;
     }
     let changed = before.is_none_or(|before| before.replicas != now.replicas);
-    let reason = rule::Reason::parse(&now.reason).filter(|_| changed)?;
-    Some(Notice::normal(Why::Sized(reason), "Scale", now.message.clone()))
+    let reason = rule::ScalingReason::parse(&now.reason).filter(|_| changed)?;
+    Some(Notice::normal(NoticeReason::Sized(reason), "Scale", now.message.clone()))
 }

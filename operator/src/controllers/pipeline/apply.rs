@@ -1,8 +1,8 @@
 //! Writes a pipeline's children in order and reads them back.
 //!
-//! Topics and schema are always applied. An edge pool is created after the topics exist, so that
-//! no broker creates one with defaults. The gateway pool is created or changed only while topics
-//! exist and the tables have the desired revision.
+//! Topics and schema are always applied. An edge pool is created after the topics exist, so that no
+//! broker creates one with defaults. The gateway pool is created or changed only while topics exist
+//! and the tables have the desired revision.
 
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::{
@@ -10,11 +10,11 @@ use millrace_crds::v1alpha1::{
 };
 use millrace_crds::{ConditionType, EdgeName, is_true};
 
-use super::build::Prepared;
-use super::child::{Child, Held};
-use super::returned::{ensure, ensure_schema, ensure_topic};
-use super::status::Outcome;
-use crate::cluster::{Applicable, ApplyError, Change, Children, is_paused};
+use super::build::PipelineChildren;
+use super::child::{Child, HoldReason};
+use super::ensure::{ensure_child, ensure_schema, ensure_topic};
+use super::status::PipelineOutcome;
+use crate::cluster::{Applicable, ApplyError, ChildChange, Children, is_paused};
 use crate::context::Context;
 use crate::controllers::schema::is_at_revision;
 use crate::error::StepError;
@@ -26,44 +26,44 @@ pub(super) struct Applied {
     pub(super) schema: Option<Child>,
     pub(super) schema_revision: Option<String>,
     pub(super) edges: Vec<Edge>,
-    pub(super) edges_wanted: usize,
+    pub(super) edges_declared: usize,
     pub(super) gateway: Option<Child>,
     pub(super) gateway_status: GatewayPoolStatus,
-    /// What ended it part of the way.
+    /// The failure that ended applying early.
     pub(super) failure: Option<StepError>,
 }
 
 /// An edge pool after applying.
 #[derive(Debug)]
 pub(super) struct Edge {
-    /// Its name in the pipeline.
+    /// The pool's name in the pipeline.
     pub(super) name: EdgeName,
     pub(super) child: Child,
     pub(super) status: EdgePoolStatus,
 }
 
-/// Writes what differs. Failures become part of the outcome, so that the status can report them
-/// beside what was observed.
-pub(super) async fn apply(
+/// Writes children that differ. Failures become part of the outcome, so that the status can report
+/// them with the observations.
+pub(super) async fn apply_children(
     context: &Context,
     pipeline: &TelemetryPipeline,
-    prepared: Prepared,
-) -> Outcome {
+    prepared: PipelineChildren,
+) -> PipelineOutcome {
     let mut applied = Applied::default();
-    let written = write(context, pipeline, prepared, &mut applied).await;
+    let written = Box::pin(write_children(context, pipeline, prepared, &mut applied)).await;
     applied.failure = written.err();
-    Outcome::Applied(Box::new(applied))
+    PipelineOutcome::Applied(Box::new(applied))
 }
 
-async fn write(
+async fn write_children(
     context: &Context,
     pipeline: &TelemetryPipeline,
-    prepared: Prepared,
+    prepared: PipelineChildren,
     applied: &mut Applied,
 ) -> Result<(), StepError> {
-    let Prepared { topics, schema, edges, gateway, labels } = prepared;
-    applied.edges_wanted = edges.len();
-    let children = Children::of(context, pipeline)
+    let PipelineChildren { topics, schema, edges, gateway, labels } = prepared;
+    applied.edges_declared = edges.len();
+    let children = Children::of_owner(context, pipeline)
         .ok_or_else(|| ApplyError::not_stored("TelemetryPipeline"))?;
     let paused = is_paused(pipeline);
     let names: Vec<String> = topics.iter().map(ResourceExt::name_any).collect();
@@ -72,17 +72,17 @@ async fn write(
     let mut missing: Vec<String> = Vec::new();
     for topic in topics {
         let ours = (labels.as_str(), names.as_slice());
-        let (live, held) = ensure_topic(&children, topic, paused, ours).await?;
-        let child = Child::of(&live, held);
-        if !(topic_is_there(&live) && child.up_to_date()) {
+        let (live, held) = Box::pin(ensure_topic(&children, topic, paused, ours)).await?;
+        let child = Child::from_object(&live, held);
+        if !(topic_exists(&live) && child.up_to_date()) {
             missing.push(format!("{} {}", child.kind, child.name));
         }
         applied.topics.push(child);
     }
     let edge_gate = (!missing.is_empty()).then(|| missing.join(", "));
-    let (live, held) = ensure_schema(&children, schema, paused).await?;
-    let child = Child::of(&live, held);
-    if !(child.up_to_date() && tables_are_there(&live)) {
+    let (live, held) = Box::pin(ensure_schema(&children, schema, paused)).await?;
+    let child = Child::from_object(&live, held);
+    if !(child.up_to_date() && tables_exist(&live)) {
         missing.push(format!("{} {}", child.kind, child.name));
     }
     applied.schema = Some(child);
@@ -90,30 +90,31 @@ async fn write(
     let gateway_gate = (!missing.is_empty()).then(|| missing.join(", "));
 
     for (name, edge) in edges {
-        let (live, held) = ensure_edge(&children, edge, paused, edge_gate.clone()).await?;
-        let child = Child::of(&live, held);
+        let (live, held) =
+            Box::pin(ensure_edge(&children, edge, paused, edge_gate.clone())).await?;
+        let child = Child::from_object(&live, held);
         applied.edges.push(Edge { name, child, status: live.status.unwrap_or_default() });
     }
     let (live, held) = match gateway_gate {
-        None => ensure(&children, gateway, paused).await?,
-        Some(first) => withhold(&children, gateway, first).await?,
+        None => Box::pin(ensure_child(&children, gateway, paused)).await?,
+        Some(first) => Box::pin(withhold_child(&children, gateway, first)).await?,
     };
-    applied.gateway = Some(Child::of(&live, held));
+    applied.gateway = Some(Child::from_object(&live, held));
     applied.gateway_status = live.status.unwrap_or_default();
-    prune::<TelemetryTopic>(&children, pipeline, &labels, &names).await?;
-    prune::<EdgePool>(&children, pipeline, &labels, &pools).await?;
-    children.finish().await;
+    prune_children::<TelemetryTopic>(&children, pipeline, &labels, &names).await?;
+    prune_children::<EdgePool>(&children, pipeline, &labels, &pools).await?;
+    children.publish_changes().await;
     Ok(())
 }
 
 /// Compares a child that must wait for `first`.
-async fn withhold<K: Applicable>(
+async fn withhold_child<K: Applicable>(
     children: &Children<'_>,
     wanted: K,
     first: String,
-) -> Result<(K, Option<Held>), ApplyError> {
-    let ensured = children.withheld().ensure(wanted).await?;
-    let held = (ensured.change == Change::Withheld).then_some(Held::WaitsFor(first));
+) -> Result<(K, Option<HoldReason>), ApplyError> {
+    let ensured = Box::pin(children.compare_only().ensure_child(wanted)).await?;
+    let held = (ensured.change == ChildChange::Withheld).then_some(HoldReason::WaitsFor(first));
     Ok((ensured.object, held))
 }
 
@@ -124,42 +125,41 @@ async fn ensure_edge(
     edge: EdgePool,
     paused: bool,
     gate: Option<String>,
-) -> Result<(EdgePool, Option<Held>), ApplyError> {
-    let Some(first) = gate else { return ensure(children, edge, paused).await };
-    let (live, held) = withhold(children, edge.clone(), first).await?;
+) -> Result<(EdgePool, Option<HoldReason>), ApplyError> {
+    let Some(first) = gate else { return Box::pin(ensure_child(children, edge, paused)).await };
+    let (live, held) = Box::pin(withhold_child(children, edge.clone(), first)).await?;
     // Only a stored object has a uid.
     if live.metadata.uid.is_none() {
         Ok((live, held))
     } else {
-        ensure(children, edge, paused).await
+        Box::pin(ensure_child(children, edge, paused)).await
     }
 }
 
-/// Whether the topic is known to exist: ready, or observed with partitions and unready for a
-/// temporary cause such as a broker's restart.
-fn topic_is_there(topic: &TelemetryTopic) -> bool {
+/// Returns whether the topic is known to exist: ready, or observed with partitions and unready for
+/// a temporary cause such as a broker's restart.
+fn topic_exists(topic: &TelemetryTopic) -> bool {
     let generation = topic.metadata.generation.unwrap_or(i64::MAX);
     topic.status.as_ref().is_some_and(|status| {
         is_true(&status.conditions, ConditionType::Ready, generation)
             || status.partitions.is_some_and(|partitions| {
-                i64::from(partitions) >= i64::from(topic.spec.settings.partitions)
+                i64::from(partitions) >= i64::from(topic.spec.settings.partitions())
             })
     })
 }
 
-/// Whether the tables were verified at the desired revision: ready, or unready for a temporary
-/// cause such as a server's restart. A plan that waits for a person is neither.
-fn tables_are_there(schema: &TelemetrySchema) -> bool {
+/// Returns whether the tables were verified at the desired revision: ready, or unready for a
+/// temporary cause such as a server's restart. A plan that waits for a person is neither.
+fn tables_exist(schema: &TelemetrySchema) -> bool {
     let generation = schema.metadata.generation.unwrap_or(i64::MAX);
     let conditions = schema.status.as_ref().map_or(&[][..], |status| &status.conditions);
     is_true(conditions, ConditionType::Ready, generation) || is_at_revision(schema)
 }
 
-/// Deletes the topic objects of signals that were removed (the topics in Kafka stay), or edge pools
-/// that were removed (their pods hand over what they have). Skipped for a pipeline that was ready
-/// at this generation, whose schema was not read in full, and for which watches show no
-/// leftovers.
-async fn prune<K: Applicable>(
+/// Deletes the topic objects of removed signals (the topics remain in Kafka), or removed edge pools
+/// (their pods drain). Skipped for a pipeline that was ready at this generation, whose schema was
+/// not read in full, and for which watches show no leftovers.
+async fn prune_children<K: Applicable>(
     children: &Children<'_>,
     pipeline: &TelemetryPipeline,
     labels: &str,
@@ -173,6 +173,6 @@ async fn prune<K: Applicable>(
         return Ok(());
     }
     let keep: Vec<&str> = names.iter().map(String::as_str).collect();
-    children.prune::<K>(labels, &keep).await?;
+    children.prune_children::<K>(labels, &keep).await?;
     Ok(())
 }

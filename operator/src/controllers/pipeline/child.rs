@@ -1,11 +1,11 @@
-//! A child's report, and whether it is about the child's newest spec. Pure.
+//! Reads a child's report, and whether it is about the child's newest spec. Pure.
 
 use millrace_crds::v1alpha1::{
     ChildStatus, EdgePool, GatewayPool, TelemetrySchema, TelemetryTopic,
 };
-use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason, find, is_true};
+use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason, find_condition, is_true};
 
-/// What a child says about itself.
+/// A child's report about itself.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Child {
     pub(super) kind: &'static str,
@@ -13,19 +13,18 @@ pub(super) struct Child {
     generation: i64,
     observed_generation: Option<i64>,
     conditions: Vec<Condition>,
-    held: Option<Held>,
+    held: Option<HoldReason>,
 }
 
-/// Why a child did not get what the pipeline asks for.
+/// Why a child did not get the pipeline's desired spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Held {
-    /// The pipeline is paused.
+pub(super) enum HoldReason {
     Paused,
-    /// It must wait for another child, named here.
+    /// The child must wait for another one, named here.
     WaitsFor(String),
 }
 
-/// A fact about a child: whether it holds, its reason and message.
+/// A fact about a child: its status, reason and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fact {
     pub(super) status: ConditionStatus,
@@ -34,20 +33,20 @@ pub(super) struct Fact {
 }
 
 impl Fact {
-    pub(super) fn holds(&self) -> bool {
+    pub(super) fn is_true(&self) -> bool {
         self.status == ConditionStatus::True
     }
 }
 
 /// Kinds that a pipeline owns: access to their metadata and status.
-pub(super) trait Kind {
+pub(super) trait ChildKind {
     const NAME: &'static str;
     fn parts(&self) -> (&kube::api::ObjectMeta, Option<i64>, &[Condition]);
 }
 
 macro_rules! kind {
     ($($type_:ty => $name:literal),+ $(,)?) => {$(
-        impl Kind for $type_ {
+        impl ChildKind for $type_ {
             const NAME: &'static str = $name;
             fn parts(&self) -> (&kube::api::ObjectMeta, Option<i64>, &[Condition]) {
                 let status = self.status.as_ref();
@@ -69,13 +68,13 @@ kind!(
 );
 
 impl Child {
-    /// A child as read after applying.
-    pub(super) fn of<K: Kind>(object: &K, held: Option<Held>) -> Self {
+    /// Returns a child as read after applying.
+    pub(super) fn from_object<K: ChildKind>(object: &K, held: Option<HoldReason>) -> Self {
         let (metadata, observed_generation, conditions) = object.parts();
         Self {
             kind: K::NAME,
             name: metadata.name.clone().unwrap_or_default(),
-            // An object that was never stored has none; no observation can match this.
+            // An object that was never stored has no generation; no observation can match this.
             generation: metadata.generation.unwrap_or(i64::MAX),
             observed_generation,
             conditions: conditions.to_vec(),
@@ -83,34 +82,34 @@ impl Child {
         }
     }
 
-    /// Whether the child's own controller has reconciled its newest spec.
+    /// Returns whether the child's own controller has reconciled its newest spec.
     pub(super) fn up_to_date(&self) -> bool {
         self.held.is_none() && self.observed_generation == Some(self.generation)
     }
 
-    /// The child's condition `type_`, if it is about its newest spec.
-    pub(super) fn fact(&self, type_: ConditionType) -> Fact {
+    /// Returns the child's condition `type_`, if it is about its newest spec.
+    pub(super) fn current_fact(&self, type_: ConditionType) -> Fact {
         let (kind, name) = (self.kind, &self.name);
         let not = |reason, message| Fact { status: ConditionStatus::False, reason, message };
         match &self.held {
-            Some(Held::Paused) => {
+            Some(HoldReason::Paused) => {
                 let message = format!("{kind} {name} differs from the pipeline, which is paused");
-                return not(Reason::PausedByAnnotation, message);
+                return not(Reason::PausedBySpec, message);
             }
-            Some(Held::WaitsFor(first)) => {
+            Some(HoldReason::WaitsFor(first)) => {
                 return not(Reason::Waiting, format!("{kind} {name} waits for {first}"));
             }
             None => {}
         }
         if self.observed_generation.is_none() {
-            return not(Reason::NotObserved, format!("{kind} {name} has not been looked at yet"));
+            return not(Reason::NotObserved, format!("{kind} {name} has not been reconciled yet"));
         }
         if !self.up_to_date() {
-            let message = format!("{kind} {name}: its newest spec has not been looked at yet");
+            let message = format!("{kind} {name}: its newest spec has not been reconciled yet");
             return not(Reason::ChildOutOfDate, message);
         }
-        let Some(condition) = find(&self.conditions, type_) else {
-            return not(Reason::NotObserved, format!("{kind} {name} does not say {type_} yet"));
+        let Some(condition) = find_condition(&self.conditions, type_) else {
+            return not(Reason::NotObserved, format!("{kind} {name} has not reported {type_} yet"));
         };
         if is_true(&self.conditions, type_, self.generation) {
             let reason = Reason::AllReady;
@@ -121,7 +120,7 @@ impl Child {
             return not(Reason::ChildOutOfDate, message);
         }
         let reason = Reason::parse(&condition.reason).unwrap_or(Reason::ChildNotReady);
-        // Its own Ready already has the reason behind it.
+        // The child's own Ready already has the underlying reason.
         Fact {
             status: condition.status,
             reason,
@@ -129,9 +128,9 @@ impl Child {
         }
     }
 
-    /// The child's condition `type_`, of any spec: for lasting facts.
-    pub(super) fn history(&self, type_: ConditionType) -> Option<Fact> {
-        let condition = find(&self.conditions, type_)?;
+    /// Returns the child's condition `type_`, of any spec: for lasting facts.
+    pub(super) fn lasting_fact(&self, type_: ConditionType) -> Option<Fact> {
+        let condition = find_condition(&self.conditions, type_)?;
         Some(Fact {
             status: condition.status,
             reason: Reason::parse(&condition.reason).unwrap_or(Reason::NotObserved),
@@ -139,29 +138,29 @@ impl Child {
         })
     }
 
-    /// Whether the child's condition `type_` is current and false.
-    pub(super) fn denies(&self, type_: ConditionType) -> bool {
+    /// Returns whether the child's condition `type_` is current and false.
+    pub(super) fn is_currently_false(&self, type_: ConditionType) -> bool {
         self.up_to_date()
-            && find(&self.conditions, type_).is_some_and(|it| it.status == ConditionStatus::False)
+            && find_condition(&self.conditions, type_)
+                .is_some_and(|it| it.status == ConditionStatus::False)
     }
 
-    /// Whether the child reports, about its newest spec, that it is stalled.
-    pub(super) fn stalled(&self) -> bool {
+    /// Returns whether the child reports, about its newest spec, that it is stalled.
+    pub(super) fn is_stalled(&self) -> bool {
         self.up_to_date() && is_true(&self.conditions, ConditionType::Stalled, self.generation)
     }
 
-    /// The line about this child in the pipeline's status.
-    pub(super) fn line(&self) -> ChildStatus {
-        let ready = self.fact(ConditionType::Ready);
+    /// Returns the line about this child in the pipeline's status.
+    pub(super) fn to_status(&self) -> ChildStatus {
+        let ready = self.current_fact(ConditionType::Ready);
         ChildStatus {
             kind: self.kind.to_owned(),
             name: self.name.clone(),
-            ready: ready.holds(),
+            ready: ready.is_true(),
             reason: ready.reason.as_str().to_owned(),
         }
     }
 }
 
 #[cfg(test)]
-#[path = "../../../tests/unit/controllers/pipeline/child.rs"]
 mod tests;

@@ -1,16 +1,16 @@
-//! TelemetryPipeline: what most users write. It owns objects of all other kinds, brings them up in
-//! order and sums up what they say.
+//! TelemetryPipeline: the object that most users write. It owns objects of all other kinds, creates
+//! them in order and sums up their statuses.
 //!
 //! The steps: `validate` checks names, `build` makes the children, `apply` writes them in order
-//! (topics and schema first, pools once those are ready) and reads them back, those of a signal
-//! that `returned` in another shape too, `status` sums them up. There is no observe step: a
-//! pipeline refers to nothing but its children, which apply reads. `leave` takes them down.
+//! (topics and schema first, pools once those are ready) and reads them back, including those of a
+//! signal that `returned` in another shape, `status` sums them up. There is no observe step: a
+//! pipeline refers only to its children, which apply reads. `leave` deletes them.
 
 mod apply;
 mod build;
 mod child;
-mod leave;
-mod returned;
+mod ensure;
+mod finalize;
 mod status;
 mod validate;
 
@@ -24,10 +24,10 @@ use crate::context::Context;
 use crate::error::StepError;
 use crate::reconcile::controller::Reconciler;
 use crate::reconcile::finalizer;
-use crate::reconcile::watches::Watching;
-use crate::reconcile::{Next, Place};
+use crate::reconcile::watches::WatchBuilder;
+use crate::reconcile::{Next, WatchScope};
 
-/// Children's events trigger a reconcile at once; this only covers missed ones.
+/// The resync interval, which only covers missed events of children.
 const RESYNC: Duration = Duration::from_secs(60);
 
 /// Reconciles pipelines.
@@ -38,30 +38,35 @@ impl Reconciler for Pipelines {
 
     const HANDLES_DELETION: bool = true;
 
-    fn watches(watching: Watching<TelemetryPipeline>) -> Watching<TelemetryPipeline> {
+    fn add_watches(watching: WatchBuilder<TelemetryPipeline>) -> WatchBuilder<TelemetryPipeline> {
         watching
-            .owns::<TelemetryTopic>(Place::owned())
-            .owns::<TelemetrySchema>(Place::owned())
-            .owns::<EdgePool>(Place::owned())
-            .owns::<GatewayPool>(Place::owned())
+            .owns::<TelemetryTopic>(WatchScope::owned_config())
+            .owns::<TelemetrySchema>(WatchScope::owned_config())
+            .owns::<EdgePool>(WatchScope::owned_config())
+            .owns::<GatewayPool>(WatchScope::owned_config())
     }
 
     async fn reconcile(context: &Context, pipeline: &TelemetryPipeline) -> Result<Next, StepError> {
         if pipeline.metadata.deletion_timestamp.is_some() {
-            return leave::leave(context, pipeline).await;
+            return finalize::finalize_pipeline(context, pipeline).await;
         }
-        let pipeline = finalizer::follow(context, pipeline, pipeline.spec.deletion_policy).await?;
+        let pipeline =
+            finalizer::ensure_finalizer(context, pipeline, pipeline.spec.deletion_policy).await?;
         let pipeline = pipeline.as_ref();
-        let outcome = match validate::validate(pipeline) {
-            Ok(validated) => apply::apply(context, pipeline, build::build(&validated)).await,
-            Err(invalid) => status::Outcome::Invalid(invalid),
-        };
-        status::report(context, pipeline, &outcome).await?;
-        match outcome {
-            status::Outcome::Applied(applied) => {
-                applied.failure.map_or(Ok(Next::After(RESYNC)), |failure| Err(failure.told()))
+        let outcome = match validate::validate_pipeline(pipeline) {
+            Ok(validated) => {
+                apply::apply_children(context, pipeline, build::build_children(&validated)).await
             }
-            status::Outcome::Invalid(_) | status::Outcome::Leaving(_) => Ok(Next::After(RESYNC)),
+            Err(invalid) => status::PipelineOutcome::Invalid(invalid),
+        };
+        status::report_status(context, pipeline, &outcome).await?;
+        match outcome {
+            status::PipelineOutcome::Applied(applied) => applied
+                .failure
+                .map_or(Ok(Next::After(RESYNC)), |failure| Err(failure.mark_reported())),
+            status::PipelineOutcome::Invalid(_) | status::PipelineOutcome::Leaving(_) => {
+                Ok(Next::After(RESYNC))
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
-//! From a pipeline's spec to checked values. Pure: no client. Whatever only a child can check (its
-//! configuration, its Secrets), its own controller checks.
+//! Translates a pipeline's spec to checked values. Pure: no client. A child's own controller checks
+//! what only a child can (its configuration, its Secrets).
 
 use millrace_crds::EdgeName;
-use millrace_crds::v1alpha1::{Attributes, Signal, TableSettings, TelemetryPipeline};
+use millrace_crds::v1alpha1::{Attributes, PipelineEdge, Signal, TelemetryPipeline};
+use millrace_rule_settings::pool_steps;
 
 use crate::error::Invalid;
 use crate::pool::names::{PoolNames, Role};
@@ -10,92 +11,99 @@ use crate::pool::names::{PoolNames, Role};
 /// A pipeline whose children can be named.
 #[derive(Clone, Debug)]
 pub(super) struct Validated<'a> {
-    /// The pipeline.
     pub(super) pipeline: &'a TelemetryPipeline,
     /// The name of the gateway pool and the schema: the pipeline's own.
     pub(super) name: &'a str,
-    /// How all its tables store attributes.
+    /// The attribute storage of all tables.
     pub(super) attributes: Attributes,
+    /// The edge pools, each with the pipeline's steps before its own.
+    pub(super) edges: Vec<PipelineEdge>,
 }
 
 impl Validated<'_> {
-    /// The name of an EdgePool.
-    pub(super) fn edge(&self, edge: &EdgeName) -> String {
+    /// Returns the name of an EdgePool.
+    pub(super) fn edge_name(&self, edge: &EdgeName) -> String {
         format!("{}-{edge}", self.name)
     }
 
-    /// The name of a signal's TelemetryTopic.
-    pub(super) fn topic(&self, signal: Signal) -> String {
+    /// Returns the name of a signal's TelemetryTopic.
+    pub(super) fn topic_name(&self, signal: Signal) -> String {
         format!("{}-{}", self.name, signal.as_str())
     }
 
-    /// The name of the TelemetryTopic of a signal's dead letters.
-    pub(super) fn dead_letters(&self, signal: Signal) -> String {
-        format!("{}-dead-letter", self.topic(signal))
+    /// Returns the name of the TelemetryTopic of a signal's dead letters.
+    pub(super) fn dead_letter_name(&self, signal: Signal) -> String {
+        format!("{}-dead-letter", self.topic_name(signal))
     }
 }
 
-/// Checks that every child can be named after the pipeline, and that its tables can be what it
-/// says.
+/// Checks that every child can be named after the pipeline, and that its tables can be as declared.
 ///
 /// # Errors
-/// When the pipeline's name leaves no room for what its pools put behind it, or attributes are
-/// stored in two ways, or in another way than before.
-pub(super) fn validate(pipeline: &TelemetryPipeline) -> Result<Validated<'_>, Invalid> {
+/// When the pipeline's name is too long for its pools' suffixes, attributes would have two storage
+/// layouts, or another one than before, or a pool's steps don't fit after the pipeline's.
+pub(super) fn validate_pipeline(pipeline: &TelemetryPipeline) -> Result<Validated<'_>, Invalid> {
     let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
     let name = pipeline.metadata.name.as_deref().unwrap_or_default();
     PoolNames::new(namespace, name, Role::Gateway)?;
-    let attributes = attributes(pipeline)?;
-    let validated = Validated { pipeline, name, attributes };
-    for edge in pipeline.spec.edge_pools() {
-        PoolNames::new(namespace, &validated.edge(&edge.name), Role::Edge)?;
+    let attributes = resolve_attributes(pipeline)?;
+    let edges = pipeline.spec.edge_pools().into_iter();
+    let edges = edges.map(|edge| with_pipeline_steps(pipeline, edge));
+    let edges = edges.collect::<Result<Vec<_>, _>>()?;
+    let validated = Validated { pipeline, name, attributes, edges };
+    for edge in &validated.edges {
+        PoolNames::new(namespace, &validated.edge_name(&edge.name), Role::Edge)?;
     }
     Ok(validated)
 }
 
-/// How a pipeline's tables store attributes: one way for all signals, since one pool of gateways
-/// writes them. What a signal says holds for those that say nothing; then what was recorded; then
-/// JSON for a pipeline that an earlier release made, and Map.
+/// Returns an edge pool with all steps that it runs.
+fn with_pipeline_steps(
+    pipeline: &TelemetryPipeline,
+    mut edge: PipelineEdge,
+) -> Result<PipelineEdge, Invalid> {
+    let own = &edge.settings.processing;
+    edge.settings.processing = pool_steps(&pipeline.spec.processing, own).map_err(|error| {
+        Invalid::spec_invalid(format!("spec.edges[{}].processing: {error}", edge.name))
+    })?;
+    Ok(edge)
+}
+
+/// Returns the attribute storage of a pipeline's tables: one for all signals, since one pool of
+/// gateways writes them. A signal's declaration also applies to signals without one, and overrides
+/// the defaults'. Without any, the recorded storage applies, else the default.
 ///
 /// # Errors
-/// When two signals say different things, or something else than the tables were made with.
-pub(super) fn attributes(pipeline: &TelemetryPipeline) -> Result<Attributes, Invalid> {
-    let status = pipeline.status.as_ref();
-    let recorded = status.and_then(|status| status.attributes);
-    let mut said = pipeline.spec.signals.iter().filter_map(|(signal, is)| {
-        let attributes = attributes_of(&is.table)?;
-        Some((signal.as_str(), attributes))
-    });
-    let Some((first, asked)) = said.next() else {
-        // Before it was recorded, JSON was what a pipeline got that said nothing.
-        let is_earlier = status.is_some_and(|status| status.observed_generation.is_some());
-        let default = if is_earlier { Attributes::Json } else { Attributes::Map };
-        return Ok(recorded.unwrap_or(default));
+/// When two signals differ, or differ from the existing tables. The API server refuses both first,
+/// except for tables whose storage was another release's default.
+pub(super) fn resolve_attributes(pipeline: &TelemetryPipeline) -> Result<Attributes, Invalid> {
+    let recorded = pipeline.status.as_ref().and_then(|status| status.attributes);
+    let signals = &pipeline.spec.signals;
+    let of_signals = signals.iter().map(|(signal, is)| (signal.as_str(), &is.table));
+    let mut declared = of_signals
+        .chain([("defaults", &signals.defaults.table)])
+        .filter_map(|(of, table)| Some((of, table.attributes?)));
+    let Some((first, attributes)) = declared.next() else {
+        return Ok(recorded.unwrap_or_default());
     };
-    if let Some((signal, other)) = said.find(|(_, other)| *other != asked) {
-        return Err(Invalid::spec(format!(
-            "spec.signals.{signal}.table.attributes: it would be {other}, and {first} is {asked}, \
+    let another = |(of, other): &(&str, Attributes)| *of != "defaults" && *other != attributes;
+    if let Some((signal, other)) = declared.find(another) {
+        return Err(Invalid::spec_invalid(format!(
+            "spec.signals.{signal}.table.attributes: it would be {other}, and {first} is {first_is}, \
              but one pool of gateways stores attributes one way; write the same for each signal",
             other = other.as_str(),
-            asked = asked.as_str(),
+            first_is = attributes.as_str(),
         )));
     }
-    match recorded.filter(|recorded| *recorded != asked) {
-        None => Ok(asked),
-        Some(recorded) => Err(Invalid::spec(format!(
-            "spec.signals.{first}.table.attributes: the tables were made with {recorded}; write \
-             that or nothing, or make a second pipeline with another tablePrefix",
+    match recorded.filter(|recorded| *recorded != attributes) {
+        None => Ok(attributes),
+        Some(recorded) => Err(Invalid::spec_invalid(format!(
+            "spec.signals.{first}.table.attributes: the tables were created with {recorded}; write \
+             that or nothing, or create a second pipeline with another tablePrefix",
             recorded = recorded.as_str(),
         ))),
     }
 }
 
-/// What a signal says; typed paths are JSON's.
-fn attributes_of(table: &TableSettings) -> Option<Attributes> {
-    let is_typed = !table.layout.typed_paths.is_empty();
-    table.attributes.or(is_typed.then_some(Attributes::Json))
-}
-
 #[cfg(test)]
-#[path = "../../../tests/unit/controllers/pipeline/validate.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! Runs on each server what only adds, and observes again.
+//! Runs the additive steps of a plan on each server, and observes again.
 
 use futures::future::join_all;
 use kube::Resource;
@@ -7,12 +7,14 @@ use millrace_crds::{EventReason, Reason};
 use millrace_ddl as ddl;
 use millrace_reports::PlannedStep;
 
-use super::coordination::{self, Looked};
-use super::observe::{self, Observed, Server};
-use super::plan::{Left, Plan, Standing, judge, permit, reason_of};
+use super::coordination::{self, CoordinationCheck};
+use super::observe::{self, Observed, ServerTables};
+use super::plan::{
+    RemainingSteps, SchemaPlan, TablesComparison, permit_for, reason_of, summarize_remaining,
+};
 use super::validate;
-use crate::clickhouse::migrations::Place;
-use crate::clickhouse::{failed, stopped};
+use crate::clickhouse::migrations::TableLocation;
+use crate::clickhouse::{clickhouse_failure, migration_failure};
 use crate::cluster::is_paused;
 use crate::context::Context;
 use crate::error::{Invalid, StepError};
@@ -21,39 +23,38 @@ use crate::report::events::Notice;
 
 /// The tables after the plan has run.
 pub(super) struct Applied {
-    /// Revision of the declaration.
     pub(super) revision: String,
-    /// Database of the tables.
     pub(super) database: String,
-    /// What remains on the servers that could be reached.
-    pub(super) standing: Standing,
-    /// The first server that could not be brought there.
+    /// The remaining differences on the servers that could be reached.
+    pub(super) differences: TablesComparison,
+    /// The failure of the first server whose plan could not be completed.
     pub(super) failure: Option<StepError>,
-    /// Steps were due and not done, because the object is paused.
+    /// Whether steps were due but not run, because the object is paused.
     pub(super) withheld: bool,
-    /// How Keeper or ZooKeeper is; `None` where no table needs it.
-    pub(super) looked: Option<Looked>,
+    /// The state of Keeper or ZooKeeper; `None` if no table needs it.
+    pub(super) coordination: Option<CoordinationCheck>,
 }
 
-/// Runs the plans, server by server; nothing while the object is paused or coordination is lost.
-pub(super) async fn apply(
+/// Runs the plans, server by server; runs none while the object is paused or coordination is lost.
+pub(super) async fn apply_plans(
     context: &Context,
     schema: &TelemetrySchema,
     observed: Observed,
-    plan: Plan,
-    looked: Option<Looked>,
+    plan: SchemaPlan,
+    looked: Option<CoordinationCheck>,
 ) -> Applied {
     let Observed { declared, servers, coordination: _ } = observed;
-    let Plan { servers: plans, outdated } = plan;
+    let SchemaPlan { servers: plans, outdated } = plan;
     let (paused, contract) = (is_paused(schema), outdated.is_none());
-    let may = May { paused, contract, lost: coordination::holds(looked.as_ref()) };
-    let (mut left, mut failure) = (Left { outdated, ..Left::default() }, None::<StepError>);
+    let may = Restrictions { paused, contract, lost: coordination::hold_reason(looked.as_ref()) };
+    let (mut left, mut failure) =
+        (RemainingSteps { outdated, ..RemainingSteps::default() }, None::<StepError>);
     let mut withheld = false;
     for (server, plan) in servers.into_iter().zip(plans) {
-        match one(context, schema, &declared, server, plan, &may).await {
+        match apply_to_server(context, schema, &declared, server, plan, &may).await {
             Ok(one) => {
-                let One { left: this, withheld: held } = one;
-                let Left { drift, refused, blocked, plans, outdated: _ } = this;
+                let ServerOutcome { remaining: this, withheld: held } = one;
+                let RemainingSteps { drift, refused, blocked, plans, outdated: _ } = this;
                 left.drift.extend(drift);
                 left.refused.extend(refused);
                 left.blocked.extend(blocked);
@@ -63,23 +64,23 @@ pub(super) async fn apply(
             Err(error) => failure = failure.or(Some(error)),
         }
     }
-    if !failure.as_ref().is_some_and(may_go_on) {
-        context.migrations.ended(&Place::of(schema, &schema.spec.clickhouse));
+    if !failure.as_ref().is_some_and(may_still_run) {
+        context.migrations.record_end(&TableLocation::of_object(schema, &schema.spec.clickhouse));
     }
     let uid = schema.metadata.uid.as_deref().unwrap_or_default();
-    context.shown.planned(uid, || left.refused.iter().map(shown).collect());
+    context.console_history.record_plan(uid, || left.refused.iter().map(to_planned_step).collect());
     Applied {
         revision: declared.revision(),
         database: declared.database.as_str().to_owned(),
-        standing: judge(&left),
+        differences: summarize_remaining(&left),
         failure,
         withheld,
-        looked,
+        coordination: looked,
     }
 }
 
-/// A step that waits, with its statement.
-fn shown(step: &ddl::Step) -> PlannedStep {
+/// Returns a waiting step with its statement.
+fn to_planned_step(step: &ddl::PlanStep) -> PlannedStep {
     PlannedStep {
         object: step.object.clone(),
         what: step.what.clone(),
@@ -88,51 +89,50 @@ fn shown(step: &ddl::Step) -> PlannedStep {
     }
 }
 
-/// Whether statements may still be running after this failure: the answer was lost, or another run
-/// has them.
-fn may_go_on(failure: &StepError) -> bool {
-    matches!(failure.reason, Reason::ClickHouseUnreachable | Reason::MigrationBusy)
+/// Returns whether statements may still be running after this failure: the answer was lost, or
+/// another run has them.
+fn may_still_run(failure: &StepError) -> bool {
+    matches!(failure.reason, Reason::ClickHouseUnreachable | Reason::MigrationLocked)
 }
 
-/// What forbids running, whatever the plan.
-struct May {
+/// The restrictions on running any plan.
+struct Restrictions {
     /// The object is paused: nothing runs.
     paused: bool,
-    /// No pool runs an older collector: what takes away may run.
+    /// No pool runs an older collector: contract steps may run.
     contract: bool,
     /// Coordination is lost: nothing runs.
     lost: Option<Invalid>,
 }
 
-/// What one server came to.
-struct One {
-    left: Left,
+struct ServerOutcome {
+    remaining: RemainingSteps,
     withheld: bool,
 }
 
-async fn one(
+async fn apply_to_server(
     context: &Context,
     schema: &TelemetrySchema,
     declared: &ddl::Declared,
-    server: Server,
-    plan: Option<ddl::Plan>,
-    may: &May,
-) -> Result<One, StepError> {
-    let Server { client, tables } = server;
+    server: ServerTables,
+    plan: Option<ddl::MigrationPlan>,
+    may: &Restrictions,
+) -> Result<ServerOutcome, StepError> {
+    let ServerTables { client, tables } = server;
     let tables = tables?;
     let plan = plan.unwrap_or_default();
     let plans = vec![plan.hash()];
-    let May { paused, contract, lost } = may;
-    let permit = permit(schema, &plan);
+    let Restrictions { paused, contract, lost } = may;
+    let permit = permit_for(schema, &plan);
     let permit = permit.map(|permit| if *contract { permit } else { permit.without_contract() });
-    let is_allowed = |step: &ddl::Step| permit.is_some_and(|permit| permit.allows(step));
+    let is_allowed = |step: &ddl::PlanStep| permit.is_some_and(|permit| permit.allows(step));
     let due = plan.steps.iter().any(is_allowed);
     let Some(permit) = permit.filter(|_| due && !paused) else {
-        let drift = ddl::diff(declared, &tables);
+        let drift = ddl::find_drift(declared, &tables);
         let withheld = due && *paused;
         let refused = plan.steps.into_iter().filter(|step| !is_allowed(step)).collect();
-        let left = Left { drift, refused, blocked: plan.blocked, plans, outdated: None };
-        return Ok(One { left, withheld });
+        let left = RemainingSteps { drift, refused, blocked: plan.blocked, plans, outdated: None };
+        return Ok(ServerOutcome { remaining: left, withheld });
     };
     if let Some(lost) = lost {
         return Err(lost.clone().into());
@@ -144,25 +144,30 @@ async fn one(
     options.permit = permit;
     // The next reconcile retries: a busy server must not block a worker.
     options.retries = 0;
-    let place = Place::of(schema, &schema.spec.clickhouse);
-    context.migrations.begins(place, context.clock.now());
-    let done = context.tables.migrate(&client, declared, &options).await.map_err(stopped)?;
-    let ddl::Migrated { adopted, migrations, applied, blocked, before, drift, server: _ } = done;
+    let location = TableLocation::of_object(schema, &schema.spec.clickhouse);
+    context.migrations.record_start(location, context.clock.now());
+    let done = context
+        .tables
+        .migrate_tables(&client, declared, &options)
+        .await
+        .map_err(migration_failure)?;
+    let ddl::MigrationReport { adopted, migrations, applied, blocked, before, drift, server: _ } =
+        done;
     if !applied.done.is_empty() {
-        let notice = notice(&client, &before, &applied, adopted, &migrations);
+        let notice = change_notice(&client, &before, &applied, adopted, &migrations);
         context.events.publish(&schema.object_ref(&()), notice).await;
     }
-    let left = Left { drift, refused: applied.refused, blocked, plans, outdated: None };
-    Ok(One { left, withheld: false })
+    let left = RemainingSteps { drift, refused: applied.refused, blocked, plans, outdated: None };
+    Ok(ServerOutcome { remaining: left, withheld: false })
 }
 
-/// One event for what ran on a server: normal for new tables, a warning for a table that had lost
-/// something.
-fn notice(
-    client: &ddl::Client,
+/// Returns one event for the steps run on a server: normal for new tables, a warning for a table
+/// that had lost something.
+fn change_notice(
+    client: &ddl::DdlClient,
     before: &[ddl::Drift],
-    applied: &ddl::Applied,
-    adopted: Option<ddl::Origin>,
+    applied: &ddl::ApplyReport,
+    adopted: Option<ddl::TableOrigin>,
     migrations: &[u32],
 ) -> Notice {
     let endpoint = client.endpoint();
@@ -181,30 +186,35 @@ fn notice(
             Notice::normal(EventReason::TablesChanged, "Apply", format!("on {endpoint}: {done}"))
         }
         Some(drift) => {
-            let note = format!("on {endpoint}: {drift}; put right by: {done}");
+            let note = format!("on {endpoint}: {drift}; repaired by: {done}");
             Notice::warning(reason_of(drift), "Apply", note)
         }
     }
 }
 
-/// Drops the tables with all their rows, on every server, unless another holds them; the database
-/// is kept.
+/// Drops the tables with all their rows, on every server, unless another object holds them; the
+/// database remains.
 ///
 /// # Errors
 /// When a Secret is missing, or ClickHouse or the API server refuse or can't be reached.
-pub(super) async fn delete(context: &Context, schema: &TelemetrySchema) -> Result<(), StepError> {
-    let declared = validate::validate(schema)?;
-    let client = observe::connection(context, schema).await?;
-    let servers = client.each();
-    let looked = holders::look_at_tables(context, schema, &declared, servers.clone()).await;
-    if let Some(why) = holders::keeps(context, schema.spec.shared, looked)? {
-        let notice = Notice::kept(super::REMAINS, &why);
+pub(super) async fn delete_tables(
+    context: &Context,
+    schema: &TelemetrySchema,
+) -> Result<(), StepError> {
+    let declared = validate::validate_schema(schema)?;
+    let client = observe::build_client(context, schema).await?;
+    let servers = client.per_endpoint();
+    let checked = holders::check_tables_claim(context, schema, &declared, servers.clone()).await;
+    if let Some(why) =
+        holders::reason_to_retain(context, schema.spec.ownership.is_shared(), checked)?
+    {
+        let notice = Notice::deletion_skipped(super::REMAINS, &why);
         context.events.publish(&schema.object_ref(&()), notice).await;
         return Ok(());
     }
-    // In parallel: a hanging server must not keep the others' tables.
+    // The drops run in parallel: a hanging server must not delay the others'.
     let drops = servers.iter().map(|server| context.tables.drop_all(server, &declared));
-    join_all(drops).await.into_iter().collect::<Result<(), _>>().map_err(failed)?;
+    join_all(drops).await.into_iter().collect::<Result<(), _>>().map_err(clickhouse_failure)?;
     let note = format!("tables of {} and their rows deleted", declared.database.as_str());
     let notice = Notice::normal(EventReason::TablesDeleted, "Delete", note);
     context.events.publish(&schema.object_ref(&()), notice).await;

@@ -1,75 +1,86 @@
-//! Keeper or ZooKeeper of replicated tables: what is asked, what it means for conditions and
-//! status, and whether statements wait. Judging is `millrace_coordination`'s; here are its words.
-//! Only [`ask`] reads Secrets.
+//! Reports Keeper or ZooKeeper of replicated tables: what is queried, what it means for conditions
+//! and status, and whether statements wait. `millrace_coordination` judges; this module has the
+//! texts. Only [`probe_request`] reads Secrets.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use millrace_coordination::judge::{self, Figures, Limits, State, Verdict};
+use millrace_coordination::assessment::{
+    self, CoordinationFigures, CoordinationState, CoordinationVerdict, DegradationLimits,
+};
 use millrace_coordination::observation::{Counters, Observation, TableLoad};
 use millrace_crds::v1alpha1::{
     Coordination, CoordinationLimits, CoordinationStatus, CoordinationTable, CoordinationTls,
     Engine, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
 };
-use millrace_crds::{ConditionStatus, ConditionType, Reason, cut, find};
+use millrace_crds::{ConditionStatus, ConditionType, Reason, find_condition, truncate_text};
 
-use super::validate::invalid;
+use super::validate::invalid_field;
 use crate::context::Context;
-use crate::coordination::Ask;
+use crate::coordination::ProbeRequest;
 use crate::error::{Invalid, StepError};
 use crate::outbound::credentials::Secrets;
 use crate::report::conditions::Conditions;
 
-/// Figures in the status get this old while nothing else changes: each new one is a write.
+/// The age at which the status' figures are rewritten while nothing else changes: each new one is a
+/// write.
 const REFRESH: SignedDuration = SignedDuration::from_secs(600);
 
-/// Tables in the status: a schema with all signals has seven.
+/// The number of tables in the status: a schema with all signals has seven.
 const TABLES_MAX: usize = 16;
 
-/// Counters of each ClickHouse server at the last look, by endpoint.
+/// Counters of each ClickHouse server at the last observation, by endpoint.
 type Counted = BTreeMap<String, Counters>;
 
-/// A look, judged.
+/// A judged observation.
 #[derive(Clone, Debug)]
-pub(super) struct Looked {
-    pub(super) verdict: Verdict,
-    figures: Figures,
-    /// What the ClickHouse servers counted since the look before.
+pub(super) struct CoordinationCheck {
+    pub(super) verdict: CoordinationVerdict,
+    figures: CoordinationFigures,
+    /// The growth of the ClickHouse servers' counters since the previous observation.
     since: Option<Counters>,
-    /// What each table asked lately, at all ClickHouse servers.
+    /// Each table's recent requests, from all ClickHouse servers.
     tables: Vec<TableLoad>,
 }
 
-/// Whom to ask; nobody if the spec names no server.
+/// Returns the servers to query; none if the spec names none.
 ///
 /// # Errors
 /// When a Secret is missing, or the API server refuses or can't be reached.
-pub(super) async fn ask(context: &Context, schema: &TelemetrySchema) -> Result<Ask, StepError> {
-    let Some(settings) = &schema.spec.clickhouse.coordination else { return Ok(Ask::default()) };
+pub(super) async fn probe_request(
+    context: &Context,
+    schema: &TelemetrySchema,
+) -> Result<ProbeRequest, StepError> {
+    let Some(settings) = &schema.spec.clickhouse.coordination else {
+        return Ok(ProbeRequest::default());
+    };
     let Coordination { servers, tls, credentials_secret_ref, limits } = settings;
     let servers = servers.iter().map(|server| server.as_str().parse());
     let servers = servers.collect::<Result<Vec<_>, _>>();
-    let servers = servers.map_err(|error| invalid("clickhouse.coordination.servers", error))?;
-    let secrets = Secrets::of(&context.client, &schema.namespace().unwrap_or_default());
+    let servers =
+        servers.map_err(|error| invalid_field("clickhouse.coordination.servers", error))?;
+    let secrets = Secrets::in_namespace(&context.client, &schema.namespace().unwrap_or_default());
     let login = match credentials_secret_ref {
-        Some(reference) => Some(secrets.login(reference).await?),
+        Some(reference) => Some(secrets.read_login(reference).await?),
         None => None,
     };
     let authority = match tls {
-        Some(CoordinationTls { ca_secret_ref: Some(ca) }) => {
-            Some(secrets.authority(ca).await?.into_bytes())
+        Some(CoordinationTls { ca: Some(ca) }) => {
+            Some(secrets.read_authority(ca).await?.into_bytes())
         }
-        Some(CoordinationTls { ca_secret_ref: None }) | None => None,
+        Some(CoordinationTls { ca: None }) | None => None,
     };
     let disk = limits.as_ref().is_some_and(|limits| limits.disk_size.is_some());
-    Ok(Ask { servers, encrypted: tls.is_some(), authority, login, disk })
+    Ok(ProbeRequest { servers, encrypted: tls.is_some(), authority, login, disk })
 }
 
-fn limits(schema: &TelemetrySchema) -> Limits {
+fn configured_limits(schema: &TelemetrySchema) -> DegradationLimits {
     let settings = schema.spec.clickhouse.coordination.as_ref();
-    let Some(limits) = settings.and_then(|it| it.limits.as_ref()) else { return Limits::default() };
+    let Some(limits) = settings.and_then(|it| it.limits.as_ref()) else {
+        return DegradationLimits::default();
+    };
     let CoordinationLimits {
         outstanding_requests,
         latency_milliseconds,
@@ -77,8 +88,9 @@ fn limits(schema: &TelemetrySchema) -> Limits {
         data_size,
         disk_size,
     } = limits;
-    Limits {
-        outstanding_requests: outstanding_requests.map_or(Limits::OUTSTANDING_REQUESTS, u64::from),
+    DegradationLimits {
+        outstanding_requests: outstanding_requests
+            .map_or(DegradationLimits::OUTSTANDING_REQUESTS, u64::from),
         latency_milliseconds: latency_milliseconds.map(u64::from),
         znodes: znodes.map(u64::from),
         data_bytes: data_size.as_ref().map(|it| it.bytes()),
@@ -86,76 +98,84 @@ fn limits(schema: &TelemetrySchema) -> Limits {
     }
 }
 
-/// Judges a look, and keeps its counters for the next one.
-pub(super) fn judge(context: &Context, schema: &TelemetrySchema, seen: &Observation) -> Looked {
+/// Judges an observation, and stores its counters for the next one.
+pub(super) fn check_coordination(
+    context: &Context,
+    schema: &TelemetrySchema,
+    observation: &Observation,
+) -> CoordinationCheck {
     let uid = schema.metadata.uid.as_deref().unwrap_or_default();
     let before: Counted = context.coordination_counts.get(uid);
-    let counted = seen.engines.iter().filter_map(|engine| {
-        let counters = engine.said.as_ref().ok()?.counters?;
+    let counted = observation.engines.iter().filter_map(|engine| {
+        let counters = engine.view.as_ref().ok()?.counters?;
         Some((engine.endpoint.clone(), counters))
     });
     let counted: Counted = counted.collect();
-    let looked = looked(seen, &limits(schema), &before, &counted);
-    // A server that doesn't answer now is compared with what it said last.
-    let kept = before.into_iter().chain(counted).collect();
-    context.coordination_counts.put(uid, kept, context.clock.now());
-    looked
+    let check = build_check(observation, &configured_limits(schema), &before, &counted);
+    // The next answer of a silent server is compared with its last one.
+    let counters = before.into_iter().chain(counted).collect();
+    context.coordination_counts.insert(uid, counters, context.clock.now());
+    check
 }
 
-fn looked(seen: &Observation, limits: &Limits, before: &Counted, counted: &Counted) -> Looked {
+fn build_check(
+    observation: &Observation,
+    limits: &DegradationLimits,
+    before: &Counted,
+    counted: &Counted,
+) -> CoordinationCheck {
     let since = |(endpoint, now): (&String, &Counters)| {
         let before = before.get(endpoint).copied();
-        now.since(before.unwrap_or_default())
+        now.delta_since(before.unwrap_or_default())
     };
-    let since = counted.iter().map(since).reduce(Counters::with);
-    // What broke before this process first looked is no news.
+    let since = counted.iter().map(since).reduce(Counters::merged_with);
+    // Sessions that broke before this process first observed them don't count.
     let broken = counted.iter().filter_map(|(endpoint, now)| {
         let before = before.get(endpoint)?;
-        Some(now.since(*before).broken)
+        Some(now.delta_since(*before).broken)
     });
-    let verdict = judge::judge(seen, limits, broken.sum());
-    let sights = seen.engines.iter().filter_map(|engine| engine.said.as_ref().ok());
-    let tables = TableLoad::summed(sights.flat_map(|sight| &sight.tables));
-    Looked { verdict, figures: judge::figures(seen), since, tables }
+    let verdict = assessment::assess_coordination(observation, limits, broken.sum());
+    let sights = observation.engines.iter().filter_map(|engine| engine.view.as_ref().ok());
+    let tables = TableLoad::sum_by_table(sights.flat_map(|sight| &sight.tables));
+    CoordinationCheck { verdict, figures: assessment::collect_figures(observation), since, tables }
 }
 
-/// The stable reason of a verdict.
-const fn reason(verdict: &Verdict) -> Reason {
-    let is_lost = matches!(verdict.state, State::Lost);
+const fn health_reason(verdict: &CoordinationVerdict) -> Reason {
+    let is_lost = matches!(verdict.state, CoordinationState::Lost);
     match verdict.reason {
-        judge::Reason::Works => Reason::CoordinationWorks,
-        judge::Reason::QuorumLost => Reason::CoordinationQuorumLost,
-        judge::Reason::ServerDown => Reason::CoordinationServerDown,
-        judge::Reason::SessionLost if is_lost => Reason::ClickHouseKeeperLost,
-        judge::Reason::ReplicaReadOnly if is_lost => Reason::ReplicaReadOnly,
-        judge::Reason::KeeperMissing if is_lost => Reason::ClickHouseKeeperMissing,
-        judge::Reason::SessionLost
-        | judge::Reason::ReplicaReadOnly
-        | judge::Reason::KeeperMissing => Reason::CoordinationPartlyLost,
-        judge::Reason::Unsteady => Reason::CoordinationUnsteady,
-        judge::Reason::OverLimit => Reason::CoordinationOverLimit,
-        judge::Reason::NotAllowed => Reason::ClickHouseNotAuthorized,
-        judge::Reason::Unreachable => Reason::CoordinationUnreachable,
+        assessment::CoordinationReason::Works => Reason::CoordinationHealthy,
+        assessment::CoordinationReason::QuorumLost => Reason::CoordinationQuorumLost,
+        assessment::CoordinationReason::ServerDown => Reason::CoordinationServerDown,
+        assessment::CoordinationReason::SessionLost if is_lost => Reason::ClickHouseKeeperLost,
+        assessment::CoordinationReason::ReplicaReadOnly if is_lost => Reason::ReplicaReadOnly,
+        assessment::CoordinationReason::KeeperMissing if is_lost => Reason::ClickHouseKeeperMissing,
+        assessment::CoordinationReason::SessionLost
+        | assessment::CoordinationReason::ReplicaReadOnly
+        | assessment::CoordinationReason::KeeperMissing => Reason::CoordinationSessionsLost,
+        assessment::CoordinationReason::Unsteady => Reason::CoordinationUnstable,
+        assessment::CoordinationReason::OverLimit => Reason::CoordinationOverLimit,
+        assessment::CoordinationReason::NotAllowed => Reason::ClickHouseNotAuthorized,
+        assessment::CoordinationReason::Unreachable => Reason::CoordinationUnreachable,
     }
 }
 
-/// Why statements wait; `None`: they don't.
-pub(super) fn holds(looked: Option<&Looked>) -> Option<Invalid> {
-    let verdict = &looked?.verdict;
-    (verdict.state == State::Lost).then(|| Invalid {
-        reason: reason(verdict),
+/// Returns why statements wait; `None` if they don't.
+pub(super) fn hold_reason(check: Option<&CoordinationCheck>) -> Option<Invalid> {
+    let verdict = &check?.verdict;
+    (verdict.state == CoordinationState::Lost).then(|| Invalid {
+        reason: health_reason(verdict),
         message: format!("statements wait for coordination: {}", verdict.message),
     })
 }
 
-/// Why inserts of a schema's tables stop, as its newest status says; `None`: they don't, or it
-/// isn't known.
-pub(super) fn stops(schema: &TelemetrySchema) -> Option<String> {
+/// Returns why inserts of a schema's tables stop, according to its newest status; `None` if they
+/// don't, or it isn't known.
+pub(super) fn stop_reason(schema: &TelemetrySchema) -> Option<String> {
     use Reason::{
         ClickHouseKeeperLost, ClickHouseKeeperMissing, CoordinationQuorumLost, ReplicaReadOnly,
     };
     let conditions = &schema.status.as_ref()?.conditions;
-    let condition = find(conditions, ConditionType::CoordinationHealthy)?;
+    let condition = find_condition(conditions, ConditionType::CoordinationHealthy)?;
     let is_current = Some(condition.observed_generation) == schema.metadata.generation;
     let is_lost = condition.status == ConditionStatus::False
         && matches!(
@@ -168,17 +188,18 @@ pub(super) fn stops(schema: &TelemetrySchema) -> Option<String> {
     (is_current && is_lost).then(|| condition.reason.clone())
 }
 
-/// What a reconcile came to know of coordination.
-pub(super) struct Coordinated<'a> {
-    /// The look; `None` if none was needed, or the reconcile ended before it.
-    pub(super) looked: Option<&'a Looked>,
-    /// Why the reconcile ended.
+/// A reconcile's result about coordination.
+pub(super) struct CoordinationReport<'a> {
+    /// The observation; `None` if none was needed, or the reconcile ended before it.
+    pub(super) check: Option<&'a CoordinationCheck>,
+    /// The failure that ended the reconcile.
     pub(super) failure: Option<&'a StepError>,
 }
 
-impl Coordinated<'_> {
-    /// States `CoordinationHealthy`, the summary and the metric; nothing where no table needs it.
-    pub(super) fn report(
+impl CoordinationReport<'_> {
+    /// Sets `CoordinationHealthy`, the summary and the metric; none of them if no table needs
+    /// coordination.
+    pub(super) fn report_coordination(
         &self,
         context: &Context,
         schema: &TelemetrySchema,
@@ -187,72 +208,78 @@ impl Coordinated<'_> {
     ) {
         let type_ = ConditionType::CoordinationHealthy;
         let (namespace, name) = (schema.namespace().unwrap_or_default(), schema.name_any());
-        let trouble = self.looked.and_then(trouble);
-        context.metrics.coordination_is(&namespace, &name, trouble);
-        match (self.looked, self.failure) {
-            (Some(looked), _) => {
+        let trouble = self.check.and_then(trouble_label);
+        context.metrics.set_coordination(&namespace, &name, trouble);
+        match (self.check, self.failure) {
+            (Some(check), _) => {
                 let now = context.clock.now();
-                status.coordination = Some(summary(status.coordination.as_ref(), looked, now));
-                let Verdict { message, .. } = &looked.verdict;
-                conditions.state(type_, held(&looked.verdict), reason(&looked.verdict), message);
+                status.coordination =
+                    Some(update_summary(status.coordination.as_ref(), check, now));
+                let CoordinationVerdict { message, .. } = &check.verdict;
+                conditions.state_condition(
+                    type_,
+                    condition_status(&check.verdict),
+                    health_reason(&check.verdict),
+                    message,
+                );
             }
             (None, Some(error)) if is_needed(schema) => {
-                conditions.unknown(type_, error.reason, error.cause());
+                conditions.set_unknown(type_, error.reason, error.cause());
             }
             (None, _) => {
                 status.coordination = None;
-                conditions.drop(type_);
+                conditions.remove_condition(type_);
             }
         }
     }
 }
 
-/// Whether a table of the spec needs coordination, as far as the spec itself says it.
+/// Returns whether a table of the spec needs coordination, as far as the spec itself shows it.
 fn is_needed(schema: &TelemetrySchema) -> bool {
     let replicated = |engine| {
         matches!(engine, Engine::ReplicatedMergeTree | Engine::ReplicatedReplacingMergeTree)
     };
     let TelemetrySchemaSpec { clickhouse, signals, .. } = &schema.spec;
-    clickhouse.cluster.is_some() || signals.iter().any(|(_, table)| replicated(table.engine))
+    clickhouse.cluster.is_some() || signals.iter().any(|(_, table)| replicated(table.engine()))
 }
 
-const fn held(verdict: &Verdict) -> ConditionStatus {
+const fn condition_status(verdict: &CoordinationVerdict) -> ConditionStatus {
     match verdict.state {
-        State::Healthy => ConditionStatus::True,
-        State::Degraded | State::Lost => ConditionStatus::False,
-        State::Unseen => ConditionStatus::Unknown,
+        CoordinationState::Healthy => ConditionStatus::True,
+        CoordinationState::Degraded | CoordinationState::Lost => ConditionStatus::False,
+        CoordinationState::Unseen => ConditionStatus::Unknown,
     }
 }
 
-/// The word of a state for the metric; `None`: nothing is wrong.
-const fn trouble(looked: &Looked) -> Option<&'static str> {
-    match looked.verdict.state {
-        State::Lost => Some("lost"),
-        State::Degraded => Some("degraded"),
-        State::Unseen | State::Healthy => None,
+/// Returns the metric's name of a state; `None` for no trouble.
+const fn trouble_label(check: &CoordinationCheck) -> Option<&'static str> {
+    match check.verdict.state {
+        CoordinationState::Lost => Some("lost"),
+        CoordinationState::Degraded => Some("degraded"),
+        CoordinationState::Unseen | CoordinationState::Healthy => None,
     }
 }
 
-/// The summary for the status; the earlier one while only its figures would change, and they are
-/// recent.
-fn summary(
+/// Returns the summary for the status; the earlier one while only its figures would change, and
+/// they are recent.
+fn update_summary(
     before: Option<&CoordinationStatus>,
-    looked: &Looked,
+    check: &CoordinationCheck,
     now: Timestamp,
 ) -> CoordinationStatus {
-    let told = figures(looked, now);
-    let Some(before) = before else { return told };
-    let same = before.servers == told.servers
-        && before.leader == told.leader
-        && before.synced_followers == told.synced_followers
-        && before.sessions == told.sessions;
+    let current = build_summary(check, now);
+    let Some(before) = before else { return current };
+    let same = before.servers == current.servers
+        && before.leader == current.leader
+        && before.synced_followers == current.synced_followers
+        && before.sessions == current.sessions;
     let age = before.observed_at.as_ref().map(|at| now.duration_since(at.0));
     let recent = age.is_some_and(|age| age < REFRESH && age >= SignedDuration::ZERO);
-    if same && recent { before.clone() } else { told }
+    if same && recent { before.clone() } else { current }
 }
 
-fn figures(looked: &Looked, now: Timestamp) -> CoordinationStatus {
-    let Figures {
+fn build_summary(check: &CoordinationCheck, now: Timestamp) -> CoordinationStatus {
+    let CoordinationFigures {
         named,
         serving,
         leader,
@@ -265,43 +292,42 @@ fn figures(looked: &Looked, now: Timestamp) -> CoordinationStatus {
         disk_bytes,
         engines,
         sessions,
-    } = looked.figures.clone();
-    let since = looked.since;
+    } = check.figures.clone();
+    let since = check.since;
     CoordinationStatus {
         servers: (named > 0).then(|| format!("{serving}/{named}")),
         leader: leader.map(|mut leader| {
-            cut(&mut leader, 269);
+            truncate_text(&mut leader, 269);
             leader
         }),
-        synced_followers: number(synced_followers),
+        synced_followers: to_i64(synced_followers),
         sessions: (engines > 0).then(|| format!("{sessions}/{engines}")),
-        outstanding_requests: number(outstanding_requests),
+        outstanding_requests: to_i64(outstanding_requests),
         latency_microseconds: latency_milliseconds.map(|it| (it * 1_000.0).round() as i64),
-        znodes: number(znodes),
-        data_bytes: number(data_bytes),
-        watches: number(watches),
-        disk_bytes: number(disk_bytes),
-        requests_per_million_rows: number(since.and_then(Counters::requests_per_million_rows)),
-        request_microseconds: number(since.and_then(Counters::mean_wait_microseconds)),
-        tables: looked.tables.iter().take(TABLES_MAX).map(table).collect(),
+        znodes: to_i64(znodes),
+        data_bytes: to_i64(data_bytes),
+        watches: to_i64(watches),
+        disk_bytes: to_i64(disk_bytes),
+        requests_per_million_rows: to_i64(since.and_then(Counters::requests_per_million_rows)),
+        request_microseconds: to_i64(since.and_then(Counters::mean_wait_microseconds)),
+        tables: check.tables.iter().take(TABLES_MAX).map(table_status).collect(),
         observed_at: Timestamp::from_second(now.as_second()).ok().map(Time),
     }
 }
 
-fn table(load: &TableLoad) -> CoordinationTable {
+fn table_status(load: &TableLoad) -> CoordinationTable {
     CoordinationTable {
         table: load.table.clone(),
-        requests_per_million_rows: number(load.requests_per_million_rows()),
-        requests_per_part: number(load.requests_per_part()),
-        rows_per_part: number(load.rows_per_part()),
-        requests: number(Some(load.requests)).unwrap_or_default(),
+        requests_per_million_rows: to_i64(load.requests_per_million_rows()),
+        requests_per_part: to_i64(load.requests_per_part()),
+        rows_per_part: to_i64(load.rows_per_part()),
+        requests: to_i64(Some(load.requests)).unwrap_or_default(),
     }
 }
 
-fn number(it: Option<u64>) -> Option<i64> {
+fn to_i64(it: Option<u64>) -> Option<i64> {
     it.map(|it| i64::try_from(it).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
-#[path = "../../../tests/unit/controllers/schema/coordination.rs"]
 mod tests;

@@ -1,11 +1,12 @@
-//! The order of expand, roll, contract. A gateway pool gets another image once its tables have the
-//! desired revision (`tables`). What takes away runs once no pool runs an older collector
+//! Orders expand, roll, contract. A gateway pool gets another image once its tables have the
+//! desired revision (`tables`). Contract steps run once no pool runs an older collector
 //! (`outdated`). Only these two hold a client; judging is pure.
 //!
-//! Limits: sees the gateway pools in the object's own namespace that write to its tables. Whoever
+//! Limits: checks the gateway pools in the object's own namespace that write to its tables. Whoever
 //! names an object in `spec.consent` must check pools elsewhere, and collectors that this operator
 //! did not make.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use millrace_crds::v1alpha1::{GatewayPool, TelemetrySchema};
@@ -13,76 +14,90 @@ use millrace_crds::{ConditionType, is_true};
 use millrace_ddl as ddl;
 
 use super::coordination;
-use super::validate::validate;
-use crate::cluster::api;
+use super::validate::validate_schema;
+use crate::cluster::namespaced_api;
 use crate::context::{Context, Images};
-use crate::error::{Step, StepError};
+use crate::error::{ReconcileStep, StepError};
 use crate::pool::template;
 
-/// Whether the tables have the revision that the spec declares, by this release.
+/// Returns whether the tables have the revision that the spec declares, by this release.
 pub(crate) fn is_at_revision(schema: &TelemetrySchema) -> bool {
     let found = schema.status.as_ref().and_then(|status| status.revision.as_deref());
-    let asked = validate(schema).ok().map(|declared| declared.revision());
-    found.is_some() && found == asked.as_deref()
+    let desired = validate_schema(schema).ok().map(|declared| declared.revision());
+    found.is_some() && found == desired.as_deref()
 }
 
 /// The tables that a pool writes to, by the schemas in its namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tables {
-    /// The first schema whose tables are not at their revision; `None`: there is none.
+pub(crate) struct PoolTables {
+    /// The first schema whose tables are not at their revision; `None` if there is none.
     pub(crate) behind: Option<String>,
     /// The revision that the first schema found.
     pub(crate) revision: Option<String>,
-    /// The first schema whose tables take no inserts for want of coordination, and why; `None`:
+    /// The first schema whose tables accept no inserts for lack of coordination, and why; `None` if
     /// there is none, or it isn't known.
     pub(crate) uncoordinated: Option<String>,
 }
 
-/// The state of a pool's tables, by the schemas in its namespace.
+/// Returns the state of a pool's tables, by the schemas in its namespace.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
-pub(crate) async fn tables(context: &Context, pool: &GatewayPool) -> Result<Tables, StepError> {
+pub(crate) async fn tables_of_pool(
+    context: &Context,
+    pool: &GatewayPool,
+) -> Result<PoolTables, StepError> {
     let namespace = pool.namespace().unwrap_or_default();
-    let schemas = api::<TelemetrySchema>(&context.client, &namespace);
+    let schemas = namespaced_api::<TelemetrySchema>(&context.client, &namespace);
     let schemas = schemas.list(&ListParams::default()).await.map_err(|error| {
-        StepError::api(Step::Observe, format!("list TelemetrySchemas in {namespace}"), error)
+        StepError::from_kube(
+            ReconcileStep::Observe,
+            format!("list TelemetrySchemas in {namespace}"),
+            error,
+        )
     })?;
     let theirs = || {
-        let schemas = schemas.items.iter().filter(|schema| is_same_place(schema, pool));
+        let schemas = schemas
+            .items
+            .iter()
+            .filter(|schema| may_write_same_tables(schema, pool) && !are_strangers(schema, pool));
         schemas.filter(|schema| schema.metadata.deletion_timestamp.is_none())
     };
     let behind = theirs().find(|schema| !is_at_revision(schema));
-    Ok(Tables {
+    Ok(PoolTables {
         behind: behind.map(|schema| format!("TelemetrySchema {}", schema.name_any())),
         revision: theirs().find_map(|schema| schema.status.as_ref()?.revision.clone()),
         uncoordinated: theirs().find_map(|schema| {
-            let why = coordination::stops(schema)?;
+            let why = coordination::stop_reason(schema)?;
             Some(format!("TelemetrySchema {} has coordination again ({why})", schema.name_any()))
         }),
     })
 }
 
-/// The first gateway pool that may still run an older collector, and why; `None`: there is none, or
-/// no plan asks.
+/// Returns the first gateway pool that may still run an older collector, and why; `None` if there
+/// is none, or no plan needs it.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
-pub(super) async fn outdated(
+pub(super) async fn find_outdated_pool(
     context: &Context,
     schema: &TelemetrySchema,
-    plans: &[Option<ddl::Plan>],
+    plans: &[Option<ddl::MigrationPlan>],
 ) -> Result<Option<String>, StepError> {
-    let is_due = |step: &ddl::Step| {
+    let is_due = |step: &ddl::PlanStep| {
         step.phase == ddl::Phase::Contract && matches!(step.loss, ddl::Loss::Agreed(_))
     };
     if !plans.iter().flatten().flat_map(|plan| &plan.steps).any(is_due) {
         return Ok(None);
     }
     let namespace = schema.namespace().unwrap_or_default();
-    let pools = api::<GatewayPool>(&context.client, &namespace);
+    let pools = namespaced_api::<GatewayPool>(&context.client, &namespace);
     let pools = pools.list(&ListParams::default()).await.map_err(|error| {
-        StepError::api(Step::Observe, format!("list GatewayPools in {namespace}"), error)
+        StepError::from_kube(
+            ReconcileStep::Observe,
+            format!("list GatewayPools in {namespace}"),
+            error,
+        )
     })?;
     Ok(first_outdated(schema, &pools.items, &context.images))
 }
@@ -92,26 +107,45 @@ fn first_outdated(
     pools: &[GatewayPool],
     images: &Images,
 ) -> Option<String> {
-    pools.iter().filter(|pool| is_same_place(schema, pool)).find_map(|pool| {
-        let why = why_outdated(pool, images)?;
+    pools.iter().filter(|pool| may_write_same_tables(schema, pool)).find_map(|pool| {
+        let why = outdated_reason(pool, images)?;
         Some(format!("GatewayPool {} {why}", pool.name_any()))
     })
 }
 
-/// Whether a pool writes to these tables. Endpoints are not compared: one server has many names.
-fn is_same_place(schema: &TelemetrySchema, pool: &GatewayPool) -> bool {
+/// Returns whether a pool may write to these tables. One server has many names, so endpoints don't
+/// count.
+fn may_write_same_tables(schema: &TelemetrySchema, pool: &GatewayPool) -> bool {
     let (ours, theirs) = (&schema.spec.clickhouse, &pool.spec.clickhouse);
     ours.database() == theirs.database() && ours.table_prefix() == theirs.table_prefix()
 }
 
-fn why_outdated(pool: &GatewayPool, images: &Images) -> Option<String> {
+/// Returns whether schema and pool belong to two pipelines that share nothing, by their endpoints.
+/// If these are two names of one server, the younger pipeline would be refused its tables
+/// ([`crate::holders`]). That is enough to let a pool roll out, but not to drop columns that its
+/// pods may still write.
+fn are_strangers(schema: &TelemetrySchema, pool: &GatewayPool) -> bool {
+    let (ours, theirs) = (&schema.spec.clickhouse, &pool.spec.clickhouse);
+    let owners = owner(&schema.metadata).zip(owner(&pool.metadata));
+    owners.is_some_and(|(ours, theirs)| ours != theirs)
+        && !(schema.spec.ownership.is_shared() && pool.spec.ownership.is_shared())
+        && !ours.endpoints.iter().any(|endpoint| theirs.endpoints.contains(endpoint))
+}
+
+/// Returns the pipeline that made an object.
+fn owner(metadata: &ObjectMeta) -> Option<&str> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
+}
+
+fn outdated_reason(pool: &GatewayPool, images: &Images) -> Option<String> {
     let asked = pool.spec.collector.version.as_ref().map(|version| version.as_str());
     let current = images.collector_version_default.as_str();
-    if asked.is_some_and(|asked| numbers(asked) < numbers(current)) {
+    if asked.is_some_and(|asked| version_numbers(asked) < version_numbers(current)) {
         let asked = asked.unwrap_or_default();
         return Some(format!("is pinned to collector {asked}, older than {current}"));
     }
-    let wanted = template::image(&pool.spec.collector, images, None);
+    let wanted = template::collector_image(&pool.spec.collector, images, None);
     let wanted = template::without_digest(&wanted);
     let status = pool.status.as_ref();
     let is_rolled = status.is_some_and(|status| {
@@ -122,12 +156,11 @@ fn why_outdated(pool: &GatewayPool, images: &Images) -> Option<String> {
     (!is_rolled).then(|| format!("has not rolled out {wanted} to all its pods"))
 }
 
-/// Major, minor and patch; a pre-release suffix is ignored.
-fn numbers(version: &str) -> Vec<u64> {
+/// Returns major, minor and patch; a pre-release suffix is ignored.
+fn version_numbers(version: &str) -> Vec<u64> {
     let plain = version.split('-').next().unwrap_or(version);
     plain.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }
 
 #[cfg(test)]
-#[path = "../../../tests/unit/controllers/schema/gate.rs"]
 mod tests;

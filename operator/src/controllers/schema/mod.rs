@@ -1,7 +1,7 @@
 //! TelemetrySchema: the ClickHouse tables of the signals.
 //!
 //! The steps: `validate` reads the spec's declaration, `observe` reads each server's tables, `plan`
-//! compares the two, `apply` runs what only adds and observes again, `status` reports. Only
+//! compares the two, `apply` runs additive steps and observes again, `status` reports. Only
 //! observe, apply and status hold a client; comparing and all SQL text are in the ddl crate.
 //! Nothing is rewritten or dropped without consent.
 
@@ -14,7 +14,7 @@ mod plan;
 mod status;
 mod validate;
 
-pub(crate) use gate::{Tables, is_at_revision, tables};
+pub(crate) use gate::{PoolTables, is_at_revision, tables_of_pool};
 
 use std::time::Duration;
 
@@ -29,12 +29,12 @@ use crate::holders;
 use crate::reconcile::Next;
 use crate::reconcile::controller::Reconciler;
 use crate::reconcile::finalizer;
-use crate::reconcile::watches::Watching;
+use crate::reconcile::watches::WatchBuilder;
 
-/// Tables are compared with their declaration this often: ClickHouse has no watch.
+/// The interval at which tables are compared with their declaration: ClickHouse has no watch.
 const RESYNC: Duration = Duration::from_secs(60);
 
-/// What is left behind when tables are not deleted.
+/// What remains when tables are not deleted.
 const REMAINS: &str = "the tables and their rows remain in ClickHouse";
 
 /// Reconciles schemas.
@@ -45,61 +45,63 @@ impl Reconciler for Schemas {
 
     const HANDLES_DELETION: bool = true;
 
-    /// As for topics: a reconcile mostly waits for ClickHouse, and one with a hanging server takes
-    /// ten seconds.
+    /// The same limit as for topics: a reconcile mostly waits for ClickHouse, and one with a
+    /// hanging server lasts ten seconds.
     const CONCURRENCY: u16 = 64;
     const CLAIMS: bool = true;
 
-    fn claim(schema: &TelemetrySchema) -> Option<Claim> {
-        Some(validate::claim(schema))
+    fn claim_of(schema: &TelemetrySchema) -> Option<Claim> {
+        Some(validate::claim_of_schema(schema))
     }
 
-    fn watches(watching: Watching<TelemetrySchema>) -> Watching<TelemetrySchema> {
+    fn add_watches(watching: WatchBuilder<TelemetrySchema>) -> WatchBuilder<TelemetrySchema> {
         watching
     }
 
     async fn reconcile(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
         if schema.metadata.deletion_timestamp.is_some() {
-            return leave(context, schema).await;
+            return finalize_schema(context, schema).await;
         }
-        let schema = finalizer::follow(context, schema, schema.spec.deletion_policy).await?;
+        let schema =
+            finalizer::ensure_finalizer(context, schema, schema.spec.deletion_policy).await?;
         let schema = schema.as_ref();
-        let outcome = bring_about(context, schema).await;
-        let failure = status::report(context, schema, outcome).await?;
-        failure.map_or(Ok(Next::After(RESYNC)), |failure| Err(failure.told()))
+        let outcome = reconcile_tables(context, schema).await;
+        let failure = status::report_status(context, schema, outcome).await?;
+        failure.map_or(Ok(Next::After(RESYNC)), |failure| Err(failure.mark_reported()))
     }
 }
 
-async fn bring_about(
+async fn reconcile_tables(
     context: &Context,
     schema: &TelemetrySchema,
 ) -> Result<apply::Applied, StepError> {
-    let declared = validate::validate(schema)?;
-    context.claims.refused(schema).map_or(Ok(()), |held| Err(StepError::from(held)))?;
-    let mut observed = observe::observe(context, schema, declared).await?;
+    let declared = validate::validate_schema(schema)?;
+    context.claims.find_conflict(schema).map_or(Ok(()), |held| Err(StepError::from(held)))?;
+    let mut observed = observe::observe_servers(context, schema, declared).await?;
     let declared = observed.declared.clone();
-    let answering = observed.answering();
-    let due = holders::look_at_tables(context, schema, &declared, answering).await?;
+    let answering = observed.reachable_servers();
+    let due = holders::check_tables_claim(context, schema, &declared, answering).await?;
     let may_record = !is_paused(schema) && observed.may_record(schema);
-    let mut plan = plan::plan(&observed);
-    plan.outdated = gate::outdated(context, schema, &plan.servers).await?;
-    let seen = observed.coordination.take();
-    let looked = seen.map(|seen| coordination::judge(context, schema, &seen));
-    let applied = apply::apply(context, schema, observed, plan, looked).await;
+    let mut plan = plan::plan_servers(&observed);
+    plan.outdated = gate::find_outdated_pool(context, schema, &plan.servers).await?;
+    let observation = observed.coordination.take();
+    let check = observation
+        .map(|observation| coordination::check_coordination(context, schema, &observation));
+    let applied = apply::apply_plans(context, schema, observed, plan, check).await;
     if may_record && applied.failure.is_none() {
-        holders::write_of_tables(context, schema, &declared, due).await?;
+        holders::write_tables_claim(context, schema, &declared, due).await?;
     }
     Ok(applied)
 }
 
-/// Deletion: drops the tables first, if the policy says so.
-async fn leave(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
-    context.metrics.coordination_is(
+/// Deletes an object; with the policy `Delete`, first drops the tables.
+async fn finalize_schema(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
+    context.metrics.set_coordination(
         &schema.namespace().unwrap_or_default(),
         &schema.name_any(),
         None,
     );
-    let asked = schema.spec.deletion_policy == DeletionPolicy::Delete;
-    let clean = asked.then(|| apply::delete(context, schema));
-    finalizer::leave(context, schema, clean, REMAINS, finalizer::CLEANING_MAX).await
+    let deletes = schema.spec.deletion_policy == DeletionPolicy::Delete;
+    let clean = deletes.then(|| apply::delete_tables(context, schema));
+    finalizer::clean_up(context, schema, clean, REMAINS, finalizer::CLEANING_MAX).await
 }

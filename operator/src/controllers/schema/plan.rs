@@ -5,36 +5,37 @@ use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{ChangePolicy, SchemaDifference, TelemetrySchema};
 use millrace_ddl as ddl;
 
-use super::observe::{Observed, Server};
+use super::observe::{Observed, ServerTables};
 
-/// The annotation that lets a plan run: its value names the plan, or several between commas.
-pub(super) const APPROVAL: &str = "millrace.dev/approve-plan";
-
-/// Differences and steps shown in a status; more help nobody.
+/// A status shows so many differences and steps; more help no one.
 const SHOWN_MAX: usize = 32;
 
-/// The longest line of each, as the API allows.
+/// The longest line of each, which the API's schema limits.
 const LINE_CHARS_MAX: usize = 250;
 
 /// A plan for each server, in the servers' order; `None` for one that could not be read.
-pub(super) struct Plan {
-    pub(super) servers: Vec<Option<ddl::Plan>>,
-    /// A pool that may still run an older collector: until then nothing is taken away.
+pub(super) struct SchemaPlan {
+    pub(super) servers: Vec<Option<ddl::MigrationPlan>>,
+    /// A pool that may still run an older collector, which delays contract steps.
     pub(super) outdated: Option<String>,
 }
 
-/// Plans the way for each server.
-pub(super) fn plan(observed: &Observed) -> Plan {
+/// Plans the steps for each server.
+pub(super) fn plan_servers(observed: &Observed) -> SchemaPlan {
     let Observed { declared, servers, coordination: _ } = observed;
-    let one =
-        |server: &Server| server.tables.as_ref().ok().map(|tables| ddl::plan(declared, tables));
-    Plan { servers: servers.iter().map(one).collect(), outdated: None }
+    let one = |server: &ServerTables| {
+        server.tables.as_ref().ok().map(|tables| ddl::plan_migration(declared, tables))
+    };
+    SchemaPlan { servers: servers.iter().map(one).collect(), outdated: None }
 }
 
-/// What may run of a server's plan, except what waits for collectors; `None`: nothing before a
-/// person approves it.
-pub(super) fn permit(schema: &TelemetrySchema, plan: &ddl::Plan) -> Option<ddl::Permit> {
-    let named = schema.metadata.annotations.as_ref().and_then(|all| all.get(APPROVAL));
+/// Returns what may run of a server's plan, if no collector delays it; `None` until a person
+/// approves the plan.
+pub(super) fn permit_for(
+    schema: &TelemetrySchema,
+    plan: &ddl::MigrationPlan,
+) -> Option<ddl::Permit> {
+    let named = schema.spec.approved_plan.as_ref();
     let hash = plan.hash();
     if named.is_some_and(|named| named.split(',').any(|each| each.trim() == hash)) {
         return Some(ddl::Permit::up_to(ddl::StepClass::Rewrite));
@@ -47,49 +48,49 @@ pub(super) fn permit(schema: &TelemetrySchema, plan: &ddl::Plan) -> Option<ddl::
 
 /// How the tables of all servers compare with their declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
-    /// `None`: nothing that matters differs.
+pub(super) struct TablesComparison {
+    /// The first difference that matters, if any.
     pub(super) trouble: Option<(Reason, String)>,
-    /// Steps that are planned and not run.
+    /// Planned steps that were not run.
     pub(super) pending: Vec<String>,
-    /// Names of the plans that wait, between commas.
+    /// The comma-separated hashes of the waiting plans.
     pub(super) plan_hash: Option<String>,
-    /// Why steps wait.
+    /// The reason for which steps wait.
     pub(super) waiting: Option<Reason>,
-    /// What no statement mends, with advice.
+    /// Differences that no statement fixes, with advice.
     pub(super) blocked: Option<String>,
-    /// Every difference, notices included.
+    /// All differences, including notices.
     pub(super) drift: Vec<SchemaDifference>,
 }
 
-/// What remains on all servers that could be read.
+/// The remaining differences and steps on all servers that could be read.
 #[derive(Default)]
-pub(super) struct Left {
+pub(super) struct RemainingSteps {
     pub(super) drift: Vec<ddl::Drift>,
-    pub(super) refused: Vec<ddl::Step>,
+    pub(super) refused: Vec<ddl::PlanStep>,
     pub(super) blocked: Vec<ddl::Blocked>,
-    /// Names of the plans that wait.
+    /// The hashes of the waiting plans.
     pub(super) plans: Vec<String>,
     /// A pool that may still run an older collector.
     pub(super) outdated: Option<String>,
 }
 
-/// Judges what is left.
-pub(super) fn judge(left: &Left) -> Standing {
-    let Left { drift, refused, blocked, plans, outdated } = left;
+/// Judges the remaining differences and steps.
+pub(super) fn summarize_remaining(left: &RemainingSteps) -> TablesComparison {
+    let RemainingSteps { drift, refused, blocked, plans, outdated } = left;
     let outdated = outdated.as_deref();
     let mut pending: Vec<String> =
         refused.iter().map(|step| waiting_step(step, outdated)).collect();
     pending.dedup();
     pending.truncate(SHOWN_MAX);
-    let is_unagreed = |step: &ddl::Step| matches!(step.loss, ddl::Loss::Unagreed(_));
+    let is_unagreed = |step: &ddl::PlanStep| matches!(step.loss, ddl::Loss::Unagreed(_));
     let waiting = match refused.as_slice() {
         [] => None,
-        steps if steps.iter().all(is_unagreed) => Some(Reason::ConsentNeeded),
+        steps if steps.iter().all(is_unagreed) => Some(Reason::ConsentRequired),
         steps if steps.iter().all(|step| waits_for_collectors(step, outdated)) => {
             Some(Reason::CollectorsOutdated)
         }
-        _ => Some(Reason::ApprovalNeeded),
+        _ => Some(Reason::ApprovalRequired),
     };
     let breaking = drift.iter().find(|each| each.severity == ddl::Severity::Breaking);
     let trouble =
@@ -106,34 +107,34 @@ pub(super) fn judge(left: &Left) -> Standing {
     for each in drift {
         let text = each.to_string();
         let difference = text.strip_prefix(&format!("{}: ", each.object)).unwrap_or(&text);
-        let entry = SchemaDifference { table: each.object.clone(), difference: line(difference) };
+        let entry =
+            SchemaDifference { table: each.object.clone(), difference: to_line(difference) };
         if shown.len() < SHOWN_MAX && !shown.contains(&entry) {
             shown.push(entry);
         }
     }
-    Standing { trouble, pending, plan_hash, waiting, blocked, drift: shown }
+    TablesComparison { trouble, pending, plan_hash, waiting, blocked, drift: shown }
 }
 
-/// Whether a step waits only for a pool that may still run an older collector.
-fn waits_for_collectors(step: &ddl::Step, outdated: Option<&str>) -> bool {
+/// Returns whether a step waits only for a pool that may still run an older collector.
+fn waits_for_collectors(step: &ddl::PlanStep, outdated: Option<&str>) -> bool {
     outdated.is_some()
         && step.phase == ddl::Phase::Contract
         && matches!(step.loss, ddl::Loss::Agreed(_))
 }
 
-/// A step that waits, and what it waits for.
-fn waiting_step(step: &ddl::Step, outdated: Option<&str>) -> String {
+/// Returns a waiting step, and what it waits for.
+fn waiting_step(step: &ddl::PlanStep, outdated: Option<&str>) -> String {
     let consent = match &step.loss {
-        ddl::Loss::Unagreed(name) => format!("; name {name} in spec.consent"),
+        ddl::Loss::Unagreed(name) => format!("; list {name} in spec.consent to allow it"),
         ddl::Loss::Agreed(_) if waits_for_collectors(step, outdated) => {
             format!("; waits: {}", outdated.unwrap_or_default())
         }
         ddl::Loss::None | ddl::Loss::Agreed(_) => String::new(),
     };
-    line(&format!("{}: {} ({}{consent})", step.object, step.what, step.class))
+    to_line(&format!("{}: {} ({}{consent})", step.object, step.what, step.class))
 }
 
-/// The stable reason of a difference.
 pub(super) fn reason_of(drift: &ddl::Drift) -> Reason {
     match drift.kind {
         ddl::DriftKind::MissingDatabase
@@ -144,10 +145,9 @@ pub(super) fn reason_of(drift: &ddl::Drift) -> Reason {
     }
 }
 
-fn line(text: &str) -> String {
+fn to_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LINE_CHARS_MAX).collect()
 }
 
 #[cfg(test)]
-#[path = "../../../tests/unit/controllers/schema/plan.rs"]
 mod tests;

@@ -1,26 +1,26 @@
-//! Reports the tables: conditions, revision, differences; and events for what changed.
+//! Reports the tables: conditions, revision, differences; and events for changes.
 
 use kube::Resource;
 use millrace_crds::v1alpha1::{TelemetrySchema, TelemetrySchemaStatus};
 use millrace_crds::{ConditionType, Reason};
 
 use super::apply::Applied;
-use super::coordination::Coordinated;
-use super::plan::Standing;
+use super::coordination::CoordinationReport;
+use super::plan::TablesComparison;
 use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::report::conditions::Conditions;
+use crate::report::counts::format_count;
 use crate::report::plaintext;
 use crate::report::spread;
 use crate::report::unreachable::{state_failure, state_secrets};
 
-/// Writes the status if it changed; gives back the failure that a retry must follow, if there was
-/// one.
+/// Writes the status if it changed; returns the failure to retry, if any.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
-pub(super) async fn report(
+pub(super) async fn report_status(
     context: &Context,
     schema: &TelemetrySchema,
     outcome: Result<Applied, StepError>,
@@ -29,10 +29,10 @@ pub(super) async fn report(
     let generation = schema.metadata.generation;
     let mut conditions = Conditions::new(&before.conditions, generation, context.clock.now());
     let mut status = TelemetrySchemaStatus { observed_generation: generation, ..before };
-    let (failure, looked) = match outcome {
+    let (failure, check) = match outcome {
         Ok(mut applied) => {
-            let looked = applied.looked.take();
-            (state_tables(&mut conditions, &mut status, applied), looked)
+            let check = applied.coordination.take();
+            (state_tables(&mut conditions, &mut status, applied), check)
         }
         Err(error) => (Some(error), None),
     };
@@ -41,45 +41,56 @@ pub(super) async fn report(
         state_failure(&mut conditions, ConditionType::SchemaReady, error);
         state_unapplied(&mut conditions, error);
     }
-    let looked = Coordinated { looked: looked.as_ref(), failure: failure.as_ref() };
-    looked.report(context, schema, &mut conditions, &mut status);
-    plaintext::state(&mut conditions, None, Some(&schema.spec.clickhouse), None);
-    let engines = schema.spec.signals.iter().map(|(signal, table)| (signal, table.engine));
-    spread::state(&mut conditions, &schema.spec.clickhouse, engines);
-    conditions.paused(is_paused(schema));
-    conditions.conclude(&[ConditionType::SecretsFound, ConditionType::SchemaReady]);
+    let coordination = CoordinationReport { check: check.as_ref(), failure: failure.as_ref() };
+    coordination.report_coordination(context, schema, &mut conditions, &mut status);
+    plaintext::state_exposed_passwords(&mut conditions, None, Some(&schema.spec.clickhouse), None);
+    let engines = schema.spec.signals.iter().map(|(signal, table)| (signal, table.engine()));
+    spread::state_spread_rows(&mut conditions, &schema.spec.clickhouse, engines);
+    conditions.set_paused(is_paused(schema));
+    conditions.derive_ready(&[ConditionType::SecretsFound, ConditionType::SchemaReady]);
     status.conditions = conditions.clone().into_conditions();
     if patch_status(context, schema, schema.status.as_ref(), &status).await? {
-        for notice in conditions.notices() {
+        for notice in conditions.new_notices() {
             context.events.publish(&schema.object_ref(&()), notice).await;
         }
     }
     Ok(failure)
 }
 
-/// States SchemaReady, Progressing and Stalled, unless a server failed; returns its failure.
+/// Sets SchemaReady, Progressing and Stalled, unless a server failed; returns its failure.
 fn state_tables(
     conditions: &mut Conditions,
     status: &mut TelemetrySchemaStatus,
     applied: Applied,
 ) -> Option<StepError> {
     use ConditionType::{Progressing, SchemaReady, Stalled};
-    let Applied { revision, database, standing, failure, withheld, looked: _ } = applied;
-    let Standing { trouble, pending, plan_hash, waiting, blocked, drift } = standing;
+    let Applied { revision, database, differences: standing, failure, withheld, coordination: _ } =
+        applied;
+    let TablesComparison { trouble, pending, plan_hash, waiting, blocked, drift } = standing;
     state_plan(conditions, &pending, plan_hash.as_deref(), waiting, withheld);
     match &trouble {
         Some((reason, message)) => {
-            conditions.holds(ConditionType::Drifted, *reason, message.as_str())
+            conditions.set_true(ConditionType::Drifted, *reason, message.as_str())
         }
-        None => {
-            conditions.fails(ConditionType::Drifted, Reason::AsAsked, "no difference that matters")
-        }
+        None => conditions.set_false(
+            ConditionType::Drifted,
+            Reason::Reconciled,
+            "no relevant difference",
+        ),
     }
     match &blocked {
         Some(message) => {
-            conditions.holds(ConditionType::Blocked, Reason::TableBlocked, message.as_str());
+            conditions.set_true(
+                ConditionType::Blocked,
+                Reason::TableChangeBlocked,
+                message.as_str(),
+            );
         }
-        None => conditions.fails(ConditionType::Blocked, Reason::AsAsked, "nothing is in the way"),
+        None => conditions.set_false(
+            ConditionType::Blocked,
+            Reason::Reconciled,
+            "nothing blocks the plan",
+        ),
     }
     status.database = Some(database);
     status.plan_pending = pending;
@@ -91,28 +102,28 @@ fn state_tables(
     match trouble {
         None => {
             let message = format!("tables are at revision {revision}");
-            conditions.holds(SchemaReady, Reason::AsAsked, message);
-            conditions.fails(Progressing, Reason::Settled, "no change is under way");
-            conditions.fails(Stalled, Reason::Settled, "nothing is stuck");
+            conditions.set_true(SchemaReady, Reason::Reconciled, message);
+            conditions.set_false(Progressing, Reason::UpToDate, "no change is under way");
+            conditions.set_false(Stalled, Reason::UpToDate, "nothing is stuck");
             status.revision = Some(revision);
         }
         Some((_, message)) if withheld => {
             let message = format!("{message}; the object is paused");
-            conditions.fails(SchemaReady, Reason::PausedByAnnotation, message.as_str());
-            conditions.fails(Progressing, Reason::PausedByAnnotation, message.as_str());
-            conditions.fails(Stalled, Reason::PausedByAnnotation, "pausing is not being stuck");
+            conditions.set_false(SchemaReady, Reason::PausedBySpec, message.as_str());
+            conditions.set_false(Progressing, Reason::PausedBySpec, message.as_str());
+            conditions.set_false(Stalled, Reason::PausedBySpec, "a paused object is not stuck");
         }
         Some((reason, message)) => {
-            // All that only adds has run: a person must resolve the rest.
-            conditions.fails(SchemaReady, reason, message.as_str());
-            conditions.fails(Progressing, reason, message.as_str());
-            conditions.holds(Stalled, reason, message.as_str());
+            // All additive steps have run: a person must resolve the others.
+            conditions.set_false(SchemaReady, reason, message.as_str());
+            conditions.set_false(Progressing, reason, message.as_str());
+            conditions.set_true(Stalled, reason, message.as_str());
         }
     }
     None
 }
 
-/// States Planned and Applied: what would be run, and why it is not.
+/// Sets Planned and Applied: the steps to run, and why they don't.
 fn state_plan(
     conditions: &mut Conditions,
     pending: &[String],
@@ -121,35 +132,36 @@ fn state_plan(
     withheld: bool,
 ) {
     use ConditionType::{Applied, Planned};
-    let plan = format!("plan {}, {} statements", plan_hash.unwrap_or("-"), pending.len());
+    let statements = format_count(pending.len(), "statement");
+    let plan = format!("plan {}, {statements}", plan_hash.unwrap_or("-"));
     let first = pending.first().map_or("", String::as_str);
     match waiting {
         _ if withheld => {
-            conditions.holds(
+            conditions.set_true(
                 Planned,
-                Reason::PausedByAnnotation,
+                Reason::PausedBySpec,
                 "statements wait for the pause to end",
             );
-            conditions.fails(Applied, Reason::PausedByAnnotation, "the object is paused");
+            conditions.set_false(Applied, Reason::PausedBySpec, "the object is paused");
         }
         None => {
-            conditions.holds(Planned, Reason::AsAsked, "nothing to do");
-            conditions.holds(Applied, Reason::AsAsked, "nothing is left to run");
+            conditions.set_true(Planned, Reason::Reconciled, "nothing to do");
+            conditions.set_true(Applied, Reason::Reconciled, "no statement remains");
         }
         Some(reason) => {
-            conditions.holds(Planned, reason, format!("{plan}: {first}"));
-            conditions.fails(Applied, reason, format!("{plan} wait; the first: {first}"));
+            conditions.set_true(Planned, reason, format!("{plan}: {first}"));
+            conditions.set_false(Applied, reason, format!("{plan} pending; the first: {first}"));
         }
     }
 }
 
-/// The plan is unknown, or was not finished.
+/// Reports a plan that is unknown, or was not finished.
 fn state_unapplied(conditions: &mut Conditions, error: &StepError) {
     let message = error.cause();
-    if conditions.stated(ConditionType::Planned).is_none() {
-        conditions.unknown(ConditionType::Planned, error.reason, message.as_str());
-        conditions.unknown(ConditionType::Drifted, error.reason, message.as_str());
-        conditions.unknown(ConditionType::Blocked, error.reason, message.as_str());
+    if conditions.find_stated(ConditionType::Planned).is_none() {
+        conditions.set_unknown(ConditionType::Planned, error.reason, message.as_str());
+        conditions.set_unknown(ConditionType::Drifted, error.reason, message.as_str());
+        conditions.set_unknown(ConditionType::Blocked, error.reason, message.as_str());
     }
-    conditions.fails(ConditionType::Applied, error.reason, message.as_str());
+    conditions.set_false(ConditionType::Applied, error.reason, message.as_str());
 }

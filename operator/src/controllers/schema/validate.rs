@@ -1,4 +1,4 @@
-//! From a spec to the declaration the ddl crate works with. Pure: no client.
+//! Translates a spec to the ddl crate's declaration. Pure: no client.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -7,23 +7,26 @@ use millrace_crds::Reason;
 use millrace_crds::v1alpha1 as crds;
 use millrace_ddl as ddl;
 
-use super::options::options;
+use super::options::build_options;
 use crate::cache::claims::Claim;
-use crate::error::{Category, Step, StepError};
+use crate::error::{Category, ReconcileStep, StepError};
 
-/// What the spec declares.
+/// Returns the spec's declaration.
 ///
 /// # Errors
 /// When the ddl crate's rules are stricter than the API's; the message names the field.
-pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, StepError> {
+pub(super) fn validate_schema(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, StepError> {
     let crds::TelemetrySchemaSpec {
         clickhouse,
         signals,
         deletion_policy: _,
         changes: _,
+        approved_plan: _,
         consent,
-        shared: _,
-        gateways_max,
+        ownership: _,
+        max_gateways,
+        paused: _,
+        takes_over: _,
     } = &schema.spec;
     let crds::ClickHouseTarget {
         endpoints: _,
@@ -32,21 +35,22 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
         table_prefix: _,
         cluster,
         distributed,
-        credentials_secret_ref: _,
+        authentication: _,
+        admin: _,
         tls: _,
         coordination: _,
     } = clickhouse;
     let tables = |signal| {
         let settings = signals.get(signal);
-        let window = ddl::Window::for_gateways(gateways_max.unwrap_or(0));
-        settings.map(|settings| options(signal, settings, window)).transpose()
+        let window = ddl::DeduplicationWindow::for_gateways(max_gateways.unwrap_or(0));
+        settings.map(|settings| build_options(signal, settings, window)).transpose()
     };
     let name = |field, name: Option<&millrace_crds::ClusterName>| {
-        name.map(|name| read(field, name.as_str())).transpose()
+        name.map(|name| parse_field(field, name.as_str())).transpose()
     };
     let declared = ddl::Declared {
-        database: read("clickhouse.database", clickhouse.database())?,
-        prefix: read("clickhouse.tablePrefix", clickhouse.table_prefix())?,
+        database: parse_field("clickhouse.database", clickhouse.database())?,
+        prefix: parse_field("clickhouse.tablePrefix", clickhouse.table_prefix())?,
         cluster: name("clickhouse.cluster", cluster.as_ref())?,
         distributed: name("clickhouse.distributed", distributed.as_ref())?,
         consent: consent.iter().cloned().collect(),
@@ -54,48 +58,47 @@ pub(super) fn validate(schema: &crds::TelemetrySchema) -> Result<ddl::Declared, 
         logs: tables(crds::Signal::Logs)?,
         metrics: tables(crds::Signal::Metrics)?,
     };
-    declared.check().map_err(|error| invalid("signals", error))?;
+    declared.check_options().map_err(|error| invalid_field("signals", error))?;
     Ok(declared)
 }
 
-/// What a schema's object claims in ClickHouse.
-pub(super) fn claim(schema: &crds::TelemetrySchema) -> Claim {
-    let place = &schema.spec.clickhouse;
-    let (database, prefix) = (place.database(), place.table_prefix());
+pub(super) fn claim_of_schema(schema: &crds::TelemetrySchema) -> Claim {
+    let target = &schema.spec.clickhouse;
+    let (database, prefix) = (target.database(), target.table_prefix());
     // Signals have separate tables: objects without a common signal share nothing.
     let tables = schema.spec.signals.iter().map(|(signal, _)| signal.as_str());
     let things = tables.flat_map(|signal| {
-        place.endpoints.iter().map(move |endpoint| {
+        target.endpoints.iter().map(move |endpoint| {
             let endpoint = endpoint.as_str();
             format!("the tables of {signal} in {database}.{prefix}_* on {endpoint}")
         })
     });
     Claim {
         things: things.collect(),
-        shared: schema.spec.shared,
+        shared: schema.spec.ownership.is_shared(),
         advice: "another database or tablePrefix",
     }
 }
 
-pub(super) fn read<T>(field: &str, text: &str) -> Result<T, StepError>
+pub(super) fn parse_field<T>(field: &str, text: &str) -> Result<T, StepError>
 where
     T: FromStr,
     T::Err: Display,
 {
-    text.parse().map_err(|error| invalid(field, error))
+    text.parse().map_err(|error| invalid_field(field, error))
 }
 
-pub(super) fn invalid(field: &str, message: impl Display) -> StepError {
+pub(super) fn invalid_field(field: &str, message: impl Display) -> StepError {
     let text = format!("spec.{field}: {message}");
-    StepError::new(Step::Validate, Category::Invalid, Reason::SpecInvalid, text)
+    StepError::new(ReconcileStep::Validate, Category::Invalid, Reason::SpecInvalid, text)
 }
 
 #[cfg(test)]
 pub(super) mod test_support {
     use super::*;
 
-    /// The object of a spec, as the YAML a user writes.
-    pub(in crate::controllers::schema) fn schema(spec: &str) -> crds::TelemetrySchema {
+    /// Returns the object of a spec, as the YAML that a user writes.
+    pub(in crate::controllers::schema) fn parse_schema(spec: &str) -> crds::TelemetrySchema {
         let text = format!(
             "apiVersion: millrace.dev/v1alpha1\nkind: TelemetrySchema\nmetadata: {{name: obj}}\n\
              spec: {{{spec}}}"
@@ -105,5 +108,4 @@ pub(super) mod test_support {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/unit/controllers/schema/validate.rs"]
 mod tests;

@@ -5,90 +5,100 @@ use millrace_crds::v1alpha1::TelemetryTopic;
 use millrace_crds::{EventReason, Reason};
 
 use super::observe::{self, Observed};
-use super::plan::Plan;
-use super::validate::{self, Wanted};
+use super::plan::TopicPlan;
+use super::validate::{self, DesiredTopic};
 use crate::context::Context;
-use crate::error::{Step, StepError};
+use crate::error::{ReconcileStep, StepError};
 use crate::holders;
-use crate::kafka::{TopicChange, TopicSeen};
+use crate::kafka::{TopicChange, TopicObservation};
 use crate::report::events::Notice;
 
 /// A topic after the changes.
 #[derive(Clone, Debug)]
 pub(super) struct Applied {
-    pub(super) wanted: Wanted,
-    /// As Kafka reported after the changes.
-    pub(super) seen: TopicSeen,
-    /// Changes were due and not made, because the object is paused.
+    pub(super) declared: DesiredTopic,
+    /// The topic as Kafka reported it after the changes.
+    pub(super) observation: TopicObservation,
+    /// Whether changes were due but not made, because the object is paused.
     pub(super) withheld: bool,
 }
 
 /// Makes the changes, with an event for each; none while `paused`.
 ///
 /// # Errors
-/// The first change that Kafka refused.
-pub(super) async fn apply(
+/// When Kafka refuses a change, with the first refusal.
+pub(super) async fn apply_changes(
     context: &Context,
     topic: &TelemetryTopic,
     observed: Observed,
-    plan: Plan,
+    plan: TopicPlan,
     paused: bool,
 ) -> Result<Applied, StepError> {
-    let Observed { wanted, seen, settings } = observed;
-    let Plan { changes } = plan;
+    let Observed { declared: wanted, observation, settings } = observed;
+    let TopicPlan { changes } = plan;
     if changes.is_empty() || paused {
-        return Ok(Applied { wanted, seen, withheld: !changes.is_empty() });
+        return Ok(Applied { declared: wanted, observation, withheld: !changes.is_empty() });
     }
     for change in changes {
-        let notice = notice(&wanted, &seen, &change);
-        let changed = context.brokers.change(settings.clone(), wanted.name.to_string(), change);
-        changed.await.map_err(|failure| failure.at(Step::Apply))?;
+        let notice = change_notice(&wanted, &observation, &change);
+        let changed =
+            context.brokers.alter_topic(settings.clone(), wanted.name.to_string(), change);
+        changed.await.map_err(|failure| failure.at_step(ReconcileStep::Apply))?;
         context.events.publish(&topic.object_ref(&()), notice).await;
     }
-    let seen = observe::look(context, &settings, &wanted).await?;
-    Ok(Applied { wanted, seen, withheld: false })
+    let observation = observe::describe_topic(context, &settings, &wanted).await?;
+    Ok(Applied { declared: wanted, observation, withheld: false })
 }
 
-fn notice(wanted: &Wanted, seen: &TopicSeen, change: &TopicChange) -> Notice {
+fn change_notice(
+    wanted: &DesiredTopic,
+    observation: &TopicObservation,
+    change: &TopicChange,
+) -> Notice {
     let name = &wanted.name;
-    match (change, seen) {
+    match (change, observation) {
         (TopicChange::Create { partitions, .. }, _) => {
             let note = format!("topic {name} created with {partitions} partitions");
             Notice::normal(EventReason::TopicCreated, "Apply", note)
         }
-        (TopicChange::Grow { partitions }, TopicSeen::Found { partitions: had, .. }) => {
-            // From now on, records of one key may be in two partitions: worth a warning.
+        (TopicChange::Grow { partitions }, TopicObservation::Exists { partitions: had, .. }) => {
+            // From now on, records of one key may be in two partitions, which deserves a warning.
             let note = format!("topic {name} had {had} partitions and was grown to {partitions}");
             Notice::warning(Reason::TopicTooFewPartitions, "Apply", note)
         }
-        (TopicChange::Grow { partitions }, TopicSeen::Missing) => {
+        (TopicChange::Grow { partitions }, TopicObservation::Missing) => {
             let note = format!("topic {name} was grown to {partitions} partitions");
-            Notice::normal(EventReason::TopicGrown, "Apply", note)
+            Notice::normal(EventReason::TopicPartitionsAdded, "Apply", note)
         }
         (TopicChange::Set { .. }, _) => {
             let names: Vec<&str> = wanted.settings.keys().map(String::as_str).collect();
-            let note = format!("settings of topic {name} brought about: {}", names.join(", "));
+            let note = format!("settings of topic {name} changed: {}", names.join(", "));
             Notice::normal(EventReason::TopicSettingsChanged, "Apply", note)
         }
     }
 }
 
-/// Deletes the topic with all its records, unless another holds it.
+/// Deletes the topic with all its records, unless another object holds it.
 ///
 /// # Errors
 /// When a Secret is missing, or Kafka or the API server refuse or can't be reached.
-pub(super) async fn delete(context: &Context, topic: &TelemetryTopic) -> Result<(), StepError> {
-    let wanted = validate::validate(topic)?;
-    let settings = observe::connection(context, topic).await?;
-    let thing = validate::thing(topic, &wanted, settings.clone());
-    let looked = holders::look(context, topic, &thing).await;
-    if let Some(why) = holders::keeps(context, topic.spec.shared, looked)? {
-        let notice = Notice::kept(super::REMAINS, &why);
+pub(super) async fn delete_topic(
+    context: &Context,
+    topic: &TelemetryTopic,
+) -> Result<(), StepError> {
+    let wanted = validate::validate_topic(topic)?;
+    let settings = observe::read_connection(context, topic).await?;
+    let thing = validate::claimed_resource(topic, &wanted, settings.clone());
+    let checked = holders::check_claim(context, topic, &thing).await;
+    if let Some(why) =
+        holders::reason_to_retain(context, topic.spec.ownership.is_shared(), checked)?
+    {
+        let notice = Notice::deletion_skipped(super::REMAINS, &why);
         context.events.publish(&topic.object_ref(&()), notice).await;
         return Ok(());
     }
-    let deleted = context.brokers.delete(settings, wanted.name.to_string());
-    deleted.await.map_err(|failure| failure.at(Step::Apply))?;
+    let deleted = context.brokers.remove_topic(settings, wanted.name.to_string());
+    deleted.await.map_err(|failure| failure.at_step(ReconcileStep::Apply))?;
     let note = format!("topic {} and its records deleted", wanted.name);
     let notice = Notice::normal(EventReason::TopicDeleted, "Delete", note);
     context.events.publish(&topic.object_ref(&()), notice).await;

@@ -1,56 +1,56 @@
-//! Asks Kafka what there is.
+//! Queries Kafka for the live topic.
 
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::TelemetryTopic;
 
-use super::validate::Wanted;
+use super::validate::DesiredTopic;
 use crate::context::Context;
-use crate::error::{Step, StepError};
-use crate::kafka::{Settings, TopicSeen};
+use crate::error::{ReconcileStep, StepError};
+use crate::kafka::{ConnectionSettings, TopicObservation};
 
 /// The declared and the observed topic.
 pub(super) struct Observed {
-    pub(super) wanted: Wanted,
-    pub(super) seen: TopicSeen,
+    pub(super) declared: DesiredTopic,
+    pub(super) observation: TopicObservation,
     /// The connection, for the changes that follow.
-    pub(super) settings: Settings,
+    pub(super) settings: ConnectionSettings,
 }
 
-/// Reads the Secrets the connection needs, and the topic.
+/// Reads the Secrets that the connection needs, and the topic.
 ///
 /// # Errors
 /// When a Secret is missing, or Kafka or the API server refuse or can't be reached.
-pub(super) async fn observe(
+pub(super) async fn observe_topic(
     context: &Context,
     topic: &TelemetryTopic,
-    wanted: Wanted,
+    wanted: DesiredTopic,
 ) -> Result<Observed, StepError> {
-    let settings = connection(context, topic).await?;
-    let seen = look(context, &settings, &wanted).await?;
-    Ok(Observed { wanted, seen, settings })
+    let settings = read_connection(context, topic).await?;
+    let observation = describe_topic(context, &settings, &wanted).await?;
+    Ok(Observed { declared: wanted, observation, settings })
 }
 
-/// The connection with its secrets.
+/// Returns the connection with its secrets.
 ///
 /// # Errors
 /// When a Secret is missing, or the API server refuses or can't be reached.
-pub(super) async fn connection(
+pub(super) async fn read_connection(
     context: &Context,
     topic: &TelemetryTopic,
-) -> Result<Settings, StepError> {
+) -> Result<ConnectionSettings, StepError> {
     let namespace = topic.namespace().unwrap_or_default();
-    Settings::resolve(&context.client, &namespace, &topic.spec.kafka).await
+    ConnectionSettings::resolve(&context.client, &namespace, &topic.spec.kafka).await
 }
 
-/// The topic as it is now.
+/// Returns the live topic.
 ///
 /// # Errors
 /// When Kafka refuses or can't be reached.
-pub(super) async fn look(
+pub(super) async fn describe_topic(
     context: &Context,
-    settings: &Settings,
-    wanted: &Wanted,
-) -> Result<TopicSeen, StepError> {
-    let observed = context.brokers.observe(settings.clone(), wanted.name.to_string()).await;
-    observed.map_err(|failure| failure.at(Step::Observe))
+    settings: &ConnectionSettings,
+    wanted: &DesiredTopic,
+) -> Result<TopicObservation, StepError> {
+    let observed = context.brokers.describe_topic(settings.clone(), wanted.name.to_string()).await;
+    observed.map_err(|failure| failure.at_step(ReconcileStep::Observe))
 }

@@ -1,38 +1,48 @@
-//! Compares a topic with its declaration: the changes to make, and what stays wrong after them.
+//! Compares a topic with its declaration: the changes to make, and the differences that remain.
 //! Pure.
 
 use std::collections::BTreeMap;
 
 use millrace_crds::Reason;
+use millrace_crds::v1alpha1::{TelemetryTopic, TopicManagement};
 
-use super::validate::Wanted;
-use crate::kafka::{TopicChange, TopicSeen};
+use super::validate::DesiredTopic;
+use crate::kafka::{TopicChange, TopicObservation};
 
-/// Changes in order. Empty: nothing of ours to change.
+/// The changes in order; empty if the operator has none to make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct TopicPlan {
     pub(super) changes: Vec<TopicChange>,
 }
 
-/// Changes that bring the topic to its declaration.
-pub(super) fn plan(wanted: &Wanted, seen: &TopicSeen) -> Plan {
-    let Wanted { name: _, partitions, replication_factor, settings } = wanted;
+/// Returns the changes that bring the topic to its declaration: none for an observed topic, and
+/// settings only if they are
+/// `ours_to_set`.
+pub(super) fn plan_changes(
+    wanted: &DesiredTopic,
+    seen: &TopicObservation,
+    ours_to_set: bool,
+) -> TopicPlan {
+    let DesiredTopic { name: _, management, partitions, replication_factor, settings } = wanted;
+    if *management == TopicManagement::Observed {
+        return TopicPlan::default();
+    }
     let changes = match seen {
-        TopicSeen::Missing => vec![TopicChange::Create {
+        TopicObservation::Missing => vec![TopicChange::Create {
             partitions: *partitions,
             replication_factor: *replication_factor,
             settings: settings.clone(),
         }],
-        TopicSeen::Found {
+        TopicObservation::Exists {
             partitions: has,
             replication_factor: _,
             settings: effective,
             own_settings,
         } => {
             let grow = (has < partitions).then_some(TopicChange::Grow { partitions: *partitions });
-            let differ = differences(settings, effective).next().is_some();
+            let differ = ours_to_set && find_differences(settings, effective).next().is_some();
             let set = differ.then(|| {
-                // Settings of others are written back as they are.
+                // Others' settings are written back unchanged.
                 let mut own_settings = own_settings.clone();
                 own_settings.extend(settings.clone());
                 TopicChange::Set { own_settings }
@@ -40,36 +50,97 @@ pub(super) fn plan(wanted: &Wanted, seen: &TopicSeen) -> Plan {
             grow.into_iter().chain(set).collect()
         }
     };
-    Plan { changes }
+    TopicPlan { changes }
 }
 
 /// How a topic compares with its declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// As declared; the reason is `AsAsked`, or names what exceeds the declaration.
+pub(super) enum TopicComparison {
+    /// The topic is as declared; the reason is `Reconciled`, or names what exceeds the declaration.
     Fits(Reason, String),
-    /// Not yet: the rest has been, or will be, requested from Kafka.
+    /// Not yet as declared: the changes have been, or will be, requested from Kafka.
     Differs(Reason, String),
-    /// Something only a person can change.
+    /// Only a person can change the difference.
     Stuck(Reason, String),
 }
 
-/// Judges a topic.
-pub(super) fn judge(wanted: &Wanted, seen: &TopicSeen) -> Standing {
+/// Returns whether settings of this generation are still to be written. Two objects that share a
+/// topic would alternately overwrite each other's for ever: each writes its settings until they
+/// have been in effect once, and the one that finds them changed afterwards reports it. The status
+/// records that in a separate field, since conditions also change when Kafka can't be reached.
+pub(super) fn is_ours_to_set(topic: &TelemetryTopic) -> bool {
+    let in_effect = topic.status.as_ref().and_then(|status| status.settings_generation);
+    !topic.spec.ownership.is_shared()
+        || in_effect.is_none()
+        || in_effect != topic.metadata.generation
+}
+
+/// Returns whether the topic has all declared settings.
+pub(super) fn has_settings(wanted: &DesiredTopic, observation: &TopicObservation) -> bool {
+    match observation {
+        TopicObservation::Missing => false,
+        TopicObservation::Exists { settings, .. } => {
+            find_differences(&wanted.settings, settings).next().is_none()
+        }
+    }
+}
+
+pub(super) fn compare_topic(
+    wanted: &DesiredTopic,
+    seen: &TopicObservation,
+    ours_to_set: bool,
+) -> TopicComparison {
     let name = &wanted.name;
-    let TopicSeen::Found { partitions, replication_factor, settings, own_settings: _ } = seen
+    let is_observed = wanted.management == TopicManagement::Observed;
+    let TopicObservation::Exists { partitions, replication_factor, settings, own_settings: _ } =
+        seen
     else {
-        return Standing::Differs(Reason::TopicMissing, format!("topic {name} does not exist"));
+        if is_observed {
+            let message = format!(
+                "topic {name} does not exist, and its management is Observed: create it where it \
+                 is managed, or write management: Managed"
+            );
+            return TopicComparison::Stuck(Reason::TopicMissing, message);
+        }
+        return TopicComparison::Differs(
+            Reason::TopicMissing,
+            format!("topic {name} does not exist"),
+        );
     };
     let (has, asked) = (*partitions, wanted.partitions);
+    if has < asked && is_observed {
+        let message = format!(
+            "topic {name} has {has} of {asked} partitions, and its management is Observed: add \
+             partitions where it is managed, or write partitions: {has}"
+        );
+        return TopicComparison::Stuck(Reason::TopicTooFewPartitions, message);
+    }
     if has < asked {
         let message = format!("topic {name} has {has} of {asked} partitions");
-        return Standing::Differs(Reason::TopicTooFewPartitions, message);
+        return TopicComparison::Differs(Reason::TopicTooFewPartitions, message);
     }
-    let differ: Vec<String> = differences(&wanted.settings, settings).collect();
-    if !differ.is_empty() {
-        let message = format!("settings of topic {name} differ: {}", differ.join(", "));
-        return Standing::Differs(Reason::Applying, message);
+    let differ: Vec<String> = find_differences(&wanted.settings, settings).collect();
+    let message = format!("settings of topic {name} differ: {}", differ.join(", "));
+    match (differ.is_empty(), ours_to_set) {
+        (true, _) => {}
+        (false, _) if is_observed => {
+            let advice = "the topic's management is Observed: change them where it is managed, or \
+                          write the present values in settings (retention.ms as retention)";
+            return TopicComparison::Stuck(
+                Reason::TopicSettingsConflict,
+                format!("{message}; {advice}"),
+            );
+        }
+        (false, true) => return TopicComparison::Differs(Reason::Applying, message),
+        (false, false) => {
+            let advice = "the topic is shared and another client set it: write the same settings \
+                          in \
+                          all objects of it, then change this spec to write them again";
+            return TopicComparison::Stuck(
+                Reason::TopicSettingsConflict,
+                format!("{message}; {advice}"),
+            );
+        }
     }
     match wanted.replication_factor {
         Some(copies) if copies != *replication_factor => {
@@ -78,18 +149,20 @@ pub(super) fn judge(wanted: &Wanted, seen: &TopicSeen) -> Standing {
                  its replicas (kafka-reassign-partitions), or write replicationFactor: \
                  {replication_factor}"
             );
-            Standing::Stuck(Reason::ReplicationDiffers, message)
+            TopicComparison::Stuck(Reason::ReplicationFactorDiffers, message)
         }
-        _ if has > asked => Standing::Fits(
-            Reason::TopicMorePartitions,
-            format!("topic {name} has {has} partitions, more than the {asked} asked for"),
+        _ if has > asked => TopicComparison::Fits(
+            Reason::TopicTooManyPartitions,
+            format!("topic {name} has {has} partitions, more than the {asked} declared"),
         ),
-        _ => Standing::Fits(Reason::AsAsked, format!("topic {name} has {has} partitions")),
+        _ => {
+            TopicComparison::Fits(Reason::Reconciled, format!("topic {name} has {has} partitions"))
+        }
     }
 }
 
-/// `name is x, not y` for each wanted setting that is not in effect.
-fn differences<'a>(
+/// Returns `name is x, not y` for each desired setting that is not in effect.
+fn find_differences<'a>(
     wanted: &'a BTreeMap<String, String>,
     effective: &'a BTreeMap<String, String>,
 ) -> impl Iterator<Item = String> + 'a {
@@ -101,5 +174,4 @@ fn differences<'a>(
 }
 
 #[cfg(test)]
-#[path = "../../../tests/unit/controllers/topic/plan.rs"]
 mod tests;

@@ -1,15 +1,15 @@
-//! Reports a topic: conditions, partitions; and events for what changed.
+//! Reports a topic: conditions, partitions; and events for changes.
 
 use kube::Resource;
 use millrace_crds::v1alpha1::{TelemetryTopic, TelemetryTopicStatus};
 use millrace_crds::{ConditionType, Reason};
 
 use super::apply::Applied;
-use super::plan::{Standing, judge};
+use super::plan::{TopicComparison, compare_topic, has_settings, is_ours_to_set};
 use crate::cluster::{is_paused, patch_status};
 use crate::context::Context;
 use crate::error::StepError;
-use crate::kafka::TopicSeen;
+use crate::kafka::TopicObservation;
 use crate::report::conditions::Conditions;
 use crate::report::plaintext;
 use crate::report::unreachable::{state_failure, state_secrets};
@@ -18,7 +18,7 @@ use crate::report::unreachable::{state_failure, state_secrets};
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
-pub(super) async fn report(
+pub(super) async fn report_status(
     context: &Context,
     topic: &TelemetryTopic,
     outcome: &Result<Applied, StepError>,
@@ -31,8 +31,8 @@ pub(super) async fn report(
     let settled = match outcome {
         Ok(applied) => {
             state_secrets(&mut conditions, None);
-            state_seen(&mut status, applied);
-            state_topic(&mut conditions, applied)
+            set_observed(&mut status, applied);
+            state_topic(&mut conditions, applied, is_ours_to_set(topic))
         }
         Err(error) => {
             state_secrets(&mut conditions, Some(error));
@@ -40,56 +40,59 @@ pub(super) async fn report(
             false
         }
     };
-    plaintext::state(&mut conditions, Some(&topic.spec.kafka), None, None);
-    conditions.paused(is_paused(topic));
-    conditions.conclude(&[ConditionType::SecretsFound, ConditionType::TopicReady]);
+    plaintext::state_exposed_passwords(&mut conditions, Some(&topic.spec.kafka), None, None);
+    conditions.set_paused(is_paused(topic));
+    conditions.derive_ready(&[ConditionType::SecretsFound, ConditionType::TopicReady]);
     status.conditions = conditions.clone().into_conditions();
     if patch_status(context, topic, topic.status.as_ref(), &status).await? {
-        for notice in conditions.notices() {
+        for notice in conditions.new_notices() {
             context.events.publish(&topic.object_ref(&()), notice).await;
         }
     }
     Ok(settled)
 }
 
-fn state_seen(status: &mut TelemetryTopicStatus, applied: &Applied) {
-    status.topic_name = Some(applied.wanted.name.to_string());
-    (status.partitions, status.replication_factor) = match &applied.seen {
-        TopicSeen::Missing => (None, None),
-        TopicSeen::Found { partitions, replication_factor, .. } => {
+fn set_observed(status: &mut TelemetryTopicStatus, applied: &Applied) {
+    if has_settings(&applied.declared, &applied.observation) {
+        status.settings_generation = status.observed_generation;
+    }
+    status.topic_name = Some(applied.declared.name.to_string());
+    (status.partitions, status.replication_factor) = match &applied.observation {
+        TopicObservation::Missing => (None, None),
+        TopicObservation::Exists { partitions, replication_factor, .. } => {
             (i32::try_from(*partitions).ok(), Some(i32::from(*replication_factor)))
         }
     };
 }
 
-/// States TopicReady, Progressing and Stalled; returns whether nothing is left to do.
-fn state_topic(conditions: &mut Conditions, applied: &Applied) -> bool {
+/// Sets TopicReady, Progressing and Stalled; returns whether nothing is left to do.
+fn state_topic(conditions: &mut Conditions, applied: &Applied, ours_to_set: bool) -> bool {
     use ConditionType::{Progressing, Stalled, TopicReady};
-    let Applied { wanted, seen, withheld } = applied;
-    match judge(wanted, seen) {
-        Standing::Fits(reason, message) => {
-            conditions.holds(TopicReady, reason, message);
-            conditions.fails(Progressing, Reason::Settled, "no change is under way");
-            conditions.fails(Stalled, Reason::Settled, "nothing is stuck");
+    let Applied { declared: wanted, observation, withheld } = applied;
+    match compare_topic(wanted, observation, ours_to_set) {
+        TopicComparison::Fits(reason, message) => {
+            conditions.set_true(TopicReady, reason, message);
+            conditions.set_false(Progressing, Reason::UpToDate, "no change is under way");
+            conditions.set_false(Stalled, Reason::UpToDate, "nothing is stuck");
             true
         }
-        Standing::Differs(_, message) if *withheld => {
+        TopicComparison::Differs(_, message) if *withheld => {
             let message = format!("{message}; the object is paused");
-            conditions.fails(TopicReady, Reason::PausedByAnnotation, message.as_str());
-            conditions.fails(Progressing, Reason::PausedByAnnotation, message.as_str());
-            conditions.fails(Stalled, Reason::PausedByAnnotation, "pausing is not being stuck");
+            conditions.set_false(TopicReady, Reason::PausedBySpec, message.as_str());
+            conditions.set_false(Progressing, Reason::PausedBySpec, message.as_str());
+            conditions.set_false(Stalled, Reason::PausedBySpec, "a paused object is not stuck");
             true
         }
-        Standing::Differs(reason, message) => {
-            conditions.fails(TopicReady, reason, message.as_str());
-            conditions.holds(Progressing, Reason::Applying, message.as_str());
-            conditions.fails(Stalled, Reason::Applying, "the change goes on by itself");
+        TopicComparison::Differs(reason, message) => {
+            conditions.set_false(TopicReady, reason, message.as_str());
+            conditions.set_true(Progressing, Reason::Applying, message.as_str());
+            conditions.set_false(Stalled, Reason::Applying, "the change continues automatically");
             false
         }
-        Standing::Stuck(reason, message) => {
-            conditions.fails(TopicReady, reason, message.as_str());
-            conditions.fails(Progressing, reason, message.as_str());
-            conditions.holds(Stalled, reason, message.as_str());
+        TopicComparison::Stuck(reason, message) => {
+            conditions.set_false(TopicReady, reason, message.as_str());
+            conditions.set_false(Progressing, reason, message.as_str());
+            conditions.set_true(Stalled, reason, message.as_str());
             true
         }
     }

@@ -75,6 +75,8 @@ struct State {
     writes: Vec<Write>,
     events: Vec<Value>,
     fault: Option<Fault>,
+    refuses_privileged: bool,
+    fault_text: Option<String>,
 }
 
 struct Stored {
@@ -217,9 +219,19 @@ impl ApiServer {
         events.iter().map(line).collect()
     }
 
+    /// Sets what requests that are made to fail are told.
+    pub(crate) fn set_fault_text(&self, text: &str) {
+        self.state.lock().unwrap().fault_text = Some(text.to_owned());
+    }
+
     /// Answers some requests with errors from now on; `None` stops it.
     pub(crate) fn set_fault(&self, fault: Option<Fault>) {
         self.state.lock().unwrap().fault = fault;
+    }
+
+    /// Refuses pods with a privileged container from now on, as Pod Security does.
+    pub(crate) fn refuse_privileged_pods(&self) {
+        self.state.lock().unwrap().refuses_privileged = true;
     }
 
     /// Everything that counts as state: objects without what differs between two equal runs.
@@ -292,9 +304,10 @@ impl ApiServer {
         let mut state = self.state.lock().unwrap();
         let fault = state.fault.as_mut().and_then(|fault| fault(method, path));
         if let Some(code) = fault {
-            return failure(code, "made to fail");
+            let text = state.fault_text.as_deref().unwrap_or("made to fail");
+            return failure(code, text);
         }
-        if path.contains("/events") {
+        if path.contains("/events") && *method != Method::GET {
             if *method == Method::POST {
                 state.events.push(body.clone());
             }
@@ -308,6 +321,11 @@ impl ApiServer {
                 PatchKind::Json => state.json_patch_status(path, &body),
                 PatchKind::Apply => state.patch(path, query, body),
             },
+            Method::POST if state.refuses_privileged && has_privileged_container(&body) => {
+                return failure(403, "forbidden: violates PodSecurity \"baseline:latest\"");
+            }
+            // A dry run stores nothing.
+            Method::POST if query.contains("dryRun=All") => Ok(body),
             Method::POST => state.create(path, body),
             Method::PUT => state.replace(path, body),
             Method::DELETE => {
@@ -339,6 +357,8 @@ impl State {
         let selector = parameter(query, "labelSelector").unwrap_or_default();
         let wanted: Vec<(&str, &str)> =
             selector.split(',').filter_map(|part| part.split_once('=')).collect();
+        let fields = parameter(query, "fieldSelector").unwrap_or_default();
+        let fields: Vec<&str> = fields.split(',').filter(|it| !it.is_empty()).collect();
         let inside = format!("{path}/");
         // A page goes on behind the name that the one before ended with.
         let after =
@@ -350,7 +370,9 @@ impl State {
             .take_while(|(key, _)| key.starts_with(&inside))
             .filter(|(key, stored)| {
                 let labels = &stored.value["metadata"]["labels"];
-                **key != after && wanted.iter().all(|(key, label)| labels[*key] == **label)
+                **key != after
+                    && wanted.iter().all(|(key, label)| labels[*key] == **label)
+                    && fields.iter().all(|field| has_field(&stored.value, field))
             })
             .peekable();
         let mut items: Vec<Value> = Vec::new();
@@ -427,7 +449,7 @@ impl State {
         }
         merge(&mut value, &wanted);
         let entry = json!({"manager": manager, "operation": "Apply", "apiVersion": "v1",
-            "fieldsType": "FieldsV1", "fieldsV1": applied_state::fields(&wanted)});
+            "fieldsType": "FieldsV1", "fieldsV1": applied_state::to_managed_fields(&wanted)});
         let others = managed_by_others(&value, &manager).cloned();
         let owners: Vec<Value> = others.chain([entry]).collect();
         value["metadata"]["managedFields"] = owners.clone().into();
@@ -577,7 +599,7 @@ impl State {
             None => 1,
             Some(old) => {
                 let before = old["metadata"]["generation"].as_i64().unwrap_or(1);
-                before + i64::from(rest_of(old) != rest_of(value))
+                before + i64::from(!is_same_but_status(old, value))
             }
         };
         value["metadata"]["generation"] = generation.into();
@@ -592,12 +614,13 @@ impl State {
     }
 }
 
-/// Everything but metadata and status: what a generation counts.
-fn rest_of(value: &Value) -> Map<String, Value> {
-    let mut rest = value.as_object().cloned().unwrap_or_default();
-    rest.remove("metadata");
-    rest.remove("status");
-    rest
+/// Whether all but metadata and status is the same: what a generation counts.
+fn is_same_but_status(old: &Value, new: &Value) -> bool {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return old == new };
+    fn counted(object: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+        object.iter().filter(|(field, _)| *field != "metadata" && *field != "status")
+    }
+    counted(old).eq(counted(new))
 }
 
 /// Who else owns fields of an object.
@@ -624,26 +647,26 @@ fn give_up_changed(fields: &mut Value, old: &Value, new: &Value) -> bool {
         return old != new;
     }
     fields.retain(|name, inner| {
-        let child = |of: &Value| match name.split_once(':') {
-            Some(("f", field)) => of[field].clone(),
-            Some(("k", keys)) => {
-                let keys: Value = serde_json::from_str(keys).unwrap();
-                let keys = keys.as_object().unwrap();
-                let is_it = |item: &&Value| {
-                    keys.iter().all(|(key, value)| {
-                        item[key] == *value || (key == "protocol" && item[key].is_null())
-                    })
-                };
-                of.as_array()
-                    .and_then(|items| items.iter().find(is_it))
-                    .cloned()
-                    .unwrap_or_default()
-            }
-            _ => Value::Null,
-        };
-        name == "." || !give_up_changed(inner, &child(old), &child(new))
+        name == "." || !give_up_changed(inner, child(old, name), child(new, name))
     });
     fields.is_empty()
+}
+
+/// The field or the item of a list that a name of managed fields means, or null.
+fn child<'a>(of: &'a Value, name: &str) -> &'a Value {
+    match name.split_once(':') {
+        Some(("f", field)) => &of[field],
+        Some(("k", keys)) => {
+            let keys: Map<String, Value> = serde_json::from_str(keys).unwrap();
+            let is_it = |item: &&Value| {
+                keys.iter().all(|(key, value)| {
+                    item[key] == *value || (key == "protocol" && item[key].is_null())
+                })
+            };
+            of.as_array().and_then(|items| items.iter().find(is_it)).unwrap_or(&Value::Null)
+        }
+        _ => &Value::Null,
+    }
 }
 
 /// Removes what `before` applied and `now` does not; lists are taken whole.
@@ -749,9 +772,29 @@ fn parameter(query: &str, name: &str) -> Option<String> {
     query.split('&').find_map(|pair| {
         let (key, value) = pair.split_once('=')?;
         (key == name).then(|| {
-            value.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/").replace('+', " ")
+            let value = value.replace("%3D", "=").replace("%2C", ",").replace("%21", "!");
+            value.replace("%2F", "/").replace('+', " ")
         })
     })
+}
+
+/// Whether an object fulfils one part of a field selector: `spec.x=y` or `spec.x!=y`.
+fn has_field(object: &Value, part: &str) -> bool {
+    let (path, wanted) = part.split_once('=').unwrap();
+    let is_equal = |path: &str| {
+        let field = object.pointer(&format!("/{}", path.replace('.', "/")));
+        field.and_then(Value::as_str).unwrap_or_default() == wanted
+    };
+    match path.strip_suffix('!') {
+        Some(path) => !is_equal(path),
+        None => is_equal(path),
+    }
+}
+
+fn has_privileged_container(pod: &Value) -> bool {
+    let containers = pod["spec"]["containers"].as_array();
+    let mut containers = containers.into_iter().flatten();
+    containers.any(|container| container["securityContext"]["privileged"] == true)
 }
 
 fn success(value: &Value) -> Response<Body> {

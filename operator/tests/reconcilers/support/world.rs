@@ -9,21 +9,22 @@ use kube::Client;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use millrace_crds::Reason;
-use millrace_operator::cache::access::Access;
+use millrace_operator::cache::access::AccountBinding;
 use millrace_operator::cache::by_pool::ByPool;
 use millrace_operator::cache::failures::Failures;
 use millrace_operator::cache::objects::Stores;
-use millrace_operator::clickhouse::Outside;
+use millrace_operator::cache::slots::Slots;
+use millrace_operator::clickhouse::ClickHouseServers;
 use millrace_operator::clickhouse::migrations::Migrations;
 use millrace_operator::context::{Clock, Context, Images};
-use millrace_operator::discovery::{Discovery, Widely};
-use millrace_operator::error::{Category, Step, StepError};
+use millrace_operator::discovery::{Discovery, WideNamespaces};
+use millrace_operator::error::{Category, ReconcileStep, StepError};
 use millrace_operator::kafka::Sessions;
-use millrace_operator::kafka::lag_board::{LagObservation, LagQuery, LagSource, PartitionOffsets};
+use millrace_operator::kafka::lag_cache::{LagObservation, LagQuery, LagSource, PartitionOffsets};
 use millrace_operator::outbound::Outbound;
 use millrace_operator::pods::{
-    Look, MetricsApi, PodSource, Sample, ScrapeError, ShareAnswers, ShareReport, ShareSource,
-    Target,
+    MetricsApi, PodSample, PodSource, PodTarget, ScrapeError, ScrapeResults, ShareReport,
+    ShareResponses, ShareSource,
 };
 use millrace_operator::reconcile::controller::{self, Reconciler};
 use millrace_operator::report::events::Events;
@@ -51,7 +52,7 @@ pub(crate) struct SetLag {
 }
 
 impl LagSource for SetLag {
-    fn observe<'a>(
+    fn observe_lag<'a>(
         &'a self,
         _query: &'a LagQuery,
     ) -> BoxFuture<'a, Result<LagObservation, StepError>> {
@@ -60,7 +61,12 @@ impl LagSource for SetLag {
         async move {
             let (messages, within_bound) = lag.ok_or_else(|| {
                 let reason = Reason::KafkaUnreachable;
-                StepError::new(Step::Observe, Category::External, reason, "no broker answers")
+                StepError::new(
+                    ReconcileStep::Observe,
+                    Category::External,
+                    reason,
+                    "no broker answers",
+                )
             })?;
             Ok(LagObservation {
                 partitions: 12,
@@ -79,15 +85,15 @@ impl LagSource for SetLag {
 /// What pods say, set by hand; a pod nothing is set for does not answer.
 #[derive(Default)]
 pub(crate) struct SetPods {
-    samples: Mutex<BTreeMap<String, Sample>>,
+    samples: Mutex<BTreeMap<String, PodSample>>,
     reports: Mutex<BTreeMap<String, ShareReport>>,
 }
 
 impl ShareSource for SetPods {
-    fn ask<'a>(&'a self, targets: &'a [Target]) -> BoxFuture<'a, ShareAnswers> {
+    fn query_shares<'a>(&'a self, targets: &'a [PodTarget]) -> BoxFuture<'a, ShareResponses> {
         let reports = self.reports.lock().unwrap();
-        let one = |target: &Target| {
-            let Target { pod, address } = target.clone();
+        let one = |target: &PodTarget| {
+            let PodTarget { pod, address } = target.clone();
             let cause = "it was not set".to_owned();
             let report = reports.get(&pod).cloned();
             (target.pod.clone(), report.ok_or(ScrapeError::Unreachable { pod, address, cause }))
@@ -98,12 +104,16 @@ impl ShareSource for SetPods {
 }
 
 impl PodSource for SetPods {
-    fn look<'a>(&'a self, targets: &'a [Target], now: Timestamp) -> BoxFuture<'a, Look> {
+    fn scrape_pods<'a>(
+        &'a self,
+        targets: &'a [PodTarget],
+        now: Timestamp,
+    ) -> BoxFuture<'a, ScrapeResults> {
         let samples = self.samples.lock().unwrap();
-        let one = |target: &Target| {
+        let one = |target: &PodTarget| {
             let sample = samples.get(&target.pod).cloned();
-            let answer = sample.map(|sample| Sample { at: now.as_second(), ..sample });
-            let Target { pod, address } = target.clone();
+            let answer = sample.map(|sample| PodSample { at: now.as_second(), ..sample });
+            let PodTarget { pod, address } = target.clone();
             let cause = "it was not set".to_owned();
             (target.pod.clone(), answer.ok_or(ScrapeError::Unreachable { pod, address, cause }))
         };
@@ -142,7 +152,7 @@ fn context(
             client.clone(),
             metrics.clone(),
             Vec::new(),
-            Widely(vec!["wide".into()]),
+            WideNamespaces(vec!["wide".into()]),
         ),
         client,
         clock: clock.clone(),
@@ -157,28 +167,30 @@ fn context(
         lag: lag.clone(),
         pods: pods.clone(),
         sizings: ByPool::default(),
-        shown: millrace_operator::cache::shown::Shown::kept_if(true),
+        console_history: millrace_operator::cache::shown::ConsoleHistory::enabled_if(true),
         brokers: Arc::new(Sessions::default()),
         coordination: Arc::new(millrace_operator::coordination::Prober::default()),
         coordination_counts: ByPool::default(),
-        tables: Arc::new(Outside),
-        seen: Arc::default(),
+        tables: Arc::new(ClickHouseServers),
+        child_cache: Arc::default(),
         queue_times: Arc::default(),
         references: Arc::default(),
         watches_secrets: false,
         outbound: Outbound::default(),
         stores: Stores::default(),
+        slots: Slots::default(),
         claims: millrace_operator::cache::claims::Claims::default(),
         holders: millrace_operator::cache::holders::Holders::default(),
         metered: MetricsApi::default(),
-        pod_access: Access::new(Some("pod-access".into())),
-        namespace_access: Access::new(Some("namespace-access".into())),
+        pod_access: AccountBinding::new(Some("pod-access".into())),
+        namespace_access: AccountBinding::new(Some("namespace-access".into())),
         shares: pods.clone(),
         scraping: ByPool::default(),
         share_role: Some("share-access".into()),
         migrations: Migrations::default(),
         inserts: Default::default(),
         baselines: ByPool::default(),
+        docs_url: None,
         gathers_secrets: true,
     }
 }
@@ -228,7 +240,7 @@ impl World {
 
     /// Sets what a pod says of itself; `None` is a pod that does not answer.
     #[allow(dead_code)]
-    pub(crate) fn set_pod(&self, pod: &str, sample: Option<Sample>) {
+    pub(crate) fn set_pod(&self, pod: &str, sample: Option<PodSample>) {
         let mut pods = self.pods.samples.lock().unwrap();
         match sample {
             Some(sample) => pods.insert(pod.to_owned(), sample),
@@ -262,7 +274,15 @@ impl World {
     pub(crate) async fn reconcile<R: Reconciler>(&self, path: &str) -> Result<Action, StepError> {
         let object = self.server.get(path).unwrap_or_else(|| panic!("{path} does not exist"));
         let guarded: DeserializeGuard<R::Object> = serde_json::from_value(object).unwrap();
-        controller::reconcile::<R>(Arc::new(guarded), self.context.clone()).await
+        controller::reconcile_object::<R>(Arc::new(guarded), self.context.clone()).await
+    }
+
+    /// The message of a condition.
+    pub(crate) fn message(&self, path: &str, type_: &str) -> String {
+        let object = self.server.get(path).unwrap();
+        let conditions = object["status"]["conditions"].as_array().unwrap();
+        let condition = conditions.iter().find(|it| it["type"] == type_).unwrap();
+        condition["message"].as_str().unwrap().to_owned()
     }
 
     /// The condition `type_` of the object at `path`: status, reason, generation.
@@ -322,7 +342,7 @@ impl World {
                 .iter()
                 .map(|(type_, holds)| {
                     json!({"type": type_, "status": if *holds { "True" } else { "False" },
-                        "reason": "AsAsked", "message": "said by the test",
+                        "reason": "Reconciled", "message": "said by the test",
                         "lastTransitionTime": "2026-01-01T00:00:00Z",
                         "observedGeneration": generation})
                 })

@@ -1,27 +1,30 @@
-//! `clickhouse-ddl coordination`: what a load asks of Keeper or ZooKeeper. Asks no server.
+//! `clickhouse-ddl coordination`: prints the requests that a load makes of Keeper or ZooKeeper. It
+//! queries no server.
 
 use std::io::Write;
 
 use anyhow::Result;
-use millrace_coordination::plan::{Advice, Load, MULTI_SHARE, Plan, REQUESTS_PER_CORE_SECOND};
-use millrace_ddl::Window;
+use millrace_coordination::plan::{
+    Advice, CoordinationPlan, InsertLoad, MULTI_SHARE, REQUESTS_PER_CORE_SECOND,
+};
+use millrace_ddl::DeduplicationWindow;
 use serde_json::json;
 
 use crate::args::LoadFlags;
 
-/// Prints what the load asks.
-pub(crate) fn print(flags: &LoadFlags) -> Result<()> {
-    let load = Load {
+/// Prints the load's requests.
+pub(crate) fn print_load(flags: &LoadFlags) -> Result<()> {
+    let load = InsertLoad {
         rows_per_second: f64::from(flags.rows_per_second),
         rows_per_part: f64::from(flags.rows_per_part),
         replicas: flags.replicas,
         tables: flags.tables,
         shards: flags.shards,
-        window: Window::for_gateways(flags.gateways).inserts,
+        window: DeduplicationWindow::for_gateways(flags.gateways).inserts,
     };
     let plan = load.plan();
     let mut out = std::io::stdout().lock();
-    // Nobody reads on: there is nobody to tell either.
+    // The reader closed the pipe, so the error has no recipient either.
     let _ = match flags.json {
         true => writeln!(out, "{}", serde_json::to_string_pretty(&as_json(&plan))?),
         false => write!(out, "{}", as_text(&plan)),
@@ -29,8 +32,8 @@ pub(crate) fn print(flags: &LoadFlags) -> Result<()> {
     Ok(())
 }
 
-fn as_json(plan: &Plan) -> serde_json::Value {
-    let Plan {
+fn as_json(plan: &CoordinationPlan) -> serde_json::Value {
+    let CoordinationPlan {
         parts_per_second,
         requests_per_second,
         multi_requests_per_second,
@@ -46,12 +49,12 @@ fn as_json(plan: &Plan) -> serde_json::Value {
         "requestsPerMillionRows": requests_per_million_rows,
         "znodes": znodes.round(),
         "dataBytes": data_bytes.round(),
-        "advice": said(*advice),
+        "advice": describe_advice(*advice),
     })
 }
 
-fn as_text(plan: &Plan) -> String {
-    let Plan {
+fn as_text(plan: &CoordinationPlan) -> String {
+    let CoordinationPlan {
         parts_per_second,
         requests_per_second,
         multi_requests_per_second,
@@ -71,11 +74,11 @@ fn as_text(plan: &Plan) -> String {
          {}\n\
          A model, counted on one replica of our tables; a status has one's own figures.\n",
         data_bytes / 1e6,
-        said(*advice),
+        describe_advice(*advice),
     )
 }
 
-fn said(advice: Advice) -> String {
+fn describe_advice(advice: Advice) -> String {
     let core = REQUESTS_PER_CORE_SECOND;
     match advice {
         Advice::Enough => format!(

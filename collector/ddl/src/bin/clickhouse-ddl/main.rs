@@ -1,9 +1,9 @@
-//! `clickhouse-ddl`: makes, checks and mends ClickHouse tables for OpenTelemetry data. Everything
-//! is done on each endpoint given, one after the other.
+//! `clickhouse-ddl`: creates, checks and repairs ClickHouse tables for OpenTelemetry data, on each
+//! given endpoint in turn.
 
 mod args;
 mod load;
-mod say;
+mod output;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -11,93 +11,97 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 use millrace_ddl::{
-    Client, Converged, Declared, Drift, Endpoint, Loss, MigrateError, MigrateOptions, Permit,
-    Severity, Standing, Step, converge, explain, history, missing, needed, observe, origin, plan,
-    preflight, verify,
+    ConvergeReport, DdlClient, Declared, Drift, Loss, MigrateError, MigrateOptions, MigrationState,
+    Permit, PlanStep, ServerEndpoint, Severity, converge_servers, detect_origin, explain_tables,
+    missing_privileges, needed_privileges, observe_declared, plan_migration, read_history,
+    run_preflight, verify_tables,
 };
 
-use args::{Change, Cli, Command, Report, RunFlags, ServerFlags, TableCommand};
+use args::{ChangeFlags, Cli, Command, ReportFlags, RunFlags, ServerFlags, TableCommand};
 
-/// Something differs, or was left undone.
+/// Something differs, or a step was not done.
 const DIFFERS: u8 = 1;
-/// Arguments that make no sense together; clap ends with the same code for those it refuses.
+/// Arguments contradict each other; clap exits with the same code for those that it refuses.
 const USAGE: u8 = 2;
-/// No answer that could be used.
+/// No usable answer.
 const UNKNOWN: u8 = 3;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Coordination(flags) => load::print(&flags).map(|()| Outcome::Fine),
-        Command::Tables(command) => match command.tables().declared() {
+        Command::Coordination(flags) => load::print_load(&flags).map(|()| RunOutcome::Fine),
+        Command::Tables(command) => match command.table_flags().to_declared() {
             Ok(declared) => run(*command, &declared),
             Err(error) => {
-                say::error(&error);
+                output::print_error(&error);
                 return USAGE.into();
             }
         },
     };
     match outcome {
-        Ok(Outcome::Fine) => ExitCode::SUCCESS,
-        Ok(Outcome::Differs) => DIFFERS.into(),
-        Ok(Outcome::Unknown) => UNKNOWN.into(),
+        Ok(RunOutcome::Fine) => ExitCode::SUCCESS,
+        Ok(RunOutcome::Differs) => DIFFERS.into(),
+        Ok(RunOutcome::Unknown) => UNKNOWN.into(),
         Err(error) => {
-            say::error(&error);
+            output::print_error(&error);
             UNKNOWN.into()
         }
     }
 }
 
-/// What a run came to, for its exit code.
-enum Outcome {
+/// The result of a run, for its exit code.
+enum RunOutcome {
     /// Done, or equal.
     Fine,
-    /// Something differs, or was left undone.
+    /// Something differs, or a step was not done.
     Differs,
-    /// A server gave no answer that could be used.
+    /// A server gave no usable answer.
     Unknown,
 }
 
-fn run(command: TableCommand, declared: &Declared) -> Result<Outcome> {
+fn run(command: TableCommand, declared: &Declared) -> Result<RunOutcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the async runtime")?;
     match command {
         TableCommand::Render(_) => {
-            say::statements(declared);
-            Ok(Outcome::Fine)
+            output::print_statements(declared);
+            Ok(RunOutcome::Fine)
         }
         TableCommand::Explain { tables: _, json } => {
-            say::reasons(&explain(declared), json)?;
-            Ok(Outcome::Fine)
+            output::print_reasons(&explain_tables(declared), json)?;
+            Ok(RunOutcome::Fine)
         }
-        TableCommand::Create(Change { live, run }) => {
-            runtime.block_on(mend(declared, &live.server, &run, Permit::ADDITIVE))
+        TableCommand::Create(ChangeFlags { live, run }) => {
+            runtime.block_on(apply_changes(declared, &live.server, &run, Permit::ADDITIVE))
         }
-        TableCommand::Apply { change: Change { live, run }, allow } => {
-            runtime.block_on(mend(declared, &live.server, &run, allow.into()))
+        TableCommand::Apply { change: ChangeFlags { live, run }, allow } => {
+            runtime.block_on(apply_changes(declared, &live.server, &run, allow.into()))
         }
-        TableCommand::Status(Report { live, json }) => {
+        TableCommand::Status(ReportFlags { live, json }) => {
             runtime.block_on(show_status(declared, &live.server, json))
         }
-        TableCommand::Plan(Report { live, json }) => {
+        TableCommand::Plan(ReportFlags { live, json }) => {
             runtime.block_on(show_plan(declared, &live.server, json))
         }
         TableCommand::Verify(live) => {
-            let found = runtime.block_on(look(declared, &live.server))?;
-            found.answers.iter().for_each(|(at, drift)| say::drift(at, drift, Severity::Breaking));
-            let differs = found.answers.iter().flat_map(|(_, drift)| drift).any(is_breaking);
+            let found = runtime.block_on(verify_servers(declared, &live.server))?;
+            found
+                .results
+                .iter()
+                .for_each(|(at, drift)| output::print_drift(at, drift, Severity::Breaking));
+            let differs = found.results.iter().flat_map(|(_, drift)| drift).any(is_breaking);
             Ok(found.outcome(differs))
         }
-        TableCommand::Diff(Report { live, json }) => {
-            let found = runtime.block_on(look(declared, &live.server))?;
+        TableCommand::Diff(ReportFlags { live, json }) => {
+            let found = runtime.block_on(verify_servers(declared, &live.server))?;
             if json {
-                say::drift_as_json(declared, &found.answers)?;
+                output::drift_as_json(declared, &found.results)?;
             } else {
                 found
-                    .answers
+                    .results
                     .iter()
-                    .for_each(|(at, drift)| say::drift(at, drift, Severity::Notice));
+                    .for_each(|(at, drift)| output::print_drift(at, drift, Severity::Notice));
             }
             Ok(found.outcome(false))
         }
@@ -108,111 +112,121 @@ fn is_breaking(drift: &Drift) -> bool {
     drift.severity == Severity::Breaking
 }
 
-fn client(server: &ServerFlags) -> Result<Client> {
+fn connect_client(server: &ServerFlags) -> Result<DdlClient> {
     if server.is_password_exposed() {
-        say::password_is_exposed();
+        output::warn_exposed_password();
     }
-    server.client()
+    server.build_client()
 }
 
-/// What the servers answered, one by one. One that is down does not hide what the others say.
-struct Answers<T> {
-    answers: Vec<(Endpoint, T)>,
+/// The servers' answers, one by one. A server that is down does not hide the others' answers.
+struct ServerResults<T> {
+    results: Vec<(ServerEndpoint, T)>,
     has_failed: bool,
 }
 
-impl<T> Answers<T> {
-    async fn of<Asking>(server: &ServerFlags, ask: impl Fn(Client) -> Asking) -> Result<Self>
+impl<T> ServerResults<T> {
+    async fn collect_from<Asking>(
+        server: &ServerFlags,
+        ask: impl Fn(DdlClient) -> Asking,
+    ) -> Result<Self>
     where
         Asking: Future<Output = Result<T, MigrateError>>,
     {
         let (mut answers, mut has_failed) = (Vec::new(), false);
-        for each in client(server)?.each() {
+        for each in connect_client(server)?.per_endpoint() {
             let endpoint = each.endpoint().clone();
             match ask(each).await {
                 Ok(answer) => answers.push((endpoint, answer)),
                 Err(error) => {
-                    say::not_reached(&endpoint, &error);
+                    output::print_unreachable(&endpoint, &error);
                     has_failed = true;
                 }
             }
         }
-        Ok(Self { answers, has_failed })
+        Ok(Self { results: answers, has_failed })
     }
 
-    fn outcome(&self, differs: bool) -> Outcome {
+    fn outcome(&self, differs: bool) -> RunOutcome {
         match (self.has_failed, differs) {
-            (true, _) => Outcome::Unknown,
-            (false, true) => Outcome::Differs,
-            (false, false) => Outcome::Fine,
+            (true, _) => RunOutcome::Unknown,
+            (false, true) => RunOutcome::Differs,
+            (false, false) => RunOutcome::Fine,
         }
     }
 }
 
-async fn mend(
+async fn apply_changes(
     declared: &Declared,
     server: &ServerFlags,
     run: &RunFlags,
     permit: Permit,
-) -> Result<Outcome> {
+) -> Result<RunOutcome> {
     if run.dry_run {
         return show_plan(declared, server, false).await;
     }
-    let options: MigrateOptions = run.options(permit);
-    let done: Converged = converge(&client(server)?, declared, &options).await?;
-    say::converged(declared, &done);
+    let options: MigrateOptions = run.migrate_options(permit);
+    let done: ConvergeReport =
+        converge_servers(&connect_client(server)?, declared, &options).await?;
+    output::print_report(declared, &done);
     for name in &declared.consent {
-        let has_gone = |(_, step): &(Endpoint, Step)| step.loss == Loss::Agreed(name.clone());
+        let has_gone =
+            |(_, step): &(ServerEndpoint, PlanStep)| step.loss == Loss::Agreed(name.clone());
         if !done.applied.iter().any(has_gone) {
-            say::unmatched(name);
+            output::warn_unmatched(name);
         }
     }
     let is_equal = !done.drift.iter().any(|(_, drift)| is_breaking(drift));
-    Ok(if is_equal && done.failed.is_empty() { Outcome::Fine } else { Outcome::Differs })
+    Ok(if is_equal && done.failed.is_empty() { RunOutcome::Fine } else { RunOutcome::Differs })
 }
 
-/// Differs: a migration is open, or the last one did not finish.
-async fn show_status(declared: &Declared, server: &ServerFlags, json: bool) -> Result<Outcome> {
-    let servers = Answers::of(server, |each| async move {
-        let facts = preflight(&each, declared).await?;
-        let observed = observe(&each, declared).await.map_err(MigrateError::Read)?;
-        let history = history(&each, declared).await?;
-        Ok((facts, origin(declared, &observed), history))
+/// Shows the status. `Differs` means that a migration is open, or the last one did not finish.
+async fn show_status(declared: &Declared, server: &ServerFlags, json: bool) -> Result<RunOutcome> {
+    let servers = ServerResults::collect_from(server, |each| async move {
+        let facts = run_preflight(&each, declared).await?;
+        let observed = observe_declared(&each, declared).await.map_err(MigrateError::Read)?;
+        let history = read_history(&each, declared).await?;
+        Ok((facts, detect_origin(declared, &observed), history))
     })
     .await?;
-    let is_open = servers.answers.iter().any(|(_, (_, _, history))| {
+    let is_open = servers.results.iter().any(|(_, (_, _, history))| {
         let last = history.as_ref().and_then(|history| history.migrations.last());
-        last.is_some_and(|last| last.standing != Standing::Finished)
+        last.is_some_and(|last| last.standing != MigrationState::Finished)
     });
-    say::status(declared, &servers.answers, json)?;
+    output::print_status(declared, &servers.results, json)?;
     Ok(servers.outcome(is_open))
 }
 
-async fn show_plan(declared: &Declared, server: &ServerFlags, json: bool) -> Result<Outcome> {
-    let plans = Answers::of(server, |each| async move {
-        preflight(&each, declared).await?;
-        let observed = observe(&each, declared).await.map_err(MigrateError::Read)?;
-        let plan = plan(declared, &observed);
+async fn show_plan(declared: &Declared, server: &ServerFlags, json: bool) -> Result<RunOutcome> {
+    let plans = ServerResults::collect_from(server, |each| async move {
+        run_preflight(&each, declared).await?;
+        let observed = observe_declared(&each, declared).await.map_err(MigrateError::Read)?;
+        let plan = plan_migration(declared, &observed);
         let needed = match plan.steps.is_empty() {
             true => BTreeSet::new(),
-            false => needed(declared, &observed, &plan.steps),
+            false => needed_privileges(declared, &observed, &plan.steps),
         };
-        let lacked = missing(&each, &needed).await.map_err(MigrateError::Read)?;
+        let lacked = missing_privileges(&each, &needed).await.map_err(MigrateError::Read)?;
         Ok((plan, lacked))
     })
     .await?;
     if json {
-        say::plans_as_json(declared, &plans.answers)?;
+        output::plans_as_json(declared, &plans.results)?;
     } else {
-        plans.answers.iter().for_each(|(at, (plan, lacked))| say::plan(at, plan, lacked.as_ref()));
+        plans
+            .results
+            .iter()
+            .for_each(|(at, (plan, lacked))| output::print_plan(at, plan, lacked.as_ref()));
     }
     Ok(plans.outcome(false))
 }
 
-async fn look(declared: &Declared, server: &ServerFlags) -> Result<Answers<Vec<Drift>>> {
-    Answers::of(
-        server,
-        |each| async move { verify(&each, declared).await.map_err(MigrateError::Read) },
-    )
+async fn verify_servers(
+    declared: &Declared,
+    server: &ServerFlags,
+) -> Result<ServerResults<Vec<Drift>>> {
+    ServerResults::collect_from(server, |each| async move {
+        verify_tables(&each, declared).await.map_err(MigrateError::Read)
+    })
     .await
 }

@@ -6,12 +6,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use millrace_ddl::{
-    Attributes, Client, ClientOptions, Credentials, Endpoint, Identifier, Secret, Tls,
+    AttributeStorage, ClientOptions, DdlClient, Identifier, Secret, ServerEndpoint,
+    TlsCertificates, UserCredentials,
 };
-use millrace_loadgen::{CheckOptions, Compression, Plan, Protocol, SendOptions, Shape, Target};
+use millrace_loadgen::{
+    CheckOptions, LoadPlan, LoadShape, LoadTarget, OtlpProtocol, RequestCompression, SendOptions,
+};
 use millrace_wire::Signal;
 
-/// Seeded OpenTelemetry load that remembers what was acknowledged, and checks it in ClickHouse.
+/// Sends seeded OpenTelemetry load, records what was acknowledged, and checks it in ClickHouse.
 #[derive(Debug, Parser)]
 #[command(name = "millrace-loadgen", version)]
 pub(crate) struct Cli {
@@ -21,9 +24,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Send records and remember what was acknowledged.
+    /// Send records and record what was acknowledged.
     Send(SendArgs),
-    /// Compare what an earlier `send` remembered with what ClickHouse holds.
+    /// Compare the records acknowledged in an earlier `send` with the rows in ClickHouse.
     Check(CheckArgs),
     /// Send, then check.
     Run {
@@ -32,13 +35,13 @@ pub(crate) enum Command {
         #[command(flatten)]
         check: CheckFlags,
     },
-    /// Make the load and throw it away: prints what generating alone costs.
+    /// Generate the load without sending it, and print the cost of generating.
     Generate(PlanFlags),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SendArgs {
-    /// File that remembers what was acknowledged, for `check --state`.
+    /// File to which the acknowledged records are written, for `check --state`.
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
     #[command(flatten)]
@@ -56,16 +59,16 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanFlags {
-    /// What everything is derived from; drawn at random and printed when not given.
+    /// Seed of all content; drawn at random and printed when absent.
     #[arg(long)]
     seed: Option<u64>,
-    /// Records in all, 1 to 1,000,000,000.
+    /// Total number of records, 1 to 1,000,000,000.
     #[arg(long, default_value_t = 1_000_000)]
     count: u64,
-    /// What is sent: traces, logs or metrics.
+    /// Signal to send: traces, logs or metrics.
     #[arg(long, default_value = "traces")]
     signal: Signal,
-    /// What each span carries: lean (about 120 bytes) or rich (about 660 bytes).
+    /// Size of each span: lean (about 120 bytes) or rich (about 660 bytes).
     #[arg(long, default_value = "lean")]
     shape: SpanShape,
     /// Records of one resource in a request; also the spans of one trace.
@@ -74,12 +77,12 @@ pub(crate) struct PlanFlags {
     /// Resources in a request.
     #[arg(long, default_value_t = 10)]
     resources_per_request: u32,
-    /// Time of the first record in nanoseconds since 1970; now when not given.
+    /// Time of the first record in nanoseconds since 1970; now when absent.
     #[arg(long)]
     start_unix_nanos: Option<u64>,
-    /// How requests are compressed.
+    /// Compression of requests.
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) compression: Compression,
+    pub(crate) compression: RequestCompression,
 }
 
 #[derive(Debug, Args)]
@@ -89,22 +92,22 @@ pub(crate) struct SendFlags {
     /// OTLP endpoint, such as http://127.0.0.1:4317.
     #[arg(long, value_name = "URL")]
     endpoint: String,
-    /// How OTLP is spoken.
+    /// Protocol of OTLP.
     #[arg(long, value_enum, default_value_t)]
-    protocol: Protocol,
+    protocol: OtlpProtocol,
     /// Connections, 1 to 1,024.
     #[arg(long, default_value_t = 2)]
     connections: u16,
-    /// Calls under way on each connection, 1 to 1,024.
+    /// Calls in flight on each connection, 1 to 1,024.
     #[arg(long, default_value_t = 4)]
     in_flight: u16,
-    /// Records per second; as fast as they are taken when not given.
+    /// Records per second; unlimited when absent.
     #[arg(long)]
     rate: Option<u64>,
-    /// Seconds to wait for one answer.
+    /// Timeout of one answer in seconds.
     #[arg(long, default_value_t = 30)]
     timeout_seconds: u64,
-    /// Seconds to go on trying a request before it is given up.
+    /// Seconds after which a request is no longer retried.
     #[arg(long, default_value_t = 300)]
     give_up_seconds: u64,
     /// PEM file with the certificates to trust for an https endpoint.
@@ -116,11 +119,11 @@ pub(crate) struct SendFlags {
 pub(crate) struct CheckFlags {
     /// ClickHouse HTTP endpoint, such as http://127.0.0.1:8123; repeat for more.
     #[arg(long = "clickhouse", value_name = "URL", required = true)]
-    clickhouse: Vec<Endpoint>,
+    clickhouse: Vec<ServerEndpoint>,
     /// ClickHouse user.
     #[arg(long, default_value = "default")]
     user: String,
-    /// File holding the user's password; without it CLICKHOUSE_PASSWORD is used, or none.
+    /// File with the user's password; without it, CLICKHOUSE_PASSWORD is used, or no password.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// PEM file with the certificates to trust for an https ClickHouse.
@@ -133,43 +136,43 @@ pub(crate) struct CheckFlags {
     #[arg(long, default_value = "otel")]
     table_prefix: Identifier,
     /// How the tables store attributes: json or map.
-    #[arg(long, default_value = "map", value_parser = attributes)]
-    attributes: Attributes,
-    /// Seconds that records may take to arrive.
+    #[arg(long, default_value = "map", value_parser = parse_attributes)]
+    attributes: AttributeStorage,
+    /// Seconds within which all records must arrive.
     #[arg(long, default_value_t = 120)]
     deadline_seconds: u64,
 }
 
-/// How much a span carries.
+/// Size of a span.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum SpanShape {
     Lean,
     Rich,
 }
 
-fn attributes(text: &str) -> Result<Attributes, String> {
+fn parse_attributes(text: &str) -> Result<AttributeStorage, String> {
     match text.to_ascii_lowercase().as_str() {
-        "json" => Ok(Attributes::Json),
-        "map" => Ok(Attributes::Map),
-        _ => Err("write json or map".to_owned()),
+        "json" => Ok(AttributeStorage::Json),
+        "map" => Ok(AttributeStorage::Map),
+        _ => Err("use json or map".to_owned()),
     }
 }
 
 impl PlanFlags {
     /// The plan; what was not given is drawn from the clock.
-    pub(crate) fn plan(&self) -> Result<Plan> {
+    pub(crate) fn to_plan(&self) -> Result<LoadPlan> {
         let shape = match (self.signal, self.shape) {
-            (Signal::Traces, SpanShape::Lean) => Shape::Lean,
-            (Signal::Traces, SpanShape::Rich) => Shape::Rich,
-            (Signal::Logs, SpanShape::Lean) => Shape::Logs,
-            (Signal::Metrics, SpanShape::Lean) => Shape::Metrics,
+            (Signal::Traces, SpanShape::Lean) => LoadShape::Lean,
+            (Signal::Traces, SpanShape::Rich) => LoadShape::Rich,
+            (Signal::Logs, SpanShape::Lean) => LoadShape::Logs,
+            (Signal::Metrics, SpanShape::Lean) => LoadShape::Metrics,
             (Signal::Logs | Signal::Metrics, SpanShape::Rich) => {
-                bail!("--shape rich is for --signal traces")
+                bail!("--shape rich requires --signal traces")
             }
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let nanos = u64::try_from(now.as_nanos()).unwrap_or(0);
-        let plan = Plan {
+        let plan = LoadPlan {
             seed: self.seed.unwrap_or(nanos ^ (u64::from(std::process::id()) << 40)),
             count: self.count,
             records_per_resource: self.records_per_resource,
@@ -177,17 +180,17 @@ impl PlanFlags {
             start_unix_nanos: self.start_unix_nanos.unwrap_or(nanos),
             shape,
         };
-        plan.check()?;
+        plan.validate()?;
         Ok(plan)
     }
 }
 
 impl SendFlags {
-    pub(crate) fn target(&self) -> Result<Target> {
-        Ok(Target::new(&self.endpoint, self.protocol)?)
+    pub(crate) fn to_target(&self) -> Result<LoadTarget> {
+        Ok(LoadTarget::new(&self.endpoint, self.protocol)?)
     }
 
-    pub(crate) fn options(&self) -> Result<SendOptions> {
+    pub(crate) fn send_options(&self) -> Result<SendOptions> {
         Ok(SendOptions {
             connections: self.connections,
             in_flight: self.in_flight,
@@ -195,29 +198,32 @@ impl SendFlags {
             rate: self.rate,
             timeout: Duration::from_secs(self.timeout_seconds.max(1)),
             give_up_after: Duration::from_secs(self.give_up_seconds),
-            tls: Tls { ca_pem: read(self.ca_file.as_ref())?, identity: None },
+            tls: TlsCertificates { ca_pem: read_ca_file(self.ca_file.as_ref())?, identity: None },
         })
     }
 }
 
 impl CheckFlags {
-    pub(crate) fn client(&self) -> Result<Client> {
+    pub(crate) fn clickhouse_client(&self) -> Result<DdlClient> {
         let password = match &self.password_file {
             Some(path) => std::fs::read_to_string(path)
                 .with_context(|| format!("cannot read the password file {}", path.display()))?,
             None => std::env::var("CLICKHOUSE_PASSWORD").unwrap_or_default(),
         };
         if self.user.is_empty() {
-            bail!("--user is empty: name a ClickHouse user");
+            bail!("--user is empty: set a ClickHouse user");
         }
         let mut options = ClientOptions::new(self.clickhouse.clone());
         options.credentials =
-            Credentials { user: self.user.clone(), password: Secret::new(password) };
-        options.tls = Tls { ca_pem: read(self.clickhouse_ca_file.as_ref())?, identity: None };
-        Ok(Client::new(options)?)
+            UserCredentials::Password { user: self.user.clone(), password: Secret::new(password) };
+        options.tls = TlsCertificates {
+            ca_pem: read_ca_file(self.clickhouse_ca_file.as_ref())?,
+            identity: None,
+        };
+        Ok(DdlClient::new(options)?)
     }
 
-    pub(crate) fn options(&self) -> CheckOptions {
+    pub(crate) fn check_options(&self) -> CheckOptions {
         CheckOptions {
             database: self.database.clone(),
             prefix: self.table_prefix.clone(),
@@ -227,7 +233,7 @@ impl CheckFlags {
     }
 }
 
-fn read(path: Option<&PathBuf>) -> Result<Option<Vec<u8>>> {
+fn read_ca_file(path: Option<&PathBuf>) -> Result<Option<Vec<u8>>> {
     path.map(|path| {
         std::fs::read(path).with_context(|| format!("cannot read the CA file {}", path.display()))
     })

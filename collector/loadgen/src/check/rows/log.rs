@@ -2,9 +2,9 @@
 
 use millrace_schema::TableKind;
 
-use super::super::cell::Cell;
+use super::super::cell::StoredCell;
 use super::super::compare::Comparison;
-use super::super::text::plain;
+use super::super::text::plain_text;
 use super::Times;
 use crate::content::Logs;
 
@@ -31,40 +31,40 @@ impl super::Rows for Rows {
         TIMESTAMP
     }
 
-    fn index_of(&self, row: &[Cell<'_>]) -> Option<u64> {
+    fn index_of(&self, row: &[StoredCell<'_>]) -> Option<u64> {
         self.times.index_of(row.get(TIMESTAMP))
     }
 
-    fn wanted_id(&self, index: u64) -> String {
-        self.times.wanted_id(index)
+    fn describe_id(&self, index: u64) -> String {
+        self.times.describe_id(index)
     }
 
     fn table_of(&self, _: u64) -> TableKind {
         TableKind::Logs
     }
 
-    fn describe(&self, index: u64, row: &mut Comparison<'_>) {
-        let log = self.logs.at(index);
-        row.number(log.row_nanos());
-        row.trace_id(log.trace_id);
-        row.span_id(log.span_id);
-        row.number(log.flags.into());
-        row.text(log.severity_text);
-        row.number(log.severity_number.into());
-        row.service_name();
+    fn describe_row(&self, index: u64, row: &mut Comparison<'_>) {
+        let log = self.logs.log_at(index);
+        row.expect_number(log.row_nanos());
+        row.expect_trace_id(log.trace_id);
+        row.expect_span_id(log.span_id);
+        row.expect_number(log.flags.into());
+        row.expect_text(log.severity_text);
+        row.expect_number(log.severity_number.into());
+        row.expect_service_name();
         let mut scratch = std::mem::take(row.scratch);
         log.with_body(&mut scratch, |body| match body {
-            Some(value) => row.text(&plain(&value)),
-            None => row.text(""),
+            Some(value) => row.expect_text(&plain_text(&value)),
+            None => row.expect_text(""),
         });
         *row.scratch = scratch;
-        row.resource_schema_url();
-        row.resource_attributes();
-        row.scope_schema_url();
-        row.scope_name();
-        row.scope_version();
-        row.scope_attributes();
-        row.set(&log.attributes);
-        row.text(log.event_name);
+        row.expect_resource_schema_url();
+        row.expect_resource_attributes();
+        row.expect_scope_schema_url();
+        row.expect_scope_name();
+        row.expect_scope_version();
+        row.expect_scope_attributes();
+        row.expect_set(&log.attributes);
+        row.expect_text(log.event_name);
     }
 }

@@ -2,12 +2,12 @@
 
 use millrace_schema::TableKind;
 
-use super::super::cell::Cell;
+use super::super::cell::StoredCell;
 use super::super::compare::{Comparison, span_text, trace_text};
 use super::Times;
 use crate::content::{
-    Data, Exemplar, ExponentialData, HistogramData, Kind, Metric, Point, Points, SummaryData,
-    Totals,
+    Data, ExemplarContent, ExponentialData, HistogramData, HistogramTotals, MetricContent,
+    MetricKind, PointContent, Points, SummaryData,
 };
 
 /// Position of `TimeUnix`.
@@ -39,45 +39,45 @@ impl super::Rows for Rows {
         TIME
     }
 
-    fn index_of(&self, row: &[Cell<'_>]) -> Option<u64> {
+    fn index_of(&self, row: &[StoredCell<'_>]) -> Option<u64> {
         self.times.index_of(row.get(TIME))
     }
 
-    fn wanted_id(&self, index: u64) -> String {
-        self.times.wanted_id(index)
+    fn describe_id(&self, index: u64) -> String {
+        self.times.describe_id(index)
     }
 
     fn table_of(&self, index: u64) -> TableKind {
-        match self.points.metric(index).kind {
-            Kind::Gauge => TableKind::MetricsGauge,
-            Kind::Sum { .. } => TableKind::MetricsSum,
-            Kind::Histogram { .. } => TableKind::MetricsHistogram,
-            Kind::ExponentialHistogram { .. } => TableKind::MetricsExponentialHistogram,
-            Kind::Summary => TableKind::MetricsSummary,
+        match self.points.metric_at(index).kind {
+            MetricKind::Gauge => TableKind::MetricsGauge,
+            MetricKind::Sum { .. } => TableKind::MetricsSum,
+            MetricKind::Histogram { .. } => TableKind::MetricsHistogram,
+            MetricKind::ExponentialHistogram { .. } => TableKind::MetricsExponentialHistogram,
+            MetricKind::Summary => TableKind::MetricsSummary,
         }
     }
 
-    fn describe(&self, index: u64, row: &mut Comparison<'_>) {
-        let Metric { name, description, unit, kind } = *self.points.metric(index);
-        let point = self.points.at(index);
-        row.resource_attributes();
-        row.resource_schema_url();
-        row.scope_name();
-        row.scope_version();
-        row.scope_attributes();
-        row.scope_dropped();
-        row.scope_schema_url();
-        row.service_name();
-        row.text(name);
-        row.text(description);
-        row.text(unit);
-        row.set(&point.attributes);
-        row.number(point.start_nanos);
-        row.number(point.time_nanos);
+    fn describe_row(&self, index: u64, row: &mut Comparison<'_>) {
+        let MetricContent { name, description, unit, kind } = *self.points.metric_at(index);
+        let point = self.points.point_at(index);
+        row.expect_resource_attributes();
+        row.expect_resource_schema_url();
+        row.expect_scope_name();
+        row.expect_scope_version();
+        row.expect_scope_attributes();
+        row.expect_scope_dropped();
+        row.expect_scope_schema_url();
+        row.expect_service_name();
+        row.expect_text(name);
+        row.expect_text(description);
+        row.expect_text(unit);
+        row.expect_set(&point.attributes);
+        row.expect_number(point.start_nanos);
+        row.expect_number(point.time_nanos);
         match &point.data {
             Data::Number(number) => {
-                row.double(number.as_double());
-                row.number(point.flags.into());
+                row.expect_double(number.as_double());
+                row.expect_number(point.flags.into());
                 describe_exemplars(&point, row);
             }
             Data::Histogram(data) => describe_histogram(&point, data, row),
@@ -85,64 +85,65 @@ impl super::Rows for Rows {
             Data::Summary(data) => describe_summary(&point, data, row),
         }
         match kind {
-            Kind::Gauge | Kind::Summary => {}
-            Kind::Histogram { temporality } | Kind::ExponentialHistogram { temporality } => {
-                row.number(temporality.into());
+            MetricKind::Gauge | MetricKind::Summary => {}
+            MetricKind::Histogram { temporality }
+            | MetricKind::ExponentialHistogram { temporality } => {
+                row.expect_number(temporality.into());
             }
-            Kind::Sum { temporality, is_monotonic } => {
-                row.number(temporality.into());
-                row.number(is_monotonic.into());
+            MetricKind::Sum { temporality, is_monotonic } => {
+                row.expect_number(temporality.into());
+                row.expect_number(is_monotonic.into());
             }
         }
     }
 }
 
-fn describe_histogram(point: &Point, data: &HistogramData, row: &mut Comparison<'_>) {
+fn describe_histogram(point: &PointContent, data: &HistogramData, row: &mut Comparison<'_>) {
     describe_totals(&data.totals, row);
-    row.numbers(data.buckets().iter().copied());
-    row.doubles(data.bounds());
+    row.expect_numbers(data.buckets().iter().copied());
+    row.expect_doubles(data.bounds());
     describe_exemplars(point, row);
-    row.number(point.flags.into());
+    row.expect_number(point.flags.into());
     describe_extremes(&data.totals, row);
 }
 
-fn describe_exponential(point: &Point, data: &ExponentialData, row: &mut Comparison<'_>) {
+fn describe_exponential(point: &PointContent, data: &ExponentialData, row: &mut Comparison<'_>) {
     describe_totals(&data.totals, row);
-    row.signed(data.scale);
-    row.number(data.zero_count);
-    row.signed(data.positive_offset);
-    row.numbers(data.positive().iter().copied());
-    row.signed(data.negative_offset);
-    row.numbers(data.negative().iter().copied());
+    row.expect_signed(data.scale);
+    row.expect_number(data.zero_count);
+    row.expect_signed(data.positive_offset);
+    row.expect_numbers(data.positive().iter().copied());
+    row.expect_signed(data.negative_offset);
+    row.expect_numbers(data.negative().iter().copied());
     describe_exemplars(point, row);
-    row.number(point.flags.into());
+    row.expect_number(point.flags.into());
     describe_extremes(&data.totals, row);
 }
 
-fn describe_summary(point: &Point, data: &SummaryData, row: &mut Comparison<'_>) {
-    row.number(data.count);
-    row.double(data.sum);
-    row.doubles(data.quantiles());
-    row.doubles(data.values());
-    row.number(point.flags.into());
+fn describe_summary(point: &PointContent, data: &SummaryData, row: &mut Comparison<'_>) {
+    row.expect_number(data.count);
+    row.expect_double(data.sum);
+    row.expect_doubles(data.quantiles());
+    row.expect_doubles(data.values());
+    row.expect_number(point.flags.into());
 }
 
-/// What is absent is stored as 0: the tables have no NULL.
-fn describe_totals(totals: &Totals, row: &mut Comparison<'_>) {
-    row.number(totals.count);
-    row.double(totals.sum.unwrap_or(0.0));
+/// Absent values are stored as 0: the tables have no NULL.
+fn describe_totals(totals: &HistogramTotals, row: &mut Comparison<'_>) {
+    row.expect_number(totals.count);
+    row.expect_double(totals.sum.unwrap_or(0.0));
 }
 
-fn describe_extremes(totals: &Totals, row: &mut Comparison<'_>) {
-    row.double(totals.min.unwrap_or(0.0));
-    row.double(totals.max.unwrap_or(0.0));
+fn describe_extremes(totals: &HistogramTotals, row: &mut Comparison<'_>) {
+    row.expect_double(totals.min.unwrap_or(0.0));
+    row.expect_double(totals.max.unwrap_or(0.0));
 }
 
-fn describe_exemplars(point: &Point, row: &mut Comparison<'_>) {
-    let exemplars: Vec<Exemplar> = point.exemplars().copied().collect();
-    row.sets(&exemplars.iter().map(|exemplar| exemplar.attributes).collect::<Vec<_>>());
-    row.numbers(exemplars.iter().map(|exemplar| exemplar.time_nanos));
-    row.numbers(exemplars.iter().map(|exemplar| exemplar.value.as_double().to_bits()));
-    row.texts(exemplars.iter().map(|exemplar| span_text(exemplar.span_id)));
-    row.texts(exemplars.iter().map(|exemplar| trace_text(exemplar.trace_id)));
+fn describe_exemplars(point: &PointContent, row: &mut Comparison<'_>) {
+    let exemplars: Vec<ExemplarContent> = point.exemplars().copied().collect();
+    row.expect_sets(&exemplars.iter().map(|exemplar| exemplar.attributes).collect::<Vec<_>>());
+    row.expect_numbers(exemplars.iter().map(|exemplar| exemplar.time_nanos));
+    row.expect_numbers(exemplars.iter().map(|exemplar| exemplar.value.as_double().to_bits()));
+    row.expect_texts(exemplars.iter().map(|exemplar| span_text(exemplar.span_id)));
+    row.expect_texts(exemplars.iter().map(|exemplar| trace_text(exemplar.trace_id)));
 }

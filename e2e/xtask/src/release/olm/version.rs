@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::super::charts::Chart;
 use super::super::images::Image;
 use super::super::plan::{self, Plan};
-use super::super::publish::PUBLIC;
 use super::{NAMESPACE, PACKAGE, Parts, text};
 use crate::shell;
 
@@ -33,7 +32,7 @@ pub(super) fn of(
     let related = images.iter().map(|image| {
         let Image { repository, tag, index, .. } = image;
         json!({"name": image.file_name(),
-               "image": format!("{PUBLIC}/{repository}:{tag}@{}", index.digest)})
+               "image": format!("{}/{repository}:{tag}@{}", plan.registry, index.digest)})
     });
     Ok(json!({
         "apiVersion": "operators.coreos.com/v1alpha1",
@@ -196,6 +195,6 @@ mod tests {
             assert!(owned[0]["displayName"].as_str().unwrap().contains(' '), "{name}");
         }
         let text = description(&read("README.md").unwrap()).unwrap();
-        assert!(text.starts_with("Millrace runs") && !text.contains("](docs/"));
+        assert!(text.starts_with("Millrace is") && !text.contains("](docs/"));
     }
 }

@@ -28,5 +28,5 @@ if ready.status == "True" then
   return {status = "Healthy", message = ready.message}
 end
 -- Lag and outages of Kafka or ClickHouse are worked off or waited out; they are not the fault of
--- what was synchronised, but they must not look healthy either.
+-- what was synchronised, but they must not appear healthy either.
 return {status = "Progressing", message = ready.reason .. ": " .. ready.message}

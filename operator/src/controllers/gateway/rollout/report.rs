@@ -1,4 +1,5 @@
-//! A rollout's state to and from the status; its conditions, events and report. Pure.
+//! Converts a rollout's state to and from the status; builds its conditions, events and report.
+//! Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -7,38 +8,36 @@ use millrace_crds::v1alpha1::{
     RolloutFigures, RolloutReport, RolloutStage, RolloutStatus, RolloutUnit,
 };
 use millrace_rollout::{
-    Cause, Fault, FaultKind, Judgement, Load, Point, Seen, Stage, State, Step, Stuck, Sum, Unit,
-    Verdict,
+    CanaryVerdict, Cause, FaultKind, LoadFigures, LoadSum, RolloutObservation, RolloutProgress,
+    RolloutState, RolloutStep, RolloutVerdict, Stage, Stuck, Unit, UnitFault,
 };
 
-use super::{Decision, digests};
+use super::{RolloutDecision, digests};
 use crate::pool::secrets::without_secrets;
-use crate::pool::status::{Rollout, as_i32, cut};
+use crate::pool::status::{Rollout, as_i32, cut_message};
 use crate::report::events::Notice;
 
-/// The report's word for a comparison that nothing failed.
+/// The report's result of a comparison without a failure.
 const PASSED: &str = "Passed";
-/// The report's word for a rollout without a canary.
+/// The report's result of a rollout without a canary.
 const NOT_COMPARED: &str = "NotCompared";
-/// The report's word for one with too few records.
+/// The report's result of a comparison with too few records.
 const TOO_FEW: &str = "TooFewRecords";
 
 /// How a waiting change ends, as message text.
-const GOES_ON: &str = "the change goes on then; the annotation millrace.dev/rollout=abort takes it \
-                       back";
+const ABORT_HINT: &str = "the change continues then; spec.rolloutAction: Abort rolls it back";
 
-/// The unit in a status.
-pub(super) fn unit(told: &RolloutUnit) -> Unit {
+pub(super) fn unit_from_status(reported: &RolloutUnit) -> Unit {
     Unit {
-        image: told.image.clone(),
-        allocator: told.allocator.clone(),
-        config: told.config_map.clone(),
-        schema_revision: told.schema_revision.clone(),
-        digests: told.image_digests.clone(),
+        image: reported.image.clone(),
+        allocator: reported.allocator.clone(),
+        config: reported.config_map.clone(),
+        schema_revision: reported.schema_revision.clone(),
+        digests: reported.image_digests.clone(),
     }
 }
 
-fn told_unit(unit: &Unit) -> RolloutUnit {
+fn unit_to_status(unit: &Unit) -> RolloutUnit {
     RolloutUnit {
         image: unit.image.clone(),
         allocator: unit.allocator.clone(),
@@ -48,110 +47,119 @@ fn told_unit(unit: &Unit) -> RolloutUnit {
     }
 }
 
-/// The state in a status; `None` for one that no operator writes. A configuration that a collector
-/// refused under other Secrets counts as new and is tried again: the Secrets may have been the
-/// fault, and no pod of the pool has it.
-pub(super) fn state(told: &RolloutStatus, secrets: Option<&str>) -> Option<State> {
-    let pods = || told.pods.and_then(|pods| u32::try_from(pods).ok()).unwrap_or(1);
+/// Returns the state in a status; `None` for one that no operator writes. A configuration that a
+/// collector refused under other Secrets counts as new and is tried again: the Secrets may have
+/// been the fault, and no pod of the pool has it.
+pub(super) fn state_from_status(
+    reported: &RolloutStatus,
+    secrets: Option<&str>,
+) -> Option<RolloutState> {
+    let pods = || reported.pods.and_then(|pods| u32::try_from(pods).ok()).unwrap_or(1);
     let point = |stage| match stage {
-        RolloutStage::Waiting => Some(Point::Waiting),
-        RolloutStage::Canary => Some(Point::Canary),
-        RolloutStage::Judging => Some(Point::Judging),
-        RolloutStage::Promoting => Some(Point::Promoting { pods: pods() }),
+        RolloutStage::Waiting => Some(RolloutProgress::Waiting),
+        RolloutStage::Canary => Some(RolloutProgress::Canary),
+        RolloutStage::Analyzing => Some(RolloutProgress::Analyzing),
+        RolloutStage::Promoting => Some(RolloutProgress::Promoting { pods: pods() }),
         _ => None,
     };
-    let cause = || match FaultKind::parse(&told.reason) {
-        Some(kind) => Cause::Failed(Fault::new(kind, told.message.clone())),
+    let cause = || match FaultKind::parse(&reported.reason) {
+        Some(kind) => Cause::Failed(UnitFault::new(kind, reported.message.clone())),
         None => Cause::Aborted,
     };
-    let stage = match told.stage {
+    let stage = match reported.stage {
         RolloutStage::Stable => Stage::Stable,
-        RolloutStage::Paused => Stage::Paused(point(told.paused_at?)?),
-        RolloutStage::RollingBack => Stage::Returning(cause()),
-        RolloutStage::RolledBack | RolloutStage::Aborted => Stage::Returned(cause()),
+        RolloutStage::Paused => Stage::Paused(point(reported.paused_at?)?),
+        RolloutStage::RollingBack => Stage::RollingBack(cause()),
+        RolloutStage::RolledBack | RolloutStage::Aborted => Stage::RolledBack(cause()),
         stage => Stage::Moving(point(stage)?),
     };
-    let (key, with) = without_secrets(&told.digest);
-    let is_mended = told.stage == RolloutStage::RolledBack
-        && told.reason == FaultKind::SettingsRefused.as_str()
+    let (key, with) = without_secrets(&reported.digest);
+    let is_mended = reported.stage == RolloutStage::RolledBack
+        && reported.reason == FaultKind::ConfigurationRejected.as_str()
         && with != secrets;
-    let key = if is_mended { &told.digest } else { key };
-    Some(State {
+    let key = if is_mended { &reported.digest } else { key };
+    Some(RolloutState {
         stage,
-        since: told.since.0.as_second(),
-        before: told.before.as_ref().map(unit),
-        after: unit(&told.after),
+        since: reported.since.0.as_second(),
+        before: reported.before.as_ref().map(unit_from_status),
+        after: unit_from_status(&reported.after),
         key: key.to_owned(),
-        attempts: u32::try_from(told.attempts).unwrap_or(0),
+        attempts: u32::try_from(reported.attempts).unwrap_or(0),
     })
 }
 
-fn stage_of(point: Point) -> RolloutStage {
+fn stage_of(point: RolloutProgress) -> RolloutStage {
     match point {
-        Point::Waiting => RolloutStage::Waiting,
-        Point::Canary => RolloutStage::Canary,
-        Point::Judging => RolloutStage::Judging,
-        Point::Promoting { .. } => RolloutStage::Promoting,
+        RolloutProgress::Waiting => RolloutStage::Waiting,
+        RolloutProgress::Canary => RolloutStage::Canary,
+        RolloutProgress::Analyzing => RolloutStage::Analyzing,
+        RolloutProgress::Promoting { .. } => RolloutStage::Promoting,
     }
 }
 
-fn stage(stage: &Stage) -> RolloutStage {
+fn stage_to_status(stage: &Stage) -> RolloutStage {
     match stage {
         Stage::Stable => RolloutStage::Stable,
         Stage::Moving(point) => stage_of(*point),
         Stage::Paused(_) => RolloutStage::Paused,
-        Stage::Returning(_) => RolloutStage::RollingBack,
-        Stage::Returned(Cause::Failed(_)) => RolloutStage::RolledBack,
-        Stage::Returned(Cause::Aborted) => RolloutStage::Aborted,
+        Stage::RollingBack(_) => RolloutStage::RollingBack,
+        Stage::RolledBack(Cause::Failed(_)) => RolloutStage::RolledBack,
+        Stage::RolledBack(Cause::Aborted) => RolloutStage::Aborted,
     }
 }
 
-/// Whether a change has not begun.
-pub(super) fn is_waiting(state: &State) -> bool {
-    matches!(state.stage, Stage::Moving(Point::Waiting))
+/// Returns whether a change has not begun.
+pub(super) fn is_waiting(state: &RolloutState) -> bool {
+    matches!(state.stage, Stage::Moving(RolloutProgress::Waiting))
 }
 
-/// The status of a step. Unchanged content keeps its old form.
-pub(super) fn status(
+/// Returns the status of a step. Unchanged content retains its old form.
+pub(super) fn build_status(
     before: Option<&RolloutStatus>,
-    last: Option<&State>,
-    step: &Step,
-    seen: &Seen,
+    last: Option<&RolloutState>,
+    step: &RolloutStep,
+    observation: &RolloutObservation,
     waits_for: &str,
 ) -> RolloutStatus {
     let state = &step.state;
-    let (reason, message) = words(last, step, waits_for);
+    let (reason, message) = reason_and_message(last, step, waits_for);
     let same_words = before.is_some_and(|before| {
-        before.stage == stage(&state.stage) && before.reason == reason && !is_waiting(state)
+        before.stage == stage_to_status(&state.stage)
+            && before.reason == reason
+            && !is_waiting(state)
     });
-    let kept = before.filter(|_| same_words).map(|before| before.message.clone());
+    let unchanged = before.filter(|_| same_words).map(|before| before.message.clone());
     let (point, paused_at) = match &state.stage {
         Stage::Moving(point) => (Some(*point), None),
         Stage::Paused(point) => (Some(*point), Some(stage_of(*point))),
         _ => (None, None),
     };
     let pods = point.and_then(|point| match point {
-        Point::Promoting { pods } => Some(as_i32(pods)),
-        Point::Waiting | Point::Canary | Point::Judging => None,
+        RolloutProgress::Promoting { pods } => Some(as_i32(pods)),
+        RolloutProgress::Waiting | RolloutProgress::Canary | RolloutProgress::Analyzing => None,
     });
     let since = Timestamp::from_second(state.since).unwrap_or_default();
     RolloutStatus {
-        stage: stage(&state.stage),
+        stage: stage_to_status(&state.stage),
         paused_at,
         since: Time(since),
         reason,
-        message: kept.unwrap_or_else(|| cut(message)),
-        before: state.before.as_ref().map(told_unit),
-        after: told_unit(&state.after),
+        message: unchanged.unwrap_or_else(|| cut_message(message)),
+        before: state.before.as_ref().map(unit_to_status),
+        after: unit_to_status(&state.after),
         pods,
         digest: state.key.clone(),
         attempts: as_i32(state.attempts),
-        report: report(before, last, step, seen),
+        report: build_report(before, last, step, observation),
     }
 }
 
-/// The reason and message of a step.
-fn words(last: Option<&State>, step: &Step, waits_for: &str) -> (String, String) {
+/// Returns the reason and message of a step.
+fn reason_and_message(
+    last: Option<&RolloutState>,
+    step: &RolloutStep,
+    waits_for: &str,
+) -> (String, String) {
     let state = &step.state;
     if let Some(fault) = &step.held {
         return (fault.kind.as_str().into(), fault.text.clone());
@@ -162,62 +170,65 @@ fn words(last: Option<&State>, step: &Step, waits_for: &str) -> (String, String)
             (Reason::RolloutCompleted, format!("all pods run {image}"))
         }
         Stage::Stable if last.is_some_and(|last| last.stage != Stage::Stable) => {
-            (Reason::Settled, format!("{image} is asked for again"))
+            (Reason::UpToDate, format!("{image} is desired again"))
         }
-        Stage::Stable => (Reason::Settled, "no change is under way".into()),
-        Stage::Moving(Point::Waiting) => (Reason::Waiting, format!("waits until {waits_for}")),
-        Stage::Moving(Point::Canary) => {
+        Stage::Stable => (Reason::UpToDate, "no change is under way".into()),
+        Stage::Moving(RolloutProgress::Waiting) => {
+            (Reason::Waiting, format!("waits until {waits_for}"))
+        }
+        Stage::Moving(RolloutProgress::Canary) => {
             (Reason::RolloutStarted, format!("the first pods get {image}"))
         }
-        Stage::Moving(Point::Judging) => {
-            (Reason::RolloutJudging, format!("pods with {image} are watched"))
-        }
-        Stage::Moving(Point::Promoting { pods }) => {
+        Stage::Moving(RolloutProgress::Analyzing) => (
+            Reason::RolloutAnalyzing,
+            format!("canary pods with {image} are compared with the others"),
+        ),
+        Stage::Moving(RolloutProgress::Promoting { pods }) => {
             (Reason::RolloutPromoting, format!("{pods} pods may have {image}"))
         }
-        Stage::Paused(_) => {
-            (Reason::RolloutPaused, "held by the annotation millrace.dev/rollout".into())
-        }
-        Stage::Returning(Cause::Failed(fault)) | Stage::Returned(Cause::Failed(fault)) => {
+        Stage::Paused(_) => (Reason::RolloutPaused, "paused by spec.rolloutAction".into()),
+        Stage::RollingBack(Cause::Failed(fault)) | Stage::RolledBack(Cause::Failed(fault)) => {
             return (fault.kind.as_str().into(), fault.text.clone());
         }
-        Stage::Returning(Cause::Aborted) | Stage::Returned(Cause::Aborted) => {
-            (Reason::RolloutAborted, "taken back by the annotation millrace.dev/rollout".into())
+        Stage::RollingBack(Cause::Aborted) | Stage::RolledBack(Cause::Aborted) => {
+            (Reason::RolloutAborted, "rolled back by spec.rolloutAction".into())
         }
     };
     (reason.as_str().to_owned(), message)
 }
 
-/// The report: made when judging ends, on a rollback, and when all pods have an unjudged unit; kept
-/// until the next rollout.
-fn report(
+/// Returns the report. It is made when the analysis ends, on a rollback, and when all pods have an
+/// unanalyzed unit; it remains until the next rollout.
+fn build_report(
     before: Option<&RolloutStatus>,
-    last: Option<&State>,
-    step: &Step,
-    seen: &Seen,
+    last: Option<&RolloutState>,
+    step: &RolloutStep,
+    observation: &RolloutObservation,
 ) -> Option<RolloutReport> {
     let state = &step.state;
     let same_try =
         last.is_some_and(|last| last.attempts == state.attempts) || state.stage == Stage::Stable;
-    let kept = before.filter(|_| same_try).and_then(|before| before.report.clone());
+    let previous = before.filter(|_| same_try).and_then(|before| before.report.clone());
     let moved = last.is_some_and(|last| last.stage != state.stage);
     let verdict = match (&step.judgement, &state.stage) {
-        (Some(Judgement::Passed), _) => PASSED,
-        (Some(Judgement::TooFew { .. }), _) => TOO_FEW,
-        (Some(Judgement::Failed(fault)), _) => fault.kind.as_str(),
-        (None, Stage::Returning(Cause::Failed(fault))) if moved => fault.kind.as_str(),
-        (None, Stage::Stable) if moved && kept.is_none() && state.before.is_some() => NOT_COMPARED,
-        _ => return kept,
+        (Some(CanaryVerdict::Passed), _) => PASSED,
+        (Some(CanaryVerdict::TooFew { .. }), _) => TOO_FEW,
+        (Some(CanaryVerdict::Failed(fault)), _) => fault.kind.as_str(),
+        (None, Stage::RollingBack(Cause::Failed(fault))) if moved => fault.kind.as_str(),
+        (None, Stage::Stable) if moved && previous.is_none() && state.before.is_some() => {
+            NOT_COMPARED
+        }
+        _ => return previous,
     };
     Some(RolloutReport {
         verdict: verdict.to_owned(),
-        before: figures(&seen.old_loads),
-        after: figures(&seen.new_loads),
+        before: sum_figures(&observation.old_loads),
+        after: sum_figures(&observation.new_loads),
     })
 }
 
-fn figures(loads: &[Load]) -> Option<RolloutFigures> {
-    let sum = Sum::of(loads)?;
+fn sum_figures(loads: &[LoadFigures]) -> Option<RolloutFigures> {
+    let sum = LoadSum::from_loads(loads)?;
     Some(RolloutFigures {
         pods: as_i32(sum.pods),
         records: i64::try_from(sum.records).unwrap_or(i64::MAX),
@@ -227,70 +238,77 @@ fn figures(loads: &[Load]) -> Option<RolloutFigures> {
     })
 }
 
-/// The state of the pods, given the rollout, for the pool's conditions.
-pub(in crate::controllers::gateway) fn condition(
-    decision: &Decision,
+/// Returns the state of the pods, given the rollout, for the pool's conditions.
+pub(in crate::controllers::gateway) fn rollout_of_decision(
+    decision: &RolloutDecision,
     rolls_back: bool,
-    verdict: &Verdict,
+    verdict: &RolloutVerdict,
 ) -> Rollout {
-    let told = &decision.status;
+    let reported = &decision.status;
     let waits = decision.step.waits.as_ref();
-    let fault = FaultKind::parse(&told.reason).map(|_| reason(&told.reason));
-    let message = told.message.clone();
-    let says = |reason, progressing, stalled, message| Rollout::Told {
+    let fault = FaultKind::parse(&reported.reason).map(|_| parse_reason(&reported.reason));
+    let message = reported.message.clone();
+    let says = |reason, progressing, stalled, message| Rollout::Reported {
         reason,
         message,
         progressing,
         stalled,
     };
-    match told.stage {
-        RolloutStage::Stable => Rollout::Judged(verdict.clone()),
+    match reported.stage {
+        RolloutStage::Stable => Rollout::Evaluated(verdict.clone()),
         RolloutStage::Waiting => match fault {
             Some(fault) => says(fault, false, true, message),
             None => says(Reason::Waiting, false, false, message),
         },
         RolloutStage::Paused => says(Reason::RolloutPaused, false, false, message),
         RolloutStage::RollingBack => match waits {
-            Some(Fault { kind, text }) => {
-                let text = format!("{} is taken back, which waits: {text}", told.after.image);
-                says(reason(kind.as_str()), false, true, text)
+            Some(UnitFault { kind, text }) => {
+                let text = format!("{} is rolled back, which waits: {text}", reported.after.image);
+                says(parse_reason(kind.as_str()), false, true, text)
             }
             None => says(fault.unwrap_or(Reason::RolloutAborted), true, false, message),
         },
         RolloutStage::RolledBack => {
-            let text = format!("{} was taken back: {}: {message}", told.after.image, told.reason);
+            let text =
+                format!("{} was rolled back: {}: {message}", reported.after.image, reported.reason);
             says(Reason::RolledBack, false, true, text)
         }
         RolloutStage::Aborted => says(Reason::RolloutAborted, false, true, message),
-        RolloutStage::Canary | RolloutStage::Judging | RolloutStage::Promoting => {
-            let is_the_clusters = matches!(verdict,
-                Verdict::Stuck(Stuck::Pods { trouble, .. }) if trouble.is_the_clusters());
+        RolloutStage::Canary | RolloutStage::Analyzing | RolloutStage::Promoting => {
+            // Only a refused pod that the change lost is a fault; any other rolls nothing back.
+            let is_the_clusters = match verdict {
+                RolloutVerdict::Stuck(Stuck::Pods { trouble, .. }) => trouble.is_the_clusters(),
+                RolloutVerdict::Stuck(Stuck::Refused { .. }) => true,
+                _ => false,
+            };
             match (fault, waits, verdict) {
                 (Some(fault), ..) => says(fault, false, true, message),
-                (None, Some(Fault { kind, text }), _) => {
-                    says(reason(kind.as_str()), false, true, format!("{text}; {GOES_ON}"))
+                (None, Some(UnitFault { kind, text }), _) => {
+                    says(parse_reason(kind.as_str()), false, true, format!("{text}; {ABORT_HINT}"))
                 }
-                (None, None, Verdict::Moving(_)) => Rollout::Judged(verdict.clone()),
-                (None, None, Verdict::Stuck(_)) if !rolls_back || is_the_clusters => {
-                    Rollout::Judged(verdict.clone())
+                (None, None, RolloutVerdict::Moving(_)) => Rollout::Evaluated(verdict.clone()),
+                (None, None, RolloutVerdict::Stuck(_)) if !rolls_back || is_the_clusters => {
+                    Rollout::Evaluated(verdict.clone())
                 }
-                (None, None, Verdict::Stuck(stuck)) => {
+                (None, None, RolloutVerdict::Stuck(stuck)) => {
                     let (reason, text) = crate::pool::status::stuck_text(stuck);
-                    says(reason, true, false, format!("{text}; taken back soon if it stays so"))
+                    says(reason, true, false, format!("{text}; rolled back soon if this continues"))
                 }
-                // All pods are up; whether they stay so is not decided.
-                (None, None, Verdict::Complete) => says(Reason::PodsNotReady, true, false, message),
+                // All pods are up; whether they remain so is not decided.
+                (None, None, RolloutVerdict::Complete) => {
+                    says(Reason::PodsNotReady, true, false, message)
+                }
             }
         }
     }
 }
 
-fn reason(word: &str) -> Reason {
+fn parse_reason(word: &str) -> Reason {
     Reason::parse(word).unwrap_or(Reason::PodsNotReady)
 }
 
-/// Whether nothing is under way and nothing has just changed.
-pub(in crate::controllers::gateway) fn is_settled(
+/// Returns whether nothing is in progress and nothing has just changed.
+pub(in crate::controllers::gateway) fn is_stable(
     before: Option<&RolloutStatus>,
     now: &RolloutStatus,
 ) -> bool {
@@ -298,26 +316,26 @@ pub(in crate::controllers::gateway) fn is_settled(
     ends.contains(&now.stage) && before.is_some_and(|before| before.stage == now.stage)
 }
 
-/// Events of what changed. Conditions report failures.
-pub(in crate::controllers::gateway) fn notices(
+/// Returns events of changes. Conditions report failures.
+pub(in crate::controllers::gateway) fn rollout_notices(
     before: Option<&RolloutStatus>,
     now: &RolloutStatus,
 ) -> Vec<Notice> {
-    use RolloutStage::{Canary, Judging, Paused, Promoting, Stable};
+    use RolloutStage::{Analyzing, Canary, Paused, Promoting, Stable};
     let was = before.map(|before| before.stage);
     let normal = |reason: Reason, note: String| Notice::normal(reason, "Rollout", note);
-    let mut notices: Vec<Notice> = digests::moved(before, now).into_iter().collect();
+    let mut notices: Vec<Notice> = digests::moved_tag_notice(before, now).into_iter().collect();
     let another_try = before.is_none_or(|before| {
         before.attempts != now.attempts || (before.stage == Stable && now.stage != Stable)
     });
     if was == Some(now.stage) && !another_try && before.is_some_and(|it| it.pods == now.pods) {
         return notices;
     }
-    if was == Some(Paused) && [Canary, Judging, Promoting].contains(&now.stage) {
+    if was == Some(Paused) && [Canary, Analyzing, Promoting].contains(&now.stage) {
         notices.push(normal(Reason::RolloutResumed, now.message.clone()));
         return notices;
     }
-    let begins = now.stage == Canary || (now.stage == Promoting && was != Some(Judging));
+    let begins = now.stage == Canary || (now.stage == Promoting && was != Some(Analyzing));
     if begins && (was != Some(Promoting) || another_try) {
         let from = now.before.as_ref().map_or("nothing", |unit| unit.image.as_str());
         let (to, maps) = (&now.after.image, &now.after.config_map);
@@ -327,13 +345,13 @@ pub(in crate::controllers::gateway) fn notices(
     }
     let report = now.report.as_ref();
     match now.stage {
-        Judging => notices.push(normal(Reason::RolloutJudging, now.message.clone())),
+        Analyzing => notices.push(normal(Reason::RolloutAnalyzing, now.message.clone())),
         Promoting => {
-            if report.is_some_and(|report| report.verdict == TOO_FEW) && was == Some(Judging) {
+            if report.is_some_and(|report| report.verdict == TOO_FEW) && was == Some(Analyzing) {
                 let records = report.and_then(|it| it.after.as_ref()).map_or(0, |it| it.records);
                 let note = format!(
                     "new pods took only {records} records while they were watched, too few to \
-                     compare; nothing speaks against them, so the change goes on"
+                     compare; they showed no fault, so the change continues"
                 );
                 notices.push(Notice::warning(Reason::RolloutTooFewRecords, "Rollout", note));
             }

@@ -1,7 +1,7 @@
-//! Units in pod templates: which one a template holds, and the rollback's. Pure.
+//! Finds the unit of a pod template, and the rollback's template. Pure.
 //!
-//! The previous template is kept whole, as JSON in an annotation of the StatefulSet, written in the
-//! same request as the new one, so that no crash in between loses it.
+//! An annotation of the StatefulSet stores the complete previous template as JSON. It is written in
+//! the same request as the new one, so that no crash in between loses it.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -11,14 +11,14 @@ use millrace_rollout::Unit;
 use crate::pods::CONTAINER;
 use crate::pool::template::{self, CONFIG_VOLUME};
 
-/// The unit that a live StatefulSet's template holds.
+/// Returns the unit of a live StatefulSet's template.
 pub(super) fn live_unit(live: &StatefulSet) -> Option<Unit> {
     unit_of(&live.spec.as_ref()?.template)
 }
 
-/// The unit that a template holds; `None` for a template that this operator didn't make.
+/// Returns the unit of a template; `None` for a template that this operator didn't make.
 pub(super) fn unit_of(template: &PodTemplateSpec) -> Option<Unit> {
-    let (image, config) = template::runs(template.spec.as_ref()?)?;
+    let (image, config) = template::template_runs(template)?;
     let (image, config) = (image.to_owned(), config.to_owned());
     let tag_end = image.rsplit('-').next().unwrap_or_default();
     let allocator = Allocator::ALL.iter().find(|it| it.as_str() == tag_end);
@@ -31,21 +31,22 @@ pub(super) fn unit_of(template: &PodTemplateSpec) -> Option<Unit> {
     })
 }
 
-/// The rollback's template: the kept one; else the live one, if it still holds that unit; else the
-/// desired one with that unit, which is right except for other changes.
-pub(super) fn baseline(
+/// Returns the rollback's template: the stored one; else the live one, if it still has that unit;
+/// else the desired one with that unit, which is correct except for other changes.
+pub(super) fn rollback_template(
     live: Option<&StatefulSet>,
     unit: &Unit,
     wanted: &PodTemplateSpec,
 ) -> PodTemplateSpec {
-    let kept = live.and_then(template::kept).map(|(_, template)| template);
+    let stored = live.and_then(template::baseline_template).map(|(_, template)| template);
     let live = || live.and_then(|live| Some(live.spec.as_ref()?.template.clone()));
     let holds = |it: &PodTemplateSpec| unit_of(it).is_some_and(|held| held.runs_as(unit));
-    let found = kept.filter(holds).or_else(|| live().filter(holds));
+    let found = stored.filter(holds).or_else(|| live().filter(holds));
     found.unwrap_or_else(|| with_unit(wanted.clone(), unit))
 }
 
 fn with_unit(mut template: PodTemplateSpec, unit: &Unit) -> PodTemplateSpec {
+    template::annotate_image(&mut template, &unit.image);
     if let Some(pod) = &mut template.spec {
         for container in pod.containers.iter_mut().filter(|it| it.name == CONTAINER) {
             container.image = Some(unit.image.clone());
@@ -60,5 +61,4 @@ fn with_unit(mut template: PodTemplateSpec, unit: &Unit) -> PodTemplateSpec {
 }
 
 #[cfg(test)]
-#[path = "../../../../tests/unit/controllers/gateway/rollout/template.rs"]
 mod tests;

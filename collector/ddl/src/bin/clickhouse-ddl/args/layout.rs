@@ -3,38 +3,35 @@
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use millrace_ddl::{
-    AttributeColumn, AttributeIndex, BodyIndex, Compression, Layout, Materialized, Move, Order,
-    OwnType, Partition, Presence, Reader, Storage, StorageName, Ttl, TypedPath,
+    AttributeColumn, AttributeIndex, BodyIndex, ColumnCompression, ComputedType, Layout,
+    Materialized, Move, PartitionInterval, Presence, Reader, Storage, StorageName, Ttl, TypedPath,
 };
 
-/// How tables lie on disk.
+/// Layout of tables on disk.
 #[derive(Debug, Args)]
 pub(super) struct LayoutFlags {
-    /// For whose queries: each reader's tables have keys, indexes and computed columns of its own.
+    /// For whose queries: keys, indexes and computed columns differ.
     #[arg(long, value_enum, default_value_t)]
-    reader: ReaderFlag,
+    compatibility: CompatibilityFlag,
     /// How rows are cut into partitions.
     #[arg(long, value_enum, default_value_t)]
     partition_by: PartitionFlag,
-    /// How rows are sorted.
-    #[arg(long, value_enum, default_value_t)]
-    order_by: OrderFlag,
-    /// How columns are compressed.
-    #[arg(long, value_enum, default_value_t)]
-    compression: CompressionFlag,
+    /// How columns are compressed. Default: zstd in new tables; existing ones are unchanged.
+    #[arg(long, value_enum)]
+    compression: Option<CompressionFlag>,
     /// Index of log bodies.
     #[arg(long, value_enum, default_value_t)]
     body_index: BodyFlag,
     /// Indexes of attributes.
     #[arg(long, value_enum, default_value_t)]
     attribute_index: AttributeFlag,
-    /// Leave out the index of trace ids.
+    /// Omit the index of trace ids.
     #[arg(long)]
     no_trace_id_index: bool,
-    /// Leave out the table of trace ids and its view.
+    /// Omit the table of trace ids and its view.
     #[arg(long)]
     no_trace_lookup: bool,
-    /// Keep a 15-minute roll-up of attribute names and values beside each table.
+    /// Add a 15-minute roll-up of attribute names and values to each table.
     #[arg(long)]
     rollup: bool,
     /// Storage policy of the server's configuration.
@@ -46,7 +43,7 @@ pub(super) struct LayoutFlags {
     /// Volume of the storage policy that older rows move to.
     #[arg(long, value_name = "VOLUME", requires = "move_after")]
     move_to: Option<StorageName>,
-    /// An attribute stored as text of its own inside JSON: resource:k8s.pod.name, record:..., or
+    /// An attribute stored as separate text inside JSON: resource:k8s.pod.name, record:..., or
     /// scope:...; repeat for more.
     #[arg(long, value_name = "WHERE:PATH")]
     typed_path: Vec<String>,
@@ -58,24 +55,24 @@ pub(super) struct LayoutFlags {
 
 /// Whose tables.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum ReaderFlag {
+enum CompatibilityFlag {
     /// The Collector's exporter up to 0.150, and what reads its tables.
     #[default]
     Otel,
     /// The same from 0.151 on.
-    #[value(name = "otel-0.151")]
+    #[value(name = "otel151")]
     Otel151,
     /// HyperDX.
     #[value(name = "clickstack")]
     ClickStack,
 }
 
-impl From<ReaderFlag> for Reader {
-    fn from(flag: ReaderFlag) -> Self {
+impl From<CompatibilityFlag> for Reader {
+    fn from(flag: CompatibilityFlag) -> Self {
         match flag {
-            ReaderFlag::Otel => Self::Otel,
-            ReaderFlag::Otel151 => Self::Otel151,
-            ReaderFlag::ClickStack => Self::ClickStack,
+            CompatibilityFlag::Otel => Self::Otel,
+            CompatibilityFlag::Otel151 => Self::Otel151,
+            CompatibilityFlag::ClickStack => Self::ClickStack,
         }
     }
 }
@@ -100,16 +97,15 @@ macro_rules! choices {
     )*};
 }
 choices! {
-    PartitionFlag for Partition { Day, Week, Month, Whole }
-    OrderFlag for Order { ServiceFirst, TimeFirst }
-    CompressionFlag for Compression { Zstd, ZstdHigher, Lz4 }
-    BodyFlag for BodyIndex { Tokens, Text, LeftOut }
-    AttributeFlag for AttributeIndex { Usual, LeftOut, Keys, Text }
+    PartitionFlag for PartitionInterval { Day, Month }
+    CompressionFlag for ColumnCompression { Zstd, ZstdHigher }
+    BodyFlag for BodyIndex { Tokens, Text, None }
+    AttributeFlag for AttributeIndex { Default, None, Keys, Text }
 }
 
 const WHERE_RULE: &str = "begin with resource:, scope: or record:";
 
-fn attribute(text: &str) -> Result<(AttributeColumn, &str)> {
+fn parse_attribute(text: &str) -> Result<(AttributeColumn, &str)> {
     match text.split_once(':') {
         Some(("resource", path)) => Ok((AttributeColumn::Resource, path)),
         Some(("scope", path)) => Ok((AttributeColumn::Scope, path)),
@@ -119,21 +115,21 @@ fn attribute(text: &str) -> Result<(AttributeColumn, &str)> {
 }
 
 fn typed_path(text: &str) -> Result<TypedPath> {
-    let (column, path) = attribute(text).context("--typed-path")?;
+    let (column, path) = parse_attribute(text).context("--typed-path")?;
     let path = path.parse().context("--typed-path")?;
     Ok(TypedPath { column, path, is_repeating: true })
 }
 
-fn materialized(text: &str) -> Result<Materialized> {
+fn parse_materialized(text: &str) -> Result<Materialized> {
     let rule = "--materialize: write Name=resource:k8s.pod.name:name";
     let (name, rest) = text.split_once('=').context(rule)?;
-    let (column, rest) = attribute(rest).context("--materialize")?;
+    let (column, rest) = parse_attribute(rest).context("--materialize")?;
     let (path, ty) = rest.rsplit_once(':').context(rule)?;
     let ty = match ty {
-        "name" => OwnType::Name,
-        "text" => OwnType::Text,
-        "integer" => OwnType::Integer,
-        "float" => OwnType::Float,
+        "name" => ComputedType::Name,
+        "text" => ComputedType::Text,
+        "integer" => ComputedType::Integer,
+        "float" => ComputedType::Float,
         other => bail!("--materialize: {other:?} is no type; write name, text, integer or float"),
     };
     let name = name.parse().context("--materialize")?;
@@ -141,13 +137,12 @@ fn materialized(text: &str) -> Result<Materialized> {
 }
 
 impl LayoutFlags {
-    pub(super) fn layout(&self) -> Result<Layout> {
-        let kept = |left_out| if left_out { Presence::LeftOut } else { Presence::Kept };
+    pub(super) fn to_layout(&self) -> Result<Layout> {
+        let kept = |left_out| if left_out { Presence::Omitted } else { Presence::Included };
         Ok(Layout {
-            reader: self.reader.into(),
+            reader: self.compatibility.into(),
             partition: self.partition_by.into(),
-            order: self.order_by.into(),
-            compression: self.compression.into(),
+            compression: self.compression.map(Into::into),
             body_index: self.body_index.into(),
             attribute_index: self.attribute_index.into(),
             trace_id_index: kept(self.no_trace_id_index),
@@ -161,12 +156,12 @@ impl LayoutFlags {
             materialized: self
                 .materialize
                 .iter()
-                .map(|text| materialized(text))
+                .map(|text| parse_materialized(text))
                 .collect::<Result<_>>()?,
         })
     }
 
-    pub(super) fn storage(&self) -> Storage {
+    pub(super) fn to_storage(&self) -> Storage {
         let moved = self.move_after.zip(self.move_to.clone());
         Storage {
             policy: self.storage_policy.clone(),

@@ -9,17 +9,18 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use millrace_ddl::{
-    Attributes, Client, ClientOptions, ClusterName, Credentials, Declared, Endpoint, Engine,
-    Identifier, Identity, KeeperPath, MigrateOptions, Permit, ReplicaName, Replication, Secret,
-    Signals, StepClass, TableOptions, Tls, Ttl, Window,
+    AttributeStorage, ClientIdentity, ClientOptions, ClusterName, DdlClient, Declared,
+    DeduplicationWindow, Engine, Identifier, KeeperPath, MigrateOptions, Permit, ReplicaName,
+    Replication, Secret, ServerEndpoint, Signals, StepClass, TableOptions, TlsCertificates, Ttl,
+    UserCredentials,
 };
 
 use layout::LayoutFlags;
 
-/// Makes, checks and mends ClickHouse tables for OpenTelemetry data.
+/// Creates, checks and repairs ClickHouse tables for OpenTelemetry data.
 ///
-/// Exit code: 0 done or equal; 1 something differs or was left undone; 2 wrong arguments; 3 no
-/// answer that could be used.
+/// Exit code: 0 done or equal; 1 something differs or was not done; 2 invalid arguments; 3 no
+/// usable answer from a server.
 #[derive(Debug, Parser)]
 #[command(name = "clickhouse-ddl", version)]
 pub(crate) struct Cli {
@@ -31,7 +32,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     #[command(flatten)]
     Tables(Box<TableCommand>),
-    /// Say what a load asks of Keeper or ZooKeeper, and when more of it is due; asks no server.
+    /// Plan Keeper or ZooKeeper for a load, and state when to add capacity; contacts no server.
     Coordination(LoadFlags),
 }
 
@@ -64,11 +65,11 @@ pub(crate) struct LoadFlags {
 /// What is done about tables.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TableCommand {
-    /// Make what is missing: database, tables, view, columns, indexes. Changes nothing else.
-    Create(Change),
-    /// Print the statements that make the tables; asks no server.
+    /// Create what is missing: database, tables, view, columns, indexes. Changes nothing else.
+    Create(ChangeFlags),
+    /// Print the statements that create the tables; contacts no server.
     Render(TableFlags),
-    /// Say why each column, codec, index and key is there; asks no server.
+    /// Print the reason for each column, codec, index and key; contacts no server.
     Explain {
         #[command(flatten)]
         tables: TableFlags,
@@ -78,11 +79,11 @@ pub(crate) enum TableCommand {
     },
     /// Show what would be run to reach the declared tables, each statement with its class, and
     /// which privileges are missing for it.
-    Plan(Report),
+    Plan(ReportFlags),
     /// Run the plan as numbered migrations, up to a class.
     Apply {
         #[command(flatten)]
-        change: Change,
+        change: ChangeFlags,
         /// The heaviest class that may run. What destroys something also needs --destroy.
         #[arg(long, value_enum, default_value_t = Allow::Metadata)]
         allow: Allow,
@@ -91,10 +92,10 @@ pub(crate) enum TableCommand {
     /// are broken.
     Verify(Live),
     /// Show every difference, harmless ones too.
-    Diff(Report),
+    Diff(ReportFlags),
     /// Show each server, whose tables it has, and its journal of migrations: exit code 1 if one is
     /// open or failed last.
-    Status(Report),
+    Status(ReportFlags),
 }
 
 /// Tables, and the servers they are on.
@@ -106,9 +107,9 @@ pub(crate) struct Live {
     pub(crate) server: ServerFlags,
 }
 
-/// What is told of live tables.
+/// What is reported of live tables.
 #[derive(Debug, Args)]
-pub(crate) struct Report {
+pub(crate) struct ReportFlags {
     #[command(flatten)]
     pub(crate) live: Live,
     /// Print JSON.
@@ -118,7 +119,7 @@ pub(crate) struct Report {
 
 /// What changes live tables.
 #[derive(Debug, Args)]
-pub(crate) struct Change {
+pub(crate) struct ChangeFlags {
     #[command(flatten)]
     pub(crate) live: Live,
     #[command(flatten)]
@@ -127,7 +128,7 @@ pub(crate) struct Change {
 
 impl TableCommand {
     /// The tables it is about.
-    pub(crate) fn tables(&self) -> &TableFlags {
+    pub(crate) fn table_flags(&self) -> &TableFlags {
         match self {
             Self::Render(tables) | Self::Explain { tables, .. } => tables,
             Self::Verify(live) => &live.tables,
@@ -146,14 +147,14 @@ pub(crate) struct RunFlags {
     /// Seconds to wait for another run to end.
     #[arg(long, default_value_t = 30)]
     wait_seconds: u64,
-    /// How often a statement is tried again that failed for a passing reason.
+    /// How often a statement is retried after a temporary failure.
     #[arg(long, default_value_t = 3)]
     retries: u32,
 }
 
 impl RunFlags {
-    pub(crate) fn options(&self, permit: Permit) -> MigrateOptions {
-        let mut options = MigrateOptions::new(author());
+    pub(crate) fn migrate_options(&self, permit: Permit) -> MigrateOptions {
+        let mut options = MigrateOptions::new(local_author());
         options.tool = concat!("clickhouse-ddl ", env!("CARGO_PKG_VERSION")).to_owned();
         options.permit = permit;
         options.patience = Duration::from_secs(self.wait_seconds);
@@ -162,8 +163,8 @@ impl RunFlags {
     }
 }
 
-/// `user@host`, as far as the environment tells.
-fn author() -> String {
+/// Returns `user@host`, as far as the environment has them.
+fn local_author() -> String {
     let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}@{}", user.as_deref().unwrap_or("unknown"), host.trim())
@@ -194,7 +195,7 @@ impl From<Allow> for Permit {
 
 #[derive(Debug, Args)]
 pub(crate) struct TableFlags {
-    /// Database of the tables; made if it is not there.
+    /// Database of the tables; created if it does not exist.
     #[arg(long, default_value = "otel")]
     database: Identifier,
     /// Prefix of the tables.
@@ -204,6 +205,10 @@ pub(crate) struct TableFlags {
     /// only), or Null.
     #[arg(long, default_value = "MergeTree")]
     engine: String,
+    /// Leave Keeper path and replica name of ReplicatedMergeTree to the server. In a database with
+    /// engine Replicated this is done anyway, unless --replica-path or --replica-name is given.
+    #[arg(long, conflicts_with_all = ["replica_path", "replica_name"])]
+    server_replica_path: bool,
     /// Keeper path above the table, for ReplicatedMergeTree.
     #[arg(long, value_name = "PATH")]
     replica_path: Option<KeeperPath>,
@@ -222,19 +227,19 @@ pub(crate) struct TableFlags {
     /// The five metric tables.
     #[arg(long)]
     metrics: bool,
-    /// How long rows are kept, such as 30d or 12h; 0s keeps them for ever.
+    /// How long rows are retained, such as 30d or 12h; 0s retains them for ever.
     #[arg(long, default_value = "0s")]
     ttl: String,
     /// Store attributes as JSON; as Map otherwise.
     #[arg(long)]
     enable_json: bool,
-    /// Make a Distributed table over this cluster's shards beside each table.
+    /// Add a Distributed table over this cluster's shards to each table.
     #[arg(long, value_name = "NAME")]
     distributed: Option<ClusterName>,
     /// The most gateways that insert at once: tables remember as many inserts as these make in five
     /// minutes, to drop one that is sent again.
     #[arg(long, value_name = "COUNT", default_value_t = 6)]
-    gateways_max: u32,
+    max_gateways: u32,
     /// An object that may be destroyed, as plans name it: database.table.column,
     /// database.table.index, database.table.ttl; repeat for more.
     #[arg(long, value_name = "OBJECT")]
@@ -247,7 +252,7 @@ pub(crate) struct TableFlags {
 pub(crate) struct ServerFlags {
     /// ClickHouse HTTP endpoint, such as http://127.0.0.1:8123; repeat for each server.
     #[arg(long, value_name = "URL", required = true)]
-    endpoint: Vec<Endpoint>,
+    endpoint: Vec<ServerEndpoint>,
     /// ClickHouse user.
     #[arg(long, default_value = "default")]
     user: String,
@@ -258,13 +263,13 @@ pub(crate) struct ServerFlags {
     /// File holding the user's password.
     #[arg(long, value_name = "FILE", conflicts_with = "ask_password")]
     password_file: Option<PathBuf>,
-    /// Ask for the password on the terminal, without showing it.
+    /// Prompt for the password on the terminal, without showing it.
     #[arg(long)]
     ask_password: bool,
     /// PEM file with the certificates to trust instead of the system's.
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// PEM file with our own certificate chain.
+    /// PEM file with the client's certificate chain.
     #[arg(long, value_name = "FILE", requires = "key_file")]
     certificate_file: Option<PathBuf>,
     /// PEM file with the key of --certificate-file.
@@ -276,37 +281,42 @@ pub(crate) struct ServerFlags {
 }
 
 impl TableFlags {
-    pub(crate) fn declared(&self) -> Result<Declared> {
+    pub(crate) fn to_declared(&self) -> Result<Declared> {
         let signals = Signals { traces: self.traces, logs: self.logs, metrics: self.metrics };
         if signals == Signals::default() {
-            bail!("no tables are asked for: give at least one of --traces, --logs, --metrics");
+            bail!("no tables are selected: give at least one of --traces, --logs, --metrics");
         }
-        let attributes = if self.enable_json { Attributes::Json } else { Attributes::Map };
+        let attributes =
+            if self.enable_json { AttributeStorage::Json } else { AttributeStorage::Map };
         let ttl = Ttl::parse_optional(&self.ttl).context("--ttl")?;
         let options = TableOptions {
             attributes,
-            engine: self.engine()?,
+            engine: self.parse_engine()?,
             ttl,
-            storage: self.layout.storage(),
-            layout: self.layout.layout()?,
-            window: Window::for_gateways(self.gateways_max),
+            storage: self.layout.to_storage(),
+            layout: self.layout.to_layout()?,
+            window: DeduplicationWindow::for_gateways(self.max_gateways),
         };
         let mut declared =
             Declared::uniform(self.database.clone(), self.table_prefix.clone(), signals, &options);
         declared.cluster.clone_from(&self.cluster);
         declared.distributed.clone_from(&self.distributed);
         declared.consent = self.destroy.iter().cloned().collect();
-        declared.check()?;
+        declared.check_options()?;
         Ok(declared)
     }
 
-    fn engine(&self) -> Result<Engine> {
-        let default = Replication::default();
-        let replication = Replication {
-            path: self.replica_path.clone().unwrap_or(default.path),
-            replica: self.replica_name.clone().unwrap_or(default.replica),
+    fn parse_engine(&self) -> Result<Engine> {
+        let is_replication_given =
+            self.replica_path.is_some() || self.replica_name.is_some() || self.server_replica_path;
+        let replication = match Replication::default() {
+            _ if self.server_replica_path => Replication::ServerDefault,
+            Replication::Explicit { path, replica } => Replication::Explicit {
+                path: self.replica_path.clone().unwrap_or(path),
+                replica: self.replica_name.clone().unwrap_or(replica),
+            },
+            server_default @ Replication::ServerDefault => server_default,
         };
-        let is_replication_given = self.replica_path.is_some() || self.replica_name.is_some();
         let engine = match self.engine.as_str() {
             "MergeTree" => Engine::MergeTree,
             "ReplicatedMergeTree" => Engine::ReplicatedMergeTree(replication),
@@ -319,7 +329,10 @@ impl TableFlags {
             ),
         };
         if is_replication_given && engine.replication().is_none() {
-            bail!("--replica-path and --replica-name need --engine ReplicatedMergeTree");
+            bail!(
+                "--replica-path, --replica-name and --server-replica-path need --engine \
+                 ReplicatedMergeTree"
+            );
         }
         Ok(engine)
     }
@@ -331,16 +344,18 @@ impl ServerFlags {
         self.password.is_some()
     }
 
-    pub(crate) fn client(&self) -> Result<Client> {
+    pub(crate) fn build_client(&self) -> Result<DdlClient> {
         let mut options = ClientOptions::new(self.endpoint.clone());
-        options.credentials =
-            Credentials { user: self.user.clone(), password: Secret::new(self.password()?) };
-        options.tls = self.tls()?;
+        options.credentials = UserCredentials::Password {
+            user: self.user.clone(),
+            password: Secret::new(self.read_password()?),
+        };
+        options.tls = self.read_tls()?;
         options.statement_timeout = Duration::from_secs(self.timeout_seconds.max(1));
-        Ok(Client::new(options)?)
+        Ok(DdlClient::new(options)?)
     }
 
-    fn password(&self) -> Result<String> {
+    fn read_password(&self) -> Result<String> {
         if let Some(password) = &self.password {
             return Ok(password.clone());
         }
@@ -353,17 +368,17 @@ impl ServerFlags {
         if self.ask_password {
             let prompt = format!("Password of {}: ", self.user);
             return rpassword::prompt_password(prompt)
-                .context("cannot ask for the password: there is no terminal");
+                .context("cannot prompt for the password: there is no terminal");
         }
         Ok(std::env::var("CLICKHOUSE_PASSWORD").unwrap_or_default())
     }
 
-    fn tls(&self) -> Result<Tls> {
+    fn read_tls(&self) -> Result<TlsCertificates> {
         let read = |path: &PathBuf| {
             std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
         };
         let identity = match (&self.certificate_file, &self.key_file) {
-            (Some(certificate), Some(key)) => Some(Identity {
+            (Some(certificate), Some(key)) => Some(ClientIdentity {
                 certificate_pem: read(certificate)?,
                 key_pem: Secret::new(
                     std::fs::read_to_string(key)
@@ -372,6 +387,6 @@ impl ServerFlags {
             }),
             _ => None,
         };
-        Ok(Tls { ca_pem: self.ca_file.as_ref().map(read).transpose()?, identity })
+        Ok(TlsCertificates { ca_pem: self.ca_file.as_ref().map(read).transpose()?, identity })
     }
 }

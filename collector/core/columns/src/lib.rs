@@ -1,0 +1,56 @@
+//! Turns OTLP bytes into bodies of ClickHouse inserts: Native blocks (as servers expect them over
+//! HTTP, protocol revision 0) in LZ4 frames, without a message tree in between.
+//!
+//! [`BlockSet`] is the complete interface: append requests, read their size, take the inserts. One
+//! insert has rows of one table and one partition (day), so that a deduplication token never covers
+//! several partitions. It has at most [`INSERT_ROWS`], and about [`INSERT_BYTES`] of written size.
+//!
+//! ```
+//! # use millrace_columns::{BlockSet, Compression, Options};
+//! # use millrace_wire::Signal;
+//! # let request: &[u8] = &[];
+//! let mut blocks = BlockSet::new(Signal::Traces, &Options::default());
+//! // All of the request's records, or none and the reason.
+//! let appended = blocks.append(request)?;
+//! assert_eq!(appended.rows, 0);
+//! // Sorted by table and day; the set is empty afterwards.
+//! for insert in blocks.take(Compression::Lz4) {
+//!     // Send the pieces of insert.body with an insert of FORMAT Native and decompress=1.
+//! #   let _ = insert;
+//! }
+//! # Ok::<(), millrace_columns::AppendError>(())
+//! ```
+//!
+//! `docs/signals.md` lists how each value is stored, odd ones included.
+//!
+//! No clock, no I/O; all memory is in buffers that are reused.
+
+mod append;
+mod block;
+mod body;
+mod bytes;
+mod column;
+mod day;
+mod decimal;
+mod frame;
+mod group;
+mod hex;
+mod logs;
+mod metrics;
+mod options;
+mod partitions;
+mod reuse;
+mod set;
+mod shape;
+mod text;
+mod traces;
+mod typed;
+
+pub use append::{AppendError, AppendSummary, GroupAppendSummary, MAX_DAYS};
+pub use body::BodyCompression;
+pub use day::Day;
+pub use frame::{ACCELERATION, FRAME_BYTES, frame_checksum};
+pub use options::{INSERT_BYTES, INSERT_ROWS, Options};
+pub use partitions::Insert;
+pub use set::BlockSet;
+pub use typed::TypedColumn;

@@ -1,0 +1,178 @@
+//! The collector's settings: one typed document, read by the collector and rendered by the
+//! operator.
+//!
+//! [`Config`] is the document as written; [`Config::parse`] reads it and refuses unknown fields;
+//! [`Config::check`] is the only way to a [`Checked`] one, in which the mode is decided and every
+//! limit is inside its range. Each problem found carries the field's path, its line and column, and
+//! what to write instead; all problems of a document are reported at once.
+//!
+//! What this crate must not do: open sockets, read the environment, or hold a secret in a type that
+//! prints. It reads a file only through [`SecretFile::read`]. Documents over [`MAX_DOCUMENT_BYTES`]
+//! are refused.
+
+mod check;
+mod clickhouse;
+mod files;
+mod http_access;
+mod kafka;
+mod lines;
+mod names;
+mod network;
+mod otlp;
+mod own_telemetry;
+mod pasted;
+mod problem;
+mod process;
+mod prometheus;
+mod record_times;
+mod relabel;
+mod secret;
+mod section;
+mod selector;
+mod target_list;
+mod text;
+mod units;
+mod url;
+
+pub use check::{Checked, CollectorMode, LogSources, Sources};
+pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
+pub use files::{
+    ContainersReceiver, Encoding, FilesReceiver, KernelReceiver, Multiline, NamespaceWeight, Parse,
+    ParseFormat, PodMetadata, Positions, StackTraces, StartAt, TimeFormat, Timestamp,
+};
+pub use http_access::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
+pub use kafka::{
+    Acknowledge, Compression, Delivery, DiskBuffer, GroupProtocol, KafkaAwsMskIam, KafkaConnection,
+    KafkaExporter, KafkaOAuth, KafkaReceiver, MAX_MESSAGE_BYTES, PartitionBy, Sasl, SaslMechanism,
+    Topics,
+};
+pub use names::{EnvName, GroupId, Identifier, NameError, TopicName};
+pub use network::{BootstrapServer, EndpointError, HttpEndpoint, TargetAddress};
+pub use otlp::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
+pub use own_telemetry::{OwnOtlp, OwnTelemetry};
+pub use problem::{ConfigError, Problem};
+pub use process::{Admin, Memory, Shutdown};
+pub use prometheus::{
+    HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits, ScrapeShare, path_and_query,
+    push_encoded,
+};
+pub use record_times::{MessageTimes, RecordTimes};
+pub use relabel::{RelabelAction, RelabelRule};
+pub use secret::{ClientTls, MAX_SECRET_BYTES, Secret, SecretError, SecretFile};
+pub use selector::{LabelOperator, LabelRequirement, LabelSelector};
+pub use target_list::{
+    ListError, ListTextError, ListedAddress, ListedName, ListedValue, TARGET_LIST_BYTES_MAX,
+    TARGETS_MAX, TargetGroup,
+};
+pub use units::{ByteSize, ByteSizeError};
+pub use url::{HttpUrl, NoProxy, NoProxyError, Scheme, UrlError};
+
+use lines::Lines;
+use section::section;
+
+/// The longest document read, in bytes. A ConfigMap holds at most 1 MiB.
+pub const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
+
+section! {
+    /// Settings of a collector, as written in YAML.
+    ///
+    /// Omitted fields take their defaults, and fields that equal their default are omitted when the
+    /// document is rendered, so a rendered document holds what its author decided and no more.
+    pub struct Config {
+        /// The listener for probes and metrics.
+        pub admin: Admin = Admin::default(),
+        /// Memory that records may use.
+        pub memory: Memory = Memory::default(),
+        /// Behavior at shutdown.
+        pub shutdown: Shutdown = Shutdown::default(),
+        /// Traces and logs of the process itself.
+        pub telemetry: OwnTelemetry = OwnTelemetry::default(),
+        /// Where the read positions in files and in the kernel log are stored.
+        pub positions: Positions = Positions::default(),
+        /// Rules that run on records before they are sent, in order: statements, conditions for
+        /// dropping, redaction, sampling. Only edges run them.
+        pub processing: millrace_processing::Config = millrace_processing::Config::default(),
+        /// Sources of records: `kafka` alone, or any of the others.
+        pub receivers: Receivers = Receivers::default(),
+        /// Destination of records: exactly one is required.
+        pub exporters: Exporters = Exporters::default(),
+    }
+}
+
+section! {
+    /// Sources of records.
+    pub struct Receivers {
+        /// OTLP over gRPC and HTTP, from clients: makes this collector an edge, or, with ClickHouse
+        /// as the exporter, edge and gateway in one process.
+        pub otlp: Option<OtlpReceiver> = None,
+        /// OTLP requests read from Kafka: makes this collector a gateway.
+        pub kafka: Option<KafkaReceiver> = None,
+        /// Logs of this node's containers.
+        pub containers: Option<ContainersReceiver> = None,
+        /// Log files of the host or of a volume.
+        pub files: Vec<FilesReceiver> = Vec::new(),
+        /// Log of this machine's kernel.
+        pub kernel: Option<KernelReceiver> = None,
+        /// Prometheus targets to scrape.
+        pub prometheus: Option<PrometheusReceiver> = None,
+    }
+}
+
+section! {
+    /// Destination of records.
+    pub struct Exporters {
+        /// Kafka topics, one per signal.
+        pub kafka: Option<KafkaExporter> = None,
+        /// ClickHouse tables.
+        pub clickhouse: Option<ClickHouseExporter> = None,
+    }
+}
+
+impl Config {
+    /// Reads a document and checks it.
+    ///
+    /// # Errors
+    /// All problems found, each with its field, line and column.
+    pub fn load(text: &str) -> Result<Checked, ConfigError> {
+        let config = Self::parse(text)?;
+        check::check_config(config, &Lines::from_text(text))
+    }
+
+    /// Reads a document without checking it completely: types, names and unknown fields only.
+    ///
+    /// # Errors
+    /// The first thing that is not a settings document: broken YAML, an unknown field, a value of
+    /// the wrong type or outside its alphabet.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        if text.len() > MAX_DOCUMENT_BYTES {
+            return Err(ConfigError::from_problem(Problem::of_document(format!(
+                "the document has {} bytes; at most {MAX_DOCUMENT_BYTES} are allowed",
+                text.len()
+            ))));
+        }
+        // An empty file is an empty mapping, which then fails for what it lacks, by name.
+        if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+            return Ok(Self::default());
+        }
+        serde_norway::from_str(text)
+            .map_err(|error| ConfigError::from_problem(Problem::of_yaml(&error)))
+    }
+
+    /// Checks the complete document and decides the mode. Used where there is no text, as in the
+    /// operator: problems name fields but no lines.
+    ///
+    /// # Errors
+    /// All problems found.
+    pub fn check(self) -> Result<Checked, ConfigError> {
+        check::check_config(self, &Lines::default())
+    }
+
+    /// The document as YAML, without fields that equal their defaults.
+    ///
+    /// # Errors
+    /// When the YAML writer fails, which it shouldn't for a `Config`.
+    pub fn render(&self) -> Result<String, ConfigError> {
+        serde_norway::to_string(self)
+            .map_err(|error| ConfigError::from_problem(Problem::of_document(error.to_string())))
+    }
+}

@@ -1,0 +1,76 @@
+//! The section of the collector's own traces and logs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::secret::{ClientTls, SecretFile};
+use crate::section::section;
+use crate::url::HttpUrl;
+
+section! {
+    /// Telemetry of the process itself.
+    pub struct OwnTelemetry {
+        /// Export of the process's own traces and logs by OTLP; none when absent.
+        pub otlp: Option<OwnOtlp> = None,
+    }
+}
+
+/// Export of the collector's own traces and logs by OTLP over HTTP: a trace for each insert
+/// (gateway) or message to Kafka (edge), and its log lines.
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OwnOtlp {
+    /// URL of the server, `http://host:4318` or `https://`; `/v1/traces` and `/v1/logs` are
+    /// appended.
+    pub endpoint: HttpUrl,
+    /// Headers of the requests: names, and files with the values, which are read for each request.
+    /// At most 16.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, SecretFile>,
+    /// TLS for `https://`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ClientTls>,
+    /// Maximum number of traces sampled per second, 0 to 100. It bounds the cost of tracing at any
+    /// load.
+    #[serde(default = "traces_per_second", skip_serializing_if = "is_traces_per_second")]
+    #[cfg_attr(feature = "json-schema", schemars(extend("default" = 1)))]
+    pub traces_per_second: u32,
+    /// Maximum share of traces that are sampled, in percent, 1 to 100.
+    #[serde(default = "traces_percent", skip_serializing_if = "is_traces_percent")]
+    #[cfg_attr(feature = "json-schema", schemars(extend("default" = 100)))]
+    pub traces_percent: u8,
+    /// Whether log lines are exported too.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[cfg_attr(feature = "json-schema", schemars(extend("default" = true)))]
+    pub logs: bool,
+    /// Resource attributes; at most 32. The defaults are millrace-collector for `service.name`, its
+    /// version for `service.version` and the host name for `service.instance.id`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
+}
+
+const fn traces_per_second() -> u32 {
+    1
+}
+
+const fn is_traces_per_second(number: &u32) -> bool {
+    *number == traces_per_second()
+}
+
+const fn traces_percent() -> u8 {
+    100
+}
+
+const fn is_traces_percent(number: &u8) -> bool {
+    *number == traces_percent()
+}
+
+const fn yes() -> bool {
+    true
+}
+
+const fn is_yes(is: &bool) -> bool {
+    *is
+}

@@ -1,0 +1,7 @@
+//! All integration tests of this crate, in one program.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs)]
+
+mod documents;
+mod prometheus;
+mod round_trip;
+mod target_list;

@@ -1,0 +1,17 @@
+//! Kafka clients that authenticate with tokens (SASL OAUTHBEARER).
+//!
+//! [`TokenSource`] requests a token, renews it before it expires, and hands each one to the
+//! attached Kafka clients, whose threads thus never wait for its issuer: a provider of OAuth 2.0,
+//! or this process itself, which signs tokens for Amazon MSK.
+
+mod aws;
+mod client_credentials;
+mod http_client;
+mod native;
+mod settings;
+mod source;
+
+pub use aws::AwsEnvironment;
+pub use native::KafkaClient;
+pub use settings::{AwsIdentity, AwsMskIamSettings, OAuthSettings, SecretText, TokenSettings};
+pub use source::{ErrorEvents, TokenSource};

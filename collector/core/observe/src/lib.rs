@@ -1,0 +1,11 @@
+//! Both programs' observability of themselves: `process_*` and the build ([`process`]), metrics as
+//! text with exemplars ([`text`], [`exemplars`]), and their own traces and logs by OTLP ([`otlp`]).
+//!
+//! It must not depend on records, pools or kinds, nor block its callers: items that can't be sent
+//! in time are dropped and counted.
+
+pub mod exemplars;
+pub mod log;
+pub mod otlp;
+pub mod process;
+pub mod text;

@@ -1,0 +1,312 @@
+//! A message that rules read and change: a resource, scope, record, metric, point or event.
+
+use millrace_wire::protobuf::{Cursor, LENGTH, WireFault, field_tag};
+
+use crate::edit::encode::{field_len, key_value_len, put_attribute};
+use crate::edit::memory::{Memory, Ref};
+use crate::edit::segments::Segments;
+use crate::error::RuleFailure;
+
+/// A field of a message, or several consecutive ones that no rule reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    /// The field's number; 0 for fields that no rule reads.
+    pub(crate) number: u32,
+    /// The field with its tag.
+    pub(crate) full: Ref,
+    /// The content of a length-prefixed field, or a number's bytes.
+    pub(crate) value: Ref,
+}
+
+/// An attribute of a message, or a member of a map.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) key: Ref,
+    /// Its `AnyValue` message.
+    pub(crate) value: Ref,
+    /// The attribute with its tag as it was received; empty if it is new or changed.
+    pub(crate) raw: Ref,
+}
+
+impl Slot {
+    /// Returns a new attribute.
+    pub(crate) const fn new(key: Ref, value: Ref) -> Self {
+        Self { key, value, raw: Ref::EMPTY }
+    }
+
+    /// Reads a `KeyValue` message, which is at `range`.
+    #[inline]
+    pub(crate) fn parse(message: &[u8], range: Ref, raw: Ref) -> Result<Self, WireFault> {
+        match Self::usual(message, range, raw) {
+            Some(slot) => Ok(slot),
+            None => Self::parse_any(message, range, raw),
+        }
+    }
+
+    /// Reads a key shorter than 128 bytes and then a value shorter than 16 KiB, as encoders write
+    /// nearly all of them. Not a `Result`, which would pass through memory.
+    #[inline(always)]
+    fn usual(message: &[u8], range: Ref, raw: Ref) -> Option<Self> {
+        let [0x0a, key_len @ ..0x80, rest @ ..] = message else { return None };
+        let key_len = usize::from(*key_len);
+        let value_len = match rest.get(key_len..)? {
+            [0x12, low @ ..0x80, value @ ..] if value.len() == usize::from(*low) => value.len(),
+            [0x12, low @ 0x80..=0xff, high @ ..0x80, value @ ..]
+                if value.len() == usize::from(*low & 0x7f) | usize::from(*high) << 7 =>
+            {
+                value.len()
+            }
+            _ => return None,
+        };
+        let value = range.part(message.len() - value_len, value_len);
+        Some(Self { key: range.part(2, key_len), value, raw })
+    }
+
+    #[inline(never)]
+    fn parse_any(message: &[u8], range: Ref, raw: Ref) -> Result<Self, WireFault> {
+        const KEY: u32 = field_tag(1, LENGTH);
+        const VALUE: u32 = field_tag(2, LENGTH);
+        let mut slot = Self { key: Ref::EMPTY, value: Ref::EMPTY, raw };
+        let mut cursor = Cursor::new(message);
+        while let Some(tag) = cursor.tag()? {
+            match tag {
+                KEY => slot.key = range.locate(message, cursor.bytes()?),
+                VALUE => slot.value = range.locate(message, cursor.bytes()?),
+                other => cursor.skip(other)?,
+            }
+        }
+        Ok(slot)
+    }
+
+    /// Replaces the value.
+    #[inline]
+    pub(crate) fn set(&mut self, value: Ref) {
+        self.value = value;
+        self.raw = Ref::EMPTY;
+    }
+}
+
+/// Returns the position of the first attribute with a key.
+#[inline]
+pub(crate) fn find_slot(memory: &Memory<'_>, slots: &[Slot], key: Ref) -> Option<usize> {
+    let wanted = memory.get(key);
+    slots
+        .iter()
+        .position(|slot| slot.key.len() == wanted.len() && same_bytes(memory.get(slot.key), wanted))
+}
+
+/// Whether two texts are equal. Short ones, as keys are, are compared without a call.
+#[inline]
+pub(crate) fn same_bytes(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    // The first and last bytes overlap in texts that are no multiple.
+    match one.len() {
+        8..=16 => {
+            one.first_chunk::<8>() == other.first_chunk()
+                && one.last_chunk::<8>() == other.last_chunk()
+        }
+        4..=7 => {
+            one.first_chunk::<4>() == other.first_chunk()
+                && one.last_chunk::<4>() == other.last_chunk()
+        }
+        0..=3 => one.iter().eq(other),
+        _ => one == other,
+    }
+}
+
+/// Sets an attribute: the first one with this key, or a new one at the end.
+#[inline]
+pub(crate) fn put_slot(memory: &Memory<'_>, slots: &mut Vec<Slot>, key: Ref, value: Ref) {
+    match find_slot(memory, slots, key) {
+        Some(position) => slots[position].set(value),
+        None => slots.push(Slot::new(key, value)),
+    }
+}
+
+/// A message under its rules.
+#[derive(Debug, Default)]
+pub(crate) struct Object {
+    /// Fields in the order of the message, without attributes.
+    pub(crate) fields: Vec<Field>,
+    /// The attributes, if a rule reads them; otherwise they are fields that no rule reads.
+    pub(crate) slots: Vec<Slot>,
+    /// The number of fields before the first attribute.
+    slots_position: Option<usize>,
+    /// The tag of attributes.
+    attributes_tag: u8,
+    /// The kind of a data point; 0 for all other objects.
+    pub(crate) shape: usize,
+    /// The schema URL of a resource's or scope's group, if a rule reads it.
+    pub(crate) schema_url: Ref,
+    pub(crate) is_schema_url_changed: bool,
+    /// Whether a rule changed the message.
+    pub(crate) is_changed: bool,
+}
+
+impl Object {
+    /// Removes everything. Retains the allocations.
+    pub(crate) fn clear(&mut self, attributes_number: u32, shape: usize) {
+        self.fields.clear();
+        self.slots.clear();
+        self.slots_position = None;
+        self.attributes_tag = field_tag(attributes_number, LENGTH) as u8;
+        self.shape = shape;
+        self.schema_url = Ref::EMPTY;
+        self.is_schema_url_changed = false;
+        self.is_changed = false;
+    }
+
+    /// Reads a message's fields: those whose bit in `needed` is set, by number, one by one, all
+    /// others as ranges. Several messages in sequence count as merged.
+    pub(crate) fn read(
+        &mut self,
+        memory: &Memory<'_>,
+        message: Ref,
+        needed: u64,
+    ) -> Result<(), WireFault> {
+        let bytes = memory.get(message);
+        let attributes_tag = u32::from(self.attributes_tag);
+        let mut cursor = Cursor::new(bytes);
+        let (mut start, mut unread_start) = (0, 0);
+        while let Some(tag) = cursor.tag()? {
+            if !is_needed(needed, tag >> 3) {
+                cursor.skip(tag)?;
+                start = bytes.len() - cursor.remaining().len();
+                continue;
+            }
+            if start > unread_start {
+                self.put_unread(message.part(unread_start, start - unread_start));
+            }
+            let value_start = bytes.len() - cursor.remaining().len();
+            let content = if tag & 7 == LENGTH {
+                cursor.bytes()?
+            } else {
+                cursor.skip(tag)?;
+                &bytes[value_start..bytes.len() - cursor.remaining().len()]
+            };
+            let end = bytes.len() - cursor.remaining().len();
+            let whole = message.part(start, end - start);
+            let value = message.part(end - content.len(), content.len());
+            if tag == attributes_tag {
+                self.slots_position.get_or_insert(self.fields.len());
+                match Slot::usual(content, value, whole) {
+                    Some(slot) => self.slots.push(slot),
+                    None => self.slots.push(Slot::parse_any(content, value, whole)?),
+                }
+            } else {
+                self.fields.push(Field { number: tag >> 3, full: whole, value });
+            }
+            (start, unread_start) = (end, end);
+        }
+        if start > unread_start {
+            self.put_unread(message.part(unread_start, start - unread_start));
+        }
+        Ok(())
+    }
+
+    /// Adds fields that no rule reads.
+    #[inline]
+    fn put_unread(&mut self, whole: Ref) {
+        self.fields.push(Field { number: 0, full: whole, value: Ref::EMPTY });
+    }
+
+    /// Returns the length of the message's content.
+    pub(crate) fn content_len(&self) -> usize {
+        let slots: usize = self.slots.iter().map(|slot| field_len(key_value_len(slot))).sum();
+        let fields: usize = self.fields.iter().map(|field| field.full.len()).sum();
+        fields + slots
+    }
+
+    /// Returns the value of the last field with a number.
+    #[inline]
+    pub(crate) fn field(&self, number: u32) -> Option<Ref> {
+        self.fields.iter().rev().find(|field| field.number == number).map(|field| field.value)
+    }
+
+    /// Returns the number of fields with a number.
+    pub(crate) fn count(&self, number: u32) -> usize {
+        self.fields.iter().filter(|field| field.number == number).count()
+    }
+
+    /// Replaces the last field with a number, or adds one.
+    pub(crate) fn put_field(&mut self, number: u32, whole: Ref, value: Ref) {
+        let field = Field { number, full: whole, value };
+        match self.fields.iter_mut().rev().find(|field| field.number == number) {
+            Some(known) => *known = field,
+            None => self.fields.push(field),
+        }
+        self.is_changed = true;
+    }
+
+    /// Removes all fields with a number.
+    pub(crate) fn remove_fields(&mut self, number: u32) {
+        for field in self.fields.iter_mut().filter(|field| field.number == number) {
+            *field = Field { number: 0, full: Ref::EMPTY, value: Ref::EMPTY };
+            self.is_changed = true;
+        }
+    }
+
+    /// Replaces one field, or removes it if `full` is empty.
+    pub(crate) fn replace_field(&mut self, position: usize, full: Ref, value: Ref) {
+        if let Some(field) = self.fields.get_mut(position) {
+            let number = if full.is_empty() { 0 } else { field.number };
+            *field = Field { number, full, value };
+            self.is_changed = true;
+        }
+    }
+
+    /// Returns the message's content as new bytes.
+    pub(crate) fn store(&self, memory: &mut Memory<'_>) -> Result<Ref, RuleFailure> {
+        memory.reserve(self.content_len())?;
+        let mark = memory.mark();
+        let slots_position = self.slots_position.unwrap_or(self.fields.len());
+        let (before, after) = self.fields.split_at(slots_position.min(self.fields.len()));
+        before.iter().for_each(|field| memory.put_ref(field.full));
+        for slot in &self.slots {
+            if slot.raw.is_empty() {
+                let value = put_attribute(memory, self.attributes_tag, slot);
+                memory.put_ref(value);
+            } else {
+                memory.put_ref(slot.raw);
+            }
+        }
+        after.iter().for_each(|field| memory.put_ref(field.full));
+        Ok(memory.since(mark))
+    }
+
+    /// Adds the message's content to the output, without the fields whose bit in `skipped` is set.
+    pub(crate) fn emit(&self, memory: &mut Memory<'_>, out: &mut Segments, skipped: u64) {
+        let slots_position = self.slots_position.unwrap_or(self.fields.len());
+        for (position, field) in self.fields.iter().enumerate() {
+            if position == slots_position {
+                self.emit_slots(memory, out);
+            }
+            if field.number == 0 || !is_needed(skipped, field.number) {
+                out.push(field.full);
+            }
+        }
+        if slots_position >= self.fields.len() {
+            self.emit_slots(memory, out);
+        }
+    }
+
+    fn emit_slots(&self, memory: &mut Memory<'_>, out: &mut Segments) {
+        for slot in &self.slots {
+            if !slot.raw.is_empty() {
+                out.push(slot.raw);
+                continue;
+            }
+            let mark = memory.mark();
+            let value = put_attribute(memory, self.attributes_tag, slot);
+            out.push(memory.since(mark));
+            out.push(value);
+        }
+    }
+}
+
+#[inline]
+fn is_needed(mask: u64, number: u32) -> bool {
+    number < u64::BITS && mask >> number & 1 == 1
+}

@@ -1,0 +1,51 @@
+//! Counters and error modes.
+
+use millrace_processing::{ContextName, Counts, ErrorMode, ProcessError};
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
+
+use crate::requests::{compile, int, logs, record, step, text, try_run, with_mode};
+
+const STATEMENTS: [&str; 3] = [
+    "set(severity_number, 1) where body == \"x\"",
+    "set(attributes[\"lower\"], ConvertCase(body, \"lower\"))",
+    "set(severity_text, \"done\") where severity_text != \"\"",
+];
+
+fn request() -> opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest {
+    logs(vec![
+        record(),
+        LogRecord { body: Some(int(1)), ..record() },
+        LogRecord { body: Some(text("x")), severity_text: String::new(), ..record() },
+    ])
+}
+
+/// Scenario: a rule fails on one record. Guarantee: with `ignore` and `silent` the next rule runs,
+/// and counters by rule are exact.
+#[test]
+fn failures_are_counted_and_the_next_rule_runs() {
+    for mode in [ErrorMode::Ignore, ErrorMode::Silent] {
+        let rules = compile(vec![with_mode(step(ContextName::Log, &STATEMENTS), mode)]);
+        let mut counts = Counts::new(rules.rules().len());
+        let after = try_run(&rules, &request(), &mut counts).unwrap();
+        let matched: Vec<u64> = counts.rules.iter().map(|rule| rule.matched).collect();
+        let failed: Vec<u64> = counts.rules.iter().map(|rule| rule.failed).collect();
+        let changed: Vec<u64> = counts.rules.iter().map(|rule| rule.changed).collect();
+        assert_eq!((matched, failed), (vec![1, 2, 2], vec![0, 1, 0]));
+        assert_eq!(changed, [1, 2, 2]);
+        assert_eq!(counts.rules[1].last_error.is_some(), mode == ErrorMode::Ignore);
+        let records = &after.resource_logs[0].scope_logs[0].log_records;
+        assert_eq!(records[1].severity_text, "done");
+        let mut sum = Counts::default();
+        sum.add(&counts);
+        sum.add(&counts);
+        assert_eq!(sum.rules[1].failed, 2);
+    }
+}
+
+/// Scenario: the same with `propagate`. Guarantee: the request is refused with the rule.
+#[test]
+fn propagated_failures_refuse_the_request() {
+    let rules = compile(vec![with_mode(step(ContextName::Log, &STATEMENTS), ErrorMode::Propagate)]);
+    let error = try_run(&rules, &request(), &mut Counts::default()).unwrap_err();
+    assert!(matches!(error, ProcessError::Rejected { rule: 1, .. }), "{error:?}");
+}

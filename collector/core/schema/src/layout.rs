@@ -1,0 +1,476 @@
+//! The storage layout of a signal's tables: partitions, compression, indexes, the user's own
+//! columns. Data and checks only; `docs/schema.md` has the cost of each choice.
+//!
+//! No choice changes an insert: the columns and types that a writer uses are the same in every
+//! layout, so that released collectors, Rotel and the OpenTelemetry Collector fit each one.
+//!
+//! Limits: 32 typed paths and 32 materialized columns a signal; a path of 128 bytes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::identifier::Identifier;
+use crate::kind::TableKind;
+use crate::reader::{Computed, Reader};
+use crate::table::{Codec, Expr, Index, IndexKind, Table};
+use crate::tables::build_table;
+use crate::types::AttributeStorage;
+
+/// The longest attribute path in bytes. OpenTelemetry's own names stay below 60.
+pub const MAX_PATH_BYTES: usize = 128;
+
+/// The maximum number of a signal's typed paths, and of its materialized columns. Each is a
+/// separate column file in every part; the tables already have some 25.
+pub const MAX_COMPUTED_COLUMNS: usize = 32;
+
+/// The layout of a signal's rows. The default measured best for all-round use.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// The reader that queries the tables.
+    pub reader: Reader,
+    /// How rows are cut into partitions.
+    pub partition: PartitionInterval,
+    /// How columns are compressed; `None`: with ZSTD in new tables, and unchanged in existing ones.
+    pub compression: Option<ColumnCompression>,
+    /// The index of log bodies.
+    pub body_index: BodyIndex,
+    /// The indexes of attribute keys (and values).
+    pub attribute_index: AttributeIndex,
+    /// Whether spans and logs have an index of trace ids.
+    pub trace_id_index: Presence,
+    /// Whether a table of trace ids and its view exist alongside the spans.
+    pub trace_lookup: Presence,
+    /// Whether a 15-minute roll-up of attribute keys and values exists alongside the table.
+    pub rollup: Presence,
+    /// Attributes stored as columns of a fixed type inside the JSON column. Where a block has
+    /// another type, such as plain JSON, the server casts the complete column: 4 to 7 times the
+    /// cost of an insert.
+    pub typed_paths: Vec<TypedPath>,
+    /// Columns that the server computes from attributes at insert.
+    pub materialized: Vec<Materialized>,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            reader: Reader::default(),
+            partition: PartitionInterval::default(),
+            compression: None,
+            body_index: BodyIndex::default(),
+            attribute_index: AttributeIndex::default(),
+            trace_id_index: Presence::Included,
+            trace_lookup: Presence::Included,
+            rollup: Presence::Omitted,
+            typed_paths: Vec::new(),
+            materialized: Vec::new(),
+        }
+    }
+}
+
+/// Whether something optional exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Presence {
+    /// It is created and maintained.
+    Included,
+    /// It is not created.
+    Omitted,
+}
+
+/// How rows are cut into partitions. None is finer than a day: a gateway cuts its inserts by the
+/// day, and deduplication in views requires that an insert falls into one partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PartitionInterval {
+    /// By day: a day's rows expire together, by unlinking files.
+    #[default]
+    Day,
+    /// By month: for small volumes with long retention.
+    Month,
+}
+
+/// How columns are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ColumnCompression {
+    /// `ZSTD(1)`, with `Delta` before it where values are close to their neighbours.
+    #[default]
+    Zstd,
+    /// `ZSTD(3)`, with the same `Delta`: smaller, but dearer at every merge.
+    ZstdHigher,
+}
+
+/// Index of log bodies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BodyIndex {
+    /// A bloom filter of words: any server.
+    #[default]
+    Tokens,
+    /// An inverted index of words: exact, from ClickHouse 26.2 without a setting.
+    Text,
+    /// None: a search reads every body in its time range.
+    None,
+}
+
+/// Indexes of attributes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AttributeIndex {
+    /// None.
+    None,
+    /// Map: bloom filters of the values of resources and of records: a pod's name is found without
+    /// reading all. Keys, and the values of scopes, are the same in most granules, so filters of
+    /// them would skip nothing. JSON: none, since each path is a separate column.
+    #[default]
+    Default,
+    /// Bloom filters of keys alone; of a JSON column, of its paths.
+    Keys,
+    /// Inverted indexes of keys; of a Map's values too.
+    Text,
+}
+
+/// One of the attribute columns of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AttributeColumn {
+    /// Attributes of the resource.
+    Resource,
+    /// Attributes of the instrumentation scope; the spans' table doesn't store them.
+    Scope,
+    /// Attributes of the record itself: span, log record or metric point.
+    Record,
+}
+
+impl AttributeColumn {
+    /// Returns the column's name in a table; `None`: the table has no such column.
+    #[must_use]
+    pub const fn column_name(self, kind: TableKind) -> Option<&'static str> {
+        match (self, kind) {
+            (_, TableKind::TraceIdTs) | (Self::Scope, TableKind::Traces) => None,
+            (Self::Resource, _) => Some("ResourceAttributes"),
+            (Self::Scope, _) => Some("ScopeAttributes"),
+            (Self::Record, TableKind::Traces) => Some("SpanAttributes"),
+            (Self::Record, TableKind::Logs) => Some("LogAttributes"),
+            (Self::Record, _) => Some("Attributes"),
+        }
+    }
+}
+
+/// The name of an attribute, such as `k8s.pod.name`: letters, digits, `_`, `-`, `.`, `/`, at most
+/// [`MAX_PATH_BYTES`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AttributePath(String);
+
+/// An attribute's name was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "attribute {0:?} is not usable: write letters, digits, '_', '-', '/' and single '.', \
+     beginning with a letter, at most {MAX_PATH_BYTES} bytes, such as k8s.pod.name"
+)]
+pub struct PathError(String);
+
+impl AttributePath {
+    /// Returns the name as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for AttributePath {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-/.".contains(&byte);
+        let fits = text.len() <= MAX_PATH_BYTES
+            && text.starts_with(|first: char| first.is_ascii_alphabetic())
+            && text.bytes().all(is_plain)
+            && text.split('.').all(|step| !step.is_empty());
+        if fits { Ok(Self(text.to_owned())) } else { Err(PathError(text.to_owned())) }
+    }
+}
+
+impl fmt::Display for AttributePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An attribute stored with a fixed type inside its JSON column. Only text types are offered: with
+/// a number type, one record with a word there would make the server refuse its complete insert.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TypedPath {
+    /// The JSON column.
+    pub column: AttributeColumn,
+    /// The attribute.
+    pub path: AttributePath,
+    /// Whether its values repeat, like names, and so go into a dictionary.
+    pub is_repeating: bool,
+}
+
+impl TypedPath {
+    /// Returns the type in the server's spelling.
+    #[must_use]
+    pub const fn type_name(&self) -> &'static str {
+        if self.is_repeating { "LowCardinality(String)" } else { "String" }
+    }
+}
+
+/// The type of a column the server computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ComputedType {
+    /// `LowCardinality(String)`; empty where the attribute is missing.
+    Name,
+    /// `String`; empty where the attribute is missing.
+    Text,
+    /// `Int64`; 0 where the attribute is missing or not a number.
+    Integer,
+    /// `Float64`; 0 where the attribute is missing or not a number.
+    Float,
+    /// `UInt64`; 1 where the attribute is missing, not a number, or less than 1.
+    Factor,
+}
+
+impl ComputedType {
+    /// Returns the type in the server's spelling.
+    #[must_use]
+    pub const fn type_name(self) -> &'static str {
+        match self {
+            Self::Name => "LowCardinality(String)",
+            Self::Text => "String",
+            Self::Integer => "Int64",
+            Self::Float => "Float64",
+            Self::Factor => "UInt64",
+        }
+    }
+}
+
+/// A column that the server computes from an attribute at insert; `SELECT *` omits it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Materialized {
+    /// The column's name.
+    pub name: Identifier,
+    /// The attribute's column.
+    pub column: AttributeColumn,
+    /// The attribute.
+    pub path: AttributePath,
+    /// The type of the materialized column.
+    pub ty: ComputedType,
+}
+
+/// A column that the server computes from an attribute, for the user or a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComputedColumn<'a> {
+    /// Name, unquoted. A reader's column may have dots in it.
+    pub name: &'a str,
+    /// The attribute's column.
+    pub column: AttributeColumn,
+    /// The attribute's name.
+    pub path: &'a str,
+    /// The column's type.
+    pub ty: ComputedType,
+}
+
+impl<'a> From<&'a Materialized> for ComputedColumn<'a> {
+    fn from(own: &'a Materialized) -> Self {
+        let Materialized { name, column, path, ty } = own;
+        Self { name: name.as_str(), column: *column, path: path.as_str(), ty: *ty }
+    }
+}
+
+impl From<&Computed> for ComputedColumn<'_> {
+    fn from(computed: &Computed) -> Self {
+        let Computed { name, column, path, ty } = *computed;
+        Self { name, column, path, ty }
+    }
+}
+
+/// Why a layout does not fit its signal.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// A field has too many entries.
+    #[error("{field}: {count} are given, at most {MAX_COMPUTED_COLUMNS} are allowed")]
+    TooMany {
+        /// The field.
+        field: &'static str,
+        /// The number of entries.
+        count: usize,
+    },
+    /// Typed paths need JSON columns.
+    #[error("typedPaths: attributes stored as Map have no typed paths; use JSON, or materialized")]
+    TypedPathInMap,
+    /// The signal has no such attribute column.
+    #[error("{field}: {kind} has no scope attributes; name resource or record attributes")]
+    NoSuchAttributes {
+        /// The field.
+        field: &'static str,
+        /// The table's kind.
+        kind: TableKind,
+    },
+    /// The name is duplicate, or belongs to a column that every table has.
+    #[error("{field}: {name} is there already; choose another name")]
+    NameInUse {
+        /// The field.
+        field: &'static str,
+        /// The refused name.
+        name: String,
+    },
+}
+
+impl Layout {
+    /// Checks the layout against one of its signal's tables.
+    ///
+    /// # Errors
+    /// The choice that does not fit, by its field.
+    pub fn check_table(
+        &self,
+        kind: TableKind,
+        attributes: AttributeStorage,
+    ) -> Result<(), LayoutError> {
+        let Self { typed_paths, materialized, .. } = self;
+        let counts = [("typedPaths", typed_paths.len()), ("materialized", materialized.len())];
+        for (field, count) in counts {
+            if count > MAX_COMPUTED_COLUMNS {
+                return Err(LayoutError::TooMany { field, count });
+            }
+        }
+        if attributes == AttributeStorage::Map && !typed_paths.is_empty() {
+            return Err(LayoutError::TypedPathInMap);
+        }
+        let columns = typed_paths
+            .iter()
+            .map(|path| ("typedPaths", path.column))
+            .chain(materialized.iter().map(|own| ("materialized", own.column)));
+        for (field, column) in columns {
+            if kind != TableKind::TraceIdTs && column.column_name(kind).is_none() {
+                return Err(LayoutError::NoSuchAttributes { field, kind });
+            }
+        }
+        let mut shape = build_table(kind, attributes);
+        self.reader.adapt_table(&mut shape);
+        self.check_names(&shape)
+    }
+
+    fn check_names(&self, shape: &Table) -> Result<(), LayoutError> {
+        for (at, path) in self.typed_paths.iter().enumerate() {
+            // A path that is also the start of another would have to be both a text and a group.
+            let clashes = |other: &TypedPath| {
+                other.column == path.column
+                    && paths_overlap(other.path.as_str(), path.path.as_str())
+            };
+            if self.typed_paths[..at].iter().any(clashes) {
+                let name = path.path.to_string();
+                return Err(LayoutError::NameInUse { field: "typedPaths", name });
+            }
+        }
+        for (at, own) in self.materialized.iter().enumerate() {
+            let is_repeated = self.materialized[..at].iter().any(|other| other.name == own.name);
+            let is_readers = shape.computed.iter().any(|other| other.name == own.name.as_str());
+            if is_repeated || is_readers || shape.column(own.name.as_str()).is_some() {
+                let name = own.name.to_string();
+                return Err(LayoutError::NameInUse { field: "materialized", name });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether two paths are equal, or one is the other's group.
+fn paths_overlap(one: &str, other: &str) -> bool {
+    let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
+    long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Returns one table in one attribute variant and layout. In every layout an insert's columns, and
+/// their order, are those of [`table`].
+#[must_use]
+pub fn laid_out(kind: TableKind, attributes: AttributeStorage, layout: &Layout) -> Table {
+    let mut shape = build_table(kind, attributes);
+    layout.reader.adapt_table(&mut shape);
+    if let (PartitionInterval::Month, Expr::ToDate(time)) = (layout.partition, shape.partition_by) {
+        shape.partition_by = Expr::ToYearMonth(time);
+    }
+    for column in &mut shape.columns {
+        column.codec = codec_for(column.codec, layout.compression.unwrap_or_default());
+    }
+    lay_indexes(&mut shape, layout);
+    shape
+}
+
+const fn codec_for(codec: Codec, compression: ColumnCompression) -> Codec {
+    match (compression, codec) {
+        (ColumnCompression::Zstd, codec) | (_, codec @ Codec::Default) => codec,
+        (ColumnCompression::ZstdHigher, Codec::DeltaZstd { width_bytes }) => {
+            Codec::DeltaZstdHigher { width_bytes }
+        }
+        (ColumnCompression::ZstdHigher, _) => Codec::ZstdHigher,
+    }
+}
+
+fn lay_indexes(shape: &mut Table, layout: &Layout) {
+    let kind = shape.kind;
+    if kind == TableKind::TraceIdTs {
+        return;
+    }
+    shape.indexes.retain_mut(|index| match (index.expr, index.kind) {
+        (Expr::Column("TraceId"), _) => layout.trace_id_index == Presence::Included,
+        (Expr::Column("Body") | Expr::Lower("Body"), _) => match layout.body_index {
+            BodyIndex::Tokens => true,
+            BodyIndex::Text => {
+                index.kind = IndexKind::TextOfWords;
+                index.granularity = TEXT_GRANULARITY;
+                true
+            }
+            BodyIndex::None => false,
+        },
+        (Expr::MapKeys(_), _) => match layout.attribute_index {
+            AttributeIndex::None | AttributeIndex::Default => false,
+            AttributeIndex::Keys => true,
+            AttributeIndex::Text => as_text(index),
+        },
+        (Expr::MapValues(column), _) => match layout.attribute_index {
+            AttributeIndex::None | AttributeIndex::Keys => false,
+            AttributeIndex::Default => AttributeColumn::Scope.column_name(kind) != Some(column),
+            AttributeIndex::Text => as_text(index),
+        },
+        _ => true,
+    });
+    if shape.attributes == AttributeStorage::Json {
+        shape.indexes.extend(path_indexes(kind, layout.attribute_index));
+    }
+}
+
+/// The server's own granularity for inverted indexes, which cover complete parts.
+const TEXT_GRANULARITY: u32 = 100_000_000;
+
+fn as_text(index: &mut Index) -> bool {
+    index.kind = IndexKind::TextOfItems;
+    index.granularity = TEXT_GRANULARITY;
+    true
+}
+
+/// Returns the indexes of the paths of JSON columns.
+fn path_indexes(kind: TableKind, wanted: AttributeIndex) -> Vec<Index> {
+    let (index_kind, granularity) = match wanted {
+        AttributeIndex::None | AttributeIndex::Default => return Vec::new(),
+        AttributeIndex::Keys => (IndexKind::BloomFilter { false_positives_per_mille: 10 }, 1),
+        AttributeIndex::Text => (IndexKind::TextOfItems, TEXT_GRANULARITY),
+    };
+    [
+        (AttributeColumn::Resource, "idx_res_attr_key"),
+        (AttributeColumn::Scope, "idx_scope_attr_key"),
+        (AttributeColumn::Record, "idx_attr_key"),
+    ]
+    .into_iter()
+    .filter_map(|(column, name)| {
+        let expr = Expr::JsonAllPaths(column.column_name(kind)?);
+        Some(Index { name, expr, kind: index_kind, granularity })
+    })
+    .collect()
+}
+
+/// Returns whether a column holds attributes of its table, as JSON or Map.
+#[must_use]
+pub fn attribute_column(kind: TableKind, name: &str) -> Option<AttributeColumn> {
+    [AttributeColumn::Resource, AttributeColumn::Scope, AttributeColumn::Record]
+        .into_iter()
+        .find(|column| column.column_name(kind) == Some(name))
+}
+
+#[cfg(test)]
+mod tests;

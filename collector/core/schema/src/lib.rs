@@ -1,0 +1,31 @@
+//! The OpenTelemetry tables as data: names, types, order, keys, indexes and codecs.
+//!
+//! One definition drives three parts that must agree: the DDL (`millrace-ddl`), the column list of
+//! every insert, and the column builders (`millrace-columns`). Names and types are those of Rotel,
+//! ClickStack and the OpenTelemetry Collector's ClickHouse exporter, so that dashboards and other
+//! writers continue to work.
+//!
+//! This crate has no SQL text: expressions are an enum ([`Expr`]), which `millrace-ddl` renders. It
+//! has no clock and does no I/O.
+
+mod identifier;
+mod kind;
+mod layout;
+mod reader;
+mod reasons;
+mod table;
+mod tables;
+mod types;
+
+pub use identifier::{Identifier, IdentifierError, MAX_IDENTIFIER_BYTES};
+pub use kind::TableKind;
+pub use layout::{
+    AttributeColumn, AttributeIndex, AttributePath, BodyIndex, ColumnCompression, ComputedColumn,
+    ComputedType, Layout, LayoutError, MAX_COMPUTED_COLUMNS, MAX_PATH_BYTES, Materialized,
+    PartitionInterval, PathError, Presence, TypedPath, attribute_column, laid_out,
+};
+pub use reader::{Computed, Reader};
+pub use reasons::{codec_reason, column_reason, index_reason};
+pub use table::{Codec, Column, Expr, Index, IndexKind, Table, ValueOrigin, View};
+pub use tables::{all_tables, build_table, trace_id_view};
+pub use types::{AttributeStorage, ColumnType};

@@ -1,0 +1,44 @@
+//! OTLP export requests (`Export{Trace,Logs,Metrics}ServiceRequest`) as bytes.
+//!
+//! Requests of one signal **concatenate**: a request has exactly one repeated field, so the bytes
+//! of two requests in sequence are one request with the records of both. The edge batches by
+//! appending bytes, and never re-encodes.
+//!
+//! Views follow protobuf's rules: unknown fields are skipped, the last of repeated scalars counts,
+//! repeated sub-messages are merged. Two exceptions, which no encoder produces: an attribute's
+//! repeated values are not merged, the last one wins; a metric with repeated data, of one kind or
+//! of two, is refused.
+
+mod by_trace;
+mod check;
+mod common;
+mod descriptor;
+pub mod json;
+mod logs;
+mod metrics;
+mod numbers;
+mod points;
+mod split;
+mod time_range;
+mod traces;
+mod walk;
+mod written;
+
+pub use by_trace::{Bucket, split_by_trace};
+pub use check::{check_request, outline_request, written_bytes};
+pub use common::{
+    AnyValue, Array, KeyValue, KeyValueList, KeyValues, Repeated, Resource, ResourceGroup, Scope,
+    ScopeGroup, is_absent_id, resource_groups,
+};
+pub use descriptor::path_of;
+pub use logs::LogRecord;
+pub use metrics::{Metric, MetricData, Points};
+pub use numbers::Numbers;
+pub use points::{
+    Buckets, Exemplar, ExponentialHistogramPoint, HistogramPoint, NumberPoint, Quantile,
+    SummaryPoint,
+};
+pub use split::{SplitPart, split_request};
+pub use time_range::{TIME_OUT_OF_RANGE, TimeRange, retain_in_range};
+pub use traces::{Event, Link, Span, Status};
+pub use written::{CombinedOutline, Days, ROW_BYTES, RequestOutline, repeated_bytes};

@@ -1,4 +1,0 @@
-//! Exporters: Kafka and ClickHouse.
-
-pub mod clickhouse;
-pub mod kafka;

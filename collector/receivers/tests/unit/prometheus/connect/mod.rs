@@ -1,6 +1,0 @@
-//! Servers asked over TLS, with authorization, through proxies and redirects, on real sockets.
-
-mod authorization;
-mod encryption;
-mod server;
-mod ways;

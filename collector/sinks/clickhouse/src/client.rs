@@ -1,0 +1,247 @@
+//! Sends one insert as one HTTP request and classifies the answer; also queries system tables.
+//!
+//! Settings are explicit, so that a server's or a user's defaults can't change an insert: it is
+//! synchronous, deduplicated under our token in views too, and answered only at its end.
+
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use millrace_config::Credentials;
+use millrace_ddl::render::Statement;
+use millrace_observe::log::error_chain;
+use millrace_pipeline::body::InsertBody;
+use millrace_pipeline::failpoint;
+use millrace_pipeline::sink::Insert;
+
+use super::plan::InsertPlan;
+use super::response::{InsertResponse, classify_response};
+use super::settings::{SinkError, SinkSettings};
+use super::tables::percent_encoded;
+
+/// The time limit for establishing a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an idle connection is reused. ClickHouse closes one after 3 s or more; the client
+/// closes it first.
+const POOL_IDLE: Duration = Duration::from_secs(2);
+/// The time limit of a ping.
+const PING_TIMEOUT: Duration = Duration::from_secs(3);
+/// The longest answer to an insert that is read: it is empty or an error message.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// The time limit of a query.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest answer to a query: eight tables of 100 columns at 200 bytes are 160 KB, and a type
+/// with all the paths a user may fix adds 5 KB to each of a few columns.
+const MAX_ROWS_BYTES: usize = 1 << 20;
+/// The settings of a query: rows as JSON, and an error never in the middle of them.
+const QUERY_SETTINGS: &str = "default_format=JSONEachRow&wait_end_of_query=1";
+/// The settings of every insert. Servers since 22.8 know all of them, so none is refused as
+/// unknown. `deduplicate_blocks_in_dependent_materialized_views` carries the token into views; from
+/// 26.2 it is the server's default. The two sizes make an insert one part, however many blocks it
+/// comes in: the rows are the server's default, and bytes have no effect.
+const INSERT_SETTINGS: &str = "decompress=1&async_insert=0&wait_end_of_query=1\
+    &insert_deduplicate=1&deduplicate_blocks_in_dependent_materialized_views=1\
+    &min_insert_block_size_rows=1048449&min_insert_block_size_bytes=0";
+
+const USER: HeaderName = HeaderName::from_static("x-clickhouse-user");
+const KEY: HeaderName = HeaderName::from_static("x-clickhouse-key");
+const CERTIFICATE: HeaderName = HeaderName::from_static(millrace_ddl::CERTIFICATE_HEADER);
+
+/// A header of a request that authenticates it.
+type LoginHeader = (HeaderName, HeaderValue);
+
+/// The HTTP client of all endpoints.
+pub(super) struct HttpClient {
+    http: Client<HttpsConnector<HttpConnector>, Full<InsertBody>>,
+    settings: SinkSettings,
+    /// The credentials' headers, marked sensitive.
+    login: RwLock<Vec<LoginHeader>>,
+}
+
+impl HttpClient {
+    pub(super) fn new(settings: SinkSettings) -> Result<Self, SinkError> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(settings.tls()?.client_config()?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        let http = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .build(connector);
+        let login = RwLock::new(read_login(&settings)?);
+        Ok(Self { http, settings, login })
+    }
+
+    /// Reads the log-in's files again: secrets rotate under a running process.
+    pub(super) fn refresh_login(&self) -> Result<(), SinkError> {
+        let fresh = read_login(&self.settings)?;
+        // The lock guards one value that is only replaced as a unit.
+        *self.login.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
+    }
+
+    /// Returns the time limit of one insert.
+    pub(super) fn insert_timeout(&self) -> Duration {
+        self.settings.insert_timeout
+    }
+
+    pub(super) fn endpoint_count(&self) -> usize {
+        self.settings.endpoints.len()
+    }
+
+    /// Returns the number of endpoints per shard. A shard's endpoints are consecutive.
+    pub(super) fn replica_count(&self) -> usize {
+        (self.settings.endpoints.len() / self.settings.shards).max(1)
+    }
+
+    pub(super) fn endpoint_name(&self, endpoint: usize) -> &str {
+        self.settings.endpoints.get(endpoint).map_or("?", |endpoint| endpoint.authority())
+    }
+
+    /// Sends an insert to an endpoint by a plan. Any failure is a verdict.
+    pub(super) async fn insert(
+        &self,
+        endpoint: usize,
+        plan: &InsertPlan,
+        insert: &Insert,
+        token: &str,
+        first: bool,
+    ) -> InsertResponse {
+        let Some(base) = self.settings.endpoints.get(endpoint) else {
+            return InsertResponse::no_response(&"no such endpoint");
+        };
+        let url = format!(
+            "{}/?{INSERT_SETTINGS}&insert_deduplication_token={}{}",
+            base.as_str(),
+            percent_encoded(token),
+            plan.parameters(),
+        );
+        let request = match self.build_request(&url, insert.block.body.clone()) {
+            Ok(request) => request,
+            Err(error) => return InsertResponse::no_response(&error),
+        };
+        failpoint::hit("before-insert");
+        let exchange = self.send_request(request, MAX_ANSWER_BYTES);
+        match tokio::time::timeout(self.settings.insert_timeout, exchange).await {
+            Err(_) => InsertResponse::no_response(&format!(
+                "no answer within {} s",
+                self.settings.insert_timeout.as_secs()
+            )),
+            Ok(Err(cause)) => InsertResponse::no_response(&cause),
+            Ok(Ok((parts, body))) => {
+                classify_response(parts.status, &parts.headers, &body, insert.block.rows, first)
+            }
+        }
+    }
+
+    /// Queries an endpoint for rows, as `JSONEachRow`.
+    pub(super) async fn query_rows(
+        &self,
+        endpoint: usize,
+        statement: &Statement,
+    ) -> Result<Bytes, String> {
+        self.run_query(endpoint, statement).await.map_err(|verdict| verdict.to_string())
+    }
+
+    /// Queries like `ask`, but returns a failure with the server's code, if it has one.
+    pub(super) async fn run_query(
+        &self,
+        endpoint: usize,
+        statement: &Statement,
+    ) -> Result<Bytes, InsertResponse> {
+        let unanswered = |cause: &dyn std::fmt::Display| InsertResponse::no_response(cause);
+        let base = self.settings.endpoints.get(endpoint);
+        let base = base.ok_or_else(|| unanswered(&"no such endpoint"))?;
+        let url = format!("{}/?{QUERY_SETTINGS}", base.as_str());
+        let request = self.build_request(&url, statement.sql().to_owned().into_bytes().into());
+        let request = request.map_err(|error| unanswered(&error))?;
+        let exchange = self.send_request(request, MAX_ROWS_BYTES);
+        match tokio::time::timeout(QUERY_TIMEOUT, exchange).await {
+            Err(_) => Err(unanswered(&format!("no answer within {} s", QUERY_TIMEOUT.as_secs()))),
+            Ok(Err(cause)) => Err(unanswered(&cause)),
+            Ok(Ok((parts, body))) if parts.status == StatusCode::OK => Ok(body),
+            Ok(Ok((parts, body))) => {
+                Err(classify_response(parts.status, &parts.headers, &body, 0, true))
+            }
+        }
+    }
+
+    /// Checks whether an endpoint answers at all.
+    pub(super) async fn ping(&self, endpoint: usize) -> Result<(), String> {
+        let base = self.settings.endpoints.get(endpoint).ok_or("no such endpoint")?;
+        let request = Request::get(format!("{}/ping", base.as_str())).body(Full::default());
+        let request = request.map_err(|error| error.to_string())?;
+        let exchange = self.send_request(request, MAX_ANSWER_BYTES);
+        match tokio::time::timeout(PING_TIMEOUT, exchange).await {
+            Err(_) => Err(format!("{} does not answer", base.authority())),
+            Ok(Err(cause)) => Err(format!("{}: {cause}", base.authority())),
+            Ok(Ok((parts, _))) if parts.status == StatusCode::OK => Ok(()),
+            Ok(Ok((parts, _))) => Err(format!("{} answers {}", base.authority(), parts.status)),
+        }
+    }
+
+    fn build_request(
+        &self,
+        url: &str,
+        body: InsertBody,
+    ) -> Result<Request<Full<InsertBody>>, http::Error> {
+        let mut request = Request::post(url);
+        let login = self.login.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for (name, value) in login {
+            request = request.header(name, value);
+        }
+        request.body(Full::new(body))
+    }
+
+    async fn send_request(
+        &self,
+        request: Request<Full<InsertBody>>,
+        limit_bytes: usize,
+    ) -> Result<(http::response::Parts, Bytes), String> {
+        // Queries are posted too, and have longer answers.
+        let inserts = request.method() == Method::POST && limit_bytes == MAX_ANSWER_BYTES;
+        let response = self.http.request(request).await.map_err(|error| error_chain(&error))?;
+        if inserts {
+            failpoint::hit("after-insert-sent");
+        }
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, limit_bytes).collect().await;
+        let body = body.map_err(|error| format!("the answer broke off: {error}"))?;
+        Ok((parts, body.to_bytes()))
+    }
+}
+
+fn read_login(settings: &SinkSettings) -> Result<Vec<LoginHeader>, SinkError> {
+    let Some(credentials) = &settings.credentials else { return Ok(Vec::new()) };
+    let Credentials { username, username_file, password_file, token_file } = credentials;
+    let sensitive = |text: &str| {
+        HeaderValue::from_str(text).map(|mut value| {
+            value.set_sensitive(true);
+            value
+        })
+    };
+    if let Some(file) = token_file {
+        let bearer = format!("Bearer {}", file.read()?.expose());
+        return Ok(vec![(AUTHORIZATION, sensitive(&bearer)?)]);
+    }
+    let user = match username_file {
+        Some(file) => sensitive(file.read()?.expose())?,
+        None => sensitive(username.as_deref().unwrap_or_default())?,
+    };
+    let proof = match password_file {
+        Some(file) => (KEY, sensitive(file.read()?.expose())?),
+        None => (CERTIFICATE, HeaderValue::from_static("on")),
+    };
+    Ok(vec![(USER, user), proof])
+}

@@ -1,0 +1,154 @@
+//! Reads records and detects damaged ones.
+
+use std::collections::VecDeque;
+use std::io;
+
+use crate::disk::Disk;
+use crate::frame::{FrameHeader, FrameKind, HEADER_BYTES};
+use crate::queue::{Cursor, InFlightRecord, Queue};
+use crate::values::{QueuedRecord, Sums};
+
+/// The content of a segment at an offset.
+pub(crate) enum SegmentItem {
+    Frame(FrameHeader),
+    /// The end, or bytes that are no frame.
+    End,
+}
+
+impl<D: Disk> Queue<D> {
+    /// Returns the next record that wasn't returned since the last [`Queue::rewind`].
+    ///
+    /// # Errors
+    /// If the disk can't be read.
+    pub fn read(&mut self) -> io::Result<Option<QueuedRecord>> {
+        while let Some((header, payload)) = self.next_frame()? {
+            let FrameHeader { number, at_millis, count, tag, payload_crc, .. } = header;
+            let is_damaged = crc32c::crc32c(&payload) != payload_crc;
+            let is_new = !is_damaged || self.damaged.insert(number);
+            let file = self.cursor.file;
+            if is_new && let Some(segment) = self.segments.iter_mut().find(|it| it.file == file) {
+                segment.unread.subtract(Sums::one_record(count));
+                if is_damaged {
+                    segment.unacked.subtract(Sums::one_record(count));
+                    self.unacked.subtract(Sums::one_record(count));
+                    self.damaged_records += 1;
+                }
+            }
+            if is_damaged {
+                continue;
+            }
+            self.in_flight.push_back(InFlightRecord { number, count, at_millis });
+            return Ok(Some(QueuedRecord { number, at_millis, count, tag, payload }));
+        }
+        Ok(None)
+    }
+
+    /// Makes the queue return again all records that aren't acknowledged, oldest first.
+    pub fn rewind(&mut self) {
+        self.in_flight = VecDeque::new();
+        self.segments.iter_mut().for_each(|segment| segment.unread = segment.unacked);
+        let file = self.segments.front().map_or(0, |segment| segment.file);
+        self.cursor = Cursor { file, offset: 0 };
+    }
+
+    /// Returns when the oldest record that isn't acknowledged was appended, in milliseconds since
+    /// 1970; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the disk can't be read.
+    pub fn oldest_millis(&mut self) -> io::Result<Option<u64>> {
+        if let Some(lent) = self.in_flight.front() {
+            return Ok(Some(lent.at_millis));
+        }
+        let before = self.cursor;
+        let next = self.next_frame();
+        self.cursor = before;
+        Ok(next?.map(|(header, _)| header.at_millis))
+    }
+
+    /// Returns the record at the cursor and moves the cursor behind it. The payload is not
+    /// verified.
+    fn next_frame(&mut self) -> io::Result<Option<(FrameHeader, Vec<u8>)>> {
+        loop {
+            let Cursor { file, offset } = self.cursor;
+            let Some(index) = self.segments.iter().position(|segment| segment.file >= file) else {
+                return Ok(None);
+            };
+            let (segment, last) = (self.segments[index], index + 1 == self.segments.len());
+            if segment.file > file {
+                self.cursor = Cursor { file: segment.file, offset: 0 };
+                continue;
+            }
+            match self.peek_frame(file, offset, segment.length)? {
+                SegmentItem::Frame(header) => {
+                    let behind = Cursor { file, offset: offset + header.frame_bytes() };
+                    if header.kind == FrameKind::Record && header.number >= self.head {
+                        let mut payload = vec![0; header.payload_bytes as usize];
+                        let at = offset + HEADER_BYTES as u64;
+                        self.read_exact(file, at, &mut payload)?;
+                        // The cursor moves only now: after a failed read of the payload the same
+                        // record comes next.
+                        self.cursor = behind;
+                        return Ok(Some((header, payload)));
+                    }
+                    self.cursor = behind;
+                }
+                SegmentItem::End if last => return Ok(None),
+                SegmentItem::End => {
+                    self.pass_end(index);
+                    self.cursor = Cursor { file: file + 1, offset: 0 };
+                }
+            }
+        }
+    }
+
+    /// Counts the records that the reader did not find before a segment's end as damaged.
+    fn pass_end(&mut self, index: usize) {
+        let bound = self.in_flight.back().map_or(self.head, |lent| lent.number + 1);
+        let Some(segment) = self.segments.get_mut(index) else { return };
+        segment.next_number = segment.next_number.min(bound);
+        let missing = std::mem::take(&mut segment.unread);
+        segment.unacked.subtract(missing);
+        self.unacked.subtract(missing);
+        self.damaged_records += missing.records;
+    }
+
+    /// Reads the frame at `offset` of a segment that ends at `end`.
+    pub(crate) fn peek_frame(
+        &mut self,
+        file: u64,
+        offset: u64,
+        end: u64,
+    ) -> io::Result<SegmentItem> {
+        if offset + HEADER_BYTES as u64 > end {
+            return Ok(SegmentItem::End);
+        }
+        let mut bytes = [0; HEADER_BYTES];
+        self.read_exact(file, offset, &mut bytes)?;
+        Ok(match FrameHeader::decode(&bytes) {
+            Some(header) if offset + header.frame_bytes() <= end => SegmentItem::Frame(header),
+            _ => SegmentItem::End,
+        })
+    }
+
+    pub(crate) fn read_exact(
+        &mut self,
+        file: u64,
+        offset: u64,
+        mut into: &mut [u8],
+    ) -> io::Result<()> {
+        let mut at = offset;
+        while !into.is_empty() {
+            match self.disk.read_at(file, at, into) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    into = into.get_mut(read..).unwrap_or_default();
+                    at += read as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

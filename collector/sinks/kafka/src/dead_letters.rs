@@ -1,0 +1,335 @@
+//! The gateway's dead letters: records that can't be stored, written unchanged to a topic.
+//!
+//! A dead letter is retried indefinitely, because its offset may only be committed when it is safe.
+//! The number in flight is bounded; past it the caller retains the others. A dead letter that is
+//! too long for its topic is finally sent without its bytes: its headers name their origin.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use millrace_config::{Compression, KafkaConnection, Topics};
+use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
+use millrace_pipeline::dead_letter;
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::sink::{Completion, DeadLetter, DeadLetterSink, DeliveryOutcome, QueueFull};
+use millrace_wire::Signal;
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseRecord, Producer as _};
+
+use super::failure::Class;
+use super::producer::{Producer, ProducerError, Shipment, Traits, code_of, create_producer};
+use super::topic::topic_of;
+
+/// The maximum dead letters of one signal in flight. Each signal has its own topic, so one whose
+/// topic is missing uses no capacity of the others.
+const MAX_DEAD_LETTERS: usize = 333;
+
+/// The maximum bytes of one signal's dead letters in flight: two messages of the greatest length
+/// that is read, 48 MiB for three signals.
+const MAX_DEAD_LETTER_BYTES: usize = 16 * 1024 * 1024;
+
+/// The backoff between attempts of one dead letter.
+const BACKOFF: BackoffPolicy =
+    BackoffPolicy { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
+
+/// How often a topic may refuse a dead letter as too long before its bytes are omitted. The first
+/// time it may have shared a batch with others.
+const TOO_LARGE_TRIES: u32 = 2;
+
+/// The longest dead letter that the client accepts, in bytes: its maximum. The broker decides
+/// whether the topic accepts it.
+const MAX_MESSAGE_BYTES: usize = 900_000_000;
+
+/// Produces dead letters. Its threads end when it is dropped; dead letters then in flight are
+/// abandoned.
+pub struct KafkaDeadLetters {
+    thread: Option<JoinHandle<()>>,
+    shared: Arc<DeadLettersInner>,
+    producer: Producer<DeadLetterShipment>,
+}
+
+struct DeadLettersInner {
+    topics: Topics,
+    version: &'static str,
+    drain: Drain,
+    /// By signal.
+    in_flight: [InFlight; Signal::ALL.len()],
+    waiting: Mutex<RetryQueue>,
+    wake: Condvar,
+}
+
+/// The dead letters of one signal that were accepted and aren't answered.
+#[derive(Default)]
+struct InFlight {
+    dead_letters: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl InFlight {
+    /// Reserves capacity for a dead letter, if there is any. One of any length always fits.
+    fn try_reserve(&self, bytes: usize) -> bool {
+        let letters = self.dead_letters.fetch_add(1, Ordering::AcqRel);
+        let before = self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        let fits =
+            letters == 0 || (letters < MAX_DEAD_LETTERS && before + bytes <= MAX_DEAD_LETTER_BYTES);
+        if !fits {
+            self.release_bytes(bytes);
+        }
+        fits
+    }
+
+    fn release_bytes(&self, bytes: usize) {
+        self.dead_letters.fetch_sub(1, Ordering::AcqRel);
+        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+#[derive(Default)]
+struct RetryQueue {
+    /// The dead letters to be retried; at most `MAX_LETTERS` of a signal: only open ones wait.
+    dead_letters: VecDeque<(Instant, DeadLetterShipment)>,
+    stop: bool,
+}
+
+/// A dead letter in flight.
+struct DeadLetterShipment {
+    dead_letter: Arc<DeadLetter>,
+    completion: Option<Completion>,
+    backoff: Backoff,
+    /// How often its topic refused it as too long.
+    too_large: u32,
+    /// Its part of the bytes in flight.
+    bytes: usize,
+    shared: Arc<DeadLettersInner>,
+}
+
+impl KafkaDeadLetters {
+    /// Creates the producer. `topics` has a dead-letter topic for each signal that is read, and
+    /// `version` is the collector's, for a header.
+    ///
+    /// # Errors
+    /// The producer can't be set up, or no thread be started.
+    pub fn start(
+        connection: &KafkaConnection,
+        topics: Topics,
+        version: &'static str,
+        drain: &Drain,
+    ) -> Result<Self, ProducerError> {
+        let traits = Traits {
+            compression: Compression::Zstd,
+            max_message_bytes: MAX_MESSAGE_BYTES,
+            // The client library's default.
+            messages_per_batch: 10_000,
+            delivery_timeout: Some(Duration::from_secs(60)),
+            response_timeout: Duration::from_secs(60),
+        };
+        let producer: Producer<DeadLetterShipment> = create_producer(connection, &traits)?;
+        let shared = Arc::new(DeadLettersInner {
+            topics,
+            version,
+            drain: drain.clone(),
+            in_flight: Default::default(),
+            waiting: Mutex::default(),
+            wake: Condvar::new(),
+        });
+        let thread = {
+            let (shared, producer) = (Arc::clone(&shared), producer.clone());
+            let again = move || shared.try_again(&producer);
+            thread::Builder::new().name("dead-letters".into()).spawn(again)?
+        };
+        Ok(Self { thread: Some(thread), shared, producer })
+    }
+
+    /// Waits until all dead letters in flight are safe, at most for `time`; the others are
+    /// abandoned. Returns whether all are safe.
+    #[must_use]
+    pub fn flush(&self, time: Duration) -> bool {
+        let none = |of: &InFlight| of.dead_letters.load(Ordering::Acquire) == 0;
+        self.producer.flush(time).is_ok() && self.shared.in_flight.iter().all(none)
+    }
+}
+
+impl DeadLetterSink for KafkaDeadLetters {
+    fn submit(
+        &self,
+        letter: DeadLetter,
+        completion: Completion,
+    ) -> Result<(), Box<QueueFull<DeadLetter>>> {
+        let bytes = letter.memory_bytes();
+        if !self.shared.in_flight[letter.signal.index()].try_reserve(bytes) {
+            return Err(Box::new(QueueFull { work: letter, completion }));
+        }
+        let seed = letter.offset as u64 ^ (u64::from(letter.partition as u32) << 48);
+        let letter = DeadLetterShipment {
+            dead_letter: Arc::new(letter),
+            completion: Some(completion),
+            backoff: Backoff::new(BACKOFF, seed),
+            too_large: 0,
+            bytes,
+            shared: Arc::clone(&self.shared),
+        };
+        send_dead_letter(&self.producer, letter);
+        Ok(())
+    }
+}
+
+impl Drop for KafkaDeadLetters {
+    fn drop(&mut self) {
+        self.shared.lock_retries().stop = true;
+        self.shared.wake.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl DeadLettersInner {
+    fn lock_retries(&self) -> MutexGuard<'_, RetryQueue> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs the thread that sends dead letters again when they are due.
+    fn try_again(&self, producer: &Producer<DeadLetterShipment>) {
+        /// The maximum delay until a dead letter is noticed that was put before the others.
+        const LONGEST_SLEEP: Duration = Duration::from_millis(200);
+        loop {
+            let mut waiting = self.lock_retries();
+            if waiting.stop {
+                // Dropping them abandons them.
+                let letters = std::mem::take(&mut waiting.dead_letters);
+                drop(waiting);
+                return drop(letters);
+            }
+            let now = Instant::now();
+            let (due, later) = std::mem::take(&mut waiting.dead_letters)
+                .into_iter()
+                .partition::<VecDeque<_>, _>(|(when, _)| *when <= now);
+            waiting.dead_letters = later;
+            if due.is_empty() {
+                let asleep =
+                    |waiting: &mut RetryQueue| !waiting.stop && waiting.dead_letters.is_empty();
+                let woken = if waiting.dead_letters.is_empty() {
+                    self.wake.wait_while(waiting, asleep).unwrap_or_else(PoisonError::into_inner)
+                } else {
+                    let woken = self.wake.wait_timeout(waiting, LONGEST_SLEEP);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                };
+                drop(woken);
+                continue;
+            }
+            drop(waiting);
+            for (_, letter) in due {
+                send_dead_letter(producer, letter);
+            }
+        }
+    }
+}
+
+impl DeadLetterShipment {
+    /// Shortens a dead letter that the topic refuses: first without its bytes; if key and headers
+    /// are still too long, without those as well.
+    fn shorten_payload(&mut self) {
+        self.too_large += 1;
+        if self.too_large < TOO_LARGE_TRIES {
+            return;
+        }
+        let letter = Arc::make_mut(&mut self.dead_letter);
+        if letter.payload.is_empty() {
+            letter.key = None;
+            letter.headers.clear();
+            return;
+        }
+        let bytes = std::mem::take(&mut letter.payload).len();
+        let left =
+            format!("; its {bytes} bytes are too long for this topic and remain in the source");
+        letter.rejection.detail.push_str(&left);
+    }
+
+    /// Queues another attempt, or abandons it at the drain's deadline.
+    fn schedule_retry(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let wait = self.backoff.next_wait();
+        if shared.drain.is_begun() && shared.drain.remaining() < wait {
+            return;
+        }
+        let mut waiting = shared.lock_retries();
+        if waiting.stop {
+            // Nobody would retry it. Unlock first: dropping it may call back.
+            return drop(waiting);
+        }
+        waiting.dead_letters.push_back((Instant::now() + wait, self));
+        drop(waiting);
+        shared.wake.notify_one();
+    }
+}
+
+impl Drop for DeadLetterShipment {
+    /// A dead letter that is dropped with its completion is abandoned, which the completion reports
+    /// itself.
+    fn drop(&mut self) {
+        self.shared.in_flight[self.dead_letter.signal.index()].release_bytes(self.bytes);
+    }
+}
+
+impl Shipment for DeadLetterShipment {
+    fn handle_result(mut self, result: Result<(), RDKafkaErrorCode>) {
+        match result {
+            Ok(()) => {
+                if let Some(completion) = self.completion.take() {
+                    completion.finish_with(DeliveryOutcome::Stored);
+                }
+            }
+            Err(code) => {
+                let class = Class::from_code(code);
+                let DeadLetter { signal, topic, partition, offset, .. } = &*self.dead_letter;
+                tracing::warn!(
+                    %signal, %topic, partition, offset, %code, advice = class.advice(),
+                    "Kafka did not accept a dead letter; retrying"
+                );
+                if class == Class::TooLarge {
+                    self.shorten_payload();
+                }
+                self.schedule_retry();
+            }
+        }
+    }
+}
+
+/// Passes a dead letter to the producer, which copies it.
+fn send_dead_letter(producer: &Producer<DeadLetterShipment>, letter: DeadLetterShipment) {
+    let Some(topic) = topic_of(&letter.shared.topics, letter.dead_letter.signal).cloned() else {
+        // Only signals that are read can have bad records, and each of those has a topic.
+        tracing::error!(signal = %letter.dead_letter.signal,
+            "a dead letter has no dead-letter topic; retrying");
+        return letter.schedule_retry();
+    };
+    let content = Arc::clone(&letter.dead_letter);
+    let headers = build_headers(&content, letter.shared.version);
+    let mut record = BaseRecord::<[u8], [u8], _>::with_opaque_to(topic.as_str(), Box::new(letter))
+        .payload(&content.payload)
+        .headers(headers);
+    if let Some(key) = &content.key {
+        record = record.key(key.as_slice());
+    }
+    if let Some(millis) = content.timestamp_millis {
+        record = record.timestamp(millis);
+    }
+    if let Err((error, record)) = producer.send(record) {
+        record.delivery_opaque.handle_result(Err(code_of(&error)));
+    }
+}
+
+/// Returns the record's own headers, then ours.
+fn build_headers(letter: &DeadLetter, version: &str) -> OwnedHeaders {
+    let own = letter.headers.iter().map(|(key, value)| (key.as_str(), value.as_deref()));
+    let ours = dead_letter::encode_headers(letter, version);
+    let ours = ours.iter().map(|(key, value)| (*key, Some(value.as_bytes())));
+    let room = letter.headers.len() + dead_letter::NAMES.len();
+    own.chain(ours).fold(OwnedHeaders::new_with_capacity(room), |headers, (key, value)| {
+        headers.insert(Header { key, value })
+    })
+}

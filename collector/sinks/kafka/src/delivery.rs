@@ -1,0 +1,233 @@
+//! Handles a message from the client library's acceptance until Kafka's answer.
+//!
+//! A message that its topic refuses as too long is divided in two and sent again: a joined message
+//! between its requests, a single request between its records. Only a record that is too long
+//! alone, or a group that can't be divided, is returned.
+
+use std::borrow::Cow;
+use std::sync::{Arc, MutexGuard, Weak};
+use std::time::Instant;
+
+use millrace_observe::otlp::{SPANS, Trace, is_own_telemetry};
+use millrace_pipeline::failpoint;
+use millrace_pipeline::publish::PublishError;
+use millrace_pipeline::telemetry::RefusalReason;
+use rdkafka::error::RDKafkaErrorCode as Code;
+use rdkafka::producer::BaseRecord;
+use tracing::field::Empty;
+
+use super::failure::Class;
+use super::lane::InFlight;
+use super::message::{Envelope, Message, split_message};
+use super::producer::{Shipment, code_of};
+use super::request_part::RequestPart;
+use super::topic::{TopicOptions, TopicPublisher, TopicState};
+
+/// The data that accompanies a message through the client library.
+pub(crate) struct DeliveryContext {
+    number: u64,
+    partition: usize,
+    bytes: usize,
+    handed_over: Instant,
+    trace: Trace,
+    topic: Weak<TopicPublisher>,
+}
+
+impl TopicPublisher {
+    /// Passes a message to the library, which copies it.
+    pub(super) fn hand_over(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, TopicState>,
+        partition: usize,
+        payload: &[u8],
+        mut envelope: Envelope,
+    ) {
+        let mut payload = Cow::Borrowed(payload);
+        let abandoned = envelope.remove(&mut payload, |part| !part.begin_send());
+        if envelope.parts.is_empty() {
+            drop(state);
+            return self.withdraw_parts(abandoned);
+        }
+        let handed_over = Instant::now();
+        let (records, requests) = (envelope.records, envelope.parts.len());
+        let number = state.lanes.begin_send(partition, envelope, handed_over);
+        if !self.is_healthy() {
+            // It may be the probe of its partition.
+            self.publish_state(&state);
+        }
+        drop(state);
+        self.withdraw_parts(abandoned);
+        let trace = self.begin_trace(partition, &payload, records, requests);
+        let (topic, bytes) = (Arc::downgrade(self), payload.len());
+        let batch =
+            Box::new(DeliveryContext { number, partition, bytes, handed_over, trace, topic });
+        let name = self.settings.name.as_str();
+        let record = BaseRecord::<[u8], [u8], _>::with_opaque_to(name, batch);
+        let record = record.partition(i32::try_from(partition).unwrap_or(i32::MAX));
+        failpoint::hit("before-produce");
+        if let Err((error, record)) = self.settings.producer.send(record.payload(&payload[..])) {
+            // The next answer or `tend` sends waiting messages; sending them here would loop.
+            self.record_failed(*record.delivery_opaque, code_of(&error), &payload);
+        }
+    }
+
+    /// Begins the trace of a message in flight, if it is sampled.
+    fn begin_trace(
+        &self,
+        partition: usize,
+        payload: &[u8],
+        records: u64,
+        requests: usize,
+    ) -> Trace {
+        if is_own_telemetry(payload) {
+            return Trace::default();
+        }
+        let TopicOptions { signal, name, telemetry, .. } = &self.settings;
+        telemetry.tracer().begin_trace(|trace_id| {
+            tracing::debug_span!(
+                target: SPANS,
+                parent: None,
+                "publish",
+                trace_id,
+                otel.name = format!("publish {name}"),
+                otel.kind = "producer",
+                otel.status_code = Empty,
+                signal = signal.as_str(),
+                topic = name.as_str(),
+                partition,
+                bytes = payload.len(),
+                records,
+                requests,
+                error = Empty,
+            )
+        })
+    }
+
+    /// Records that Kafka has stored a message.
+    fn record_stored(&self, batch: DeliveryContext) {
+        let TopicOptions { signal, telemetry, .. } = &self.settings;
+        let mut state = self.lock();
+        // A stored message is stronger evidence than an unanswered query.
+        (state.metadata_error, state.last_failure) = (None, None);
+        let stored_at = Some(Instant::now());
+        let Some(message) = state.lanes.end_send(batch.partition, batch.number, stored_at) else {
+            return;
+        };
+        self.publish_state(&state);
+        drop(state);
+        failpoint::hit("after-produce");
+        self.join_limit.record_fitted(batch.bytes);
+        let Envelope { records, parts, .. } = message.envelope;
+        telemetry.add_buffered(*signal, -(records as i64));
+        telemetry.record_produce_time(batch.handed_over.elapsed(), batch.trace.id);
+        telemetry.records_out(*signal, records);
+        parts.into_iter().for_each(RequestPart::mark_delivered);
+    }
+
+    /// Records that Kafka has not confirmed a message, or that the library did not accept it.
+    fn record_failed(&self, batch: DeliveryContext, code: Code, payload: &[u8]) {
+        let class = Class::from_code(code);
+        let DeliveryContext { number, partition, trace, .. } = batch;
+        let now = Instant::now();
+        let mut state = self.lock();
+        match class {
+            Class::Denied => state.lanes.suspend_lanes(None, now),
+            Class::NoTopic if code == Code::UnknownPartition => {
+                state.lanes.suspend_lanes(Some(partition), now);
+            }
+            Class::NoTopic => state.lanes.suspend_lanes(None, now),
+            _ if matches!(code, Code::PurgeQueue | Code::PurgeInflight) => {
+                state.lanes.suspend_lanes(Some(partition), now);
+            }
+            _ => {}
+        }
+        let is_new = class == Class::TooLarge && self.join_limit.too_long(payload.len());
+        let Some(message) = state.lanes.end_send(partition, number, None) else { return };
+        let InFlight { envelope, .. } = message;
+        let pieces = (class == Class::TooLarge)
+            .then(|| split_message(self.settings.signal, payload, &envelope.parts))
+            .flatten();
+        if let Some(pieces) = pieces {
+            self.return_pieces(&mut state, partition, envelope, pieces);
+            drop(state);
+            if is_new {
+                tracing::warn!(
+                    signal = %self.settings.signal, topic = %self.settings.name,
+                    bytes = payload.len(),
+                    "a message exceeds the topic's max.message.bytes; it is sent in parts"
+                );
+            }
+            return;
+        }
+        if !matches!(code, Code::PurgeQueue | Code::PurgeInflight) {
+            state.last_failure = Some(format!("{code}; {}", class.advice()));
+        }
+        self.publish_state(&state);
+        drop(state);
+        trace.record_result(Some(&code.to_string()));
+        self.fail_requests(envelope, code);
+    }
+
+    /// Queues the pieces of a message in its position. Its records still count as buffered.
+    fn return_pieces(
+        &self,
+        state: &mut TopicState,
+        partition: usize,
+        envelope: Envelope,
+        pieces: Vec<(Vec<u8>, Vec<RequestPart>)>,
+    ) {
+        let closed_at = envelope.closed_at;
+        for (payload, parts) in pieces.into_iter().rev() {
+            let records = parts.iter().map(|part| part.records).sum();
+            let envelope = Envelope { records, parts, closed_at };
+            let message = Message { payload, envelope, partition: Some(partition) };
+            state.lanes.return_first(partition, message);
+        }
+        envelope.parts.into_iter().for_each(RequestPart::mark_replaced);
+    }
+
+    /// Answers the clients of a message that Kafka has not confirmed.
+    fn fail_requests(&self, envelope: Envelope, code: Code) {
+        let TopicOptions { signal, telemetry, .. } = &self.settings;
+        let Envelope { records, parts, .. } = envelope;
+        let class = Class::from_code(code);
+        telemetry.produce_failed(class.as_str());
+        let (refusal, why) = match class {
+            Class::Full => (RefusalReason::Full, PublishError::Full),
+            Class::TooLarge | Class::Denied | Class::NoTopic => {
+                (RefusalReason::Unavailable, PublishError::Unavailable(code.to_string()))
+            }
+            Class::Passing | Class::Fatal => {
+                (RefusalReason::Unconfirmed, PublishError::Unconfirmed(code.to_string()))
+            }
+        };
+        self.count_refused(refusal, records);
+        tracing::warn!(
+            %signal, records, %code, advice = class.advice(), "Kafka did not confirm a message"
+        );
+        parts.into_iter().for_each(|part| part.mark_failed(why.clone()));
+    }
+}
+
+impl DeliveryContext {
+    /// Ends it at its topic, which then sends the next. The topic is gone when the publisher is.
+    fn end_at_topic(self, end: impl FnOnce(&TopicPublisher, Self)) {
+        if let Some(topic) = self.topic.upgrade() {
+            end(&topic, self);
+            topic.send_waiting();
+        }
+    }
+}
+
+impl Shipment for DeliveryContext {
+    fn handle_result(self, result: Result<(), Code>) {
+        self.end_at_topic(|topic, batch| match result {
+            Ok(()) => topic.record_stored(batch),
+            Err(code) => topic.record_failed(batch, code, &[]),
+        });
+    }
+
+    fn handle_failure(self, code: Code, payload: &[u8]) {
+        self.end_at_topic(|topic, batch| topic.record_failed(batch, code, payload));
+    }
+}

@@ -1,0 +1,27 @@
+//! Kafka as a destination: the edge's publisher, and the gateway's dead letters.
+//!
+//! Both use one kind of producer: idempotent, acknowledged by all in-sync replicas. A record that
+//! Kafka has not confirmed is never reported as safe. This crate decodes no records, and never
+//! blocks a caller: what can't be accepted now is refused or returned.
+
+mod buffered;
+mod dead_letters;
+mod delivery;
+mod destination;
+mod failure;
+mod join_limit;
+mod lane;
+mod lanes;
+mod message;
+mod monitor;
+mod pieces;
+mod producer;
+mod publisher;
+mod request_part;
+mod topic;
+
+pub use buffered::{BufferError, BufferedParts, BufferedPublisher};
+pub use dead_letters::KafkaDeadLetters;
+pub use destination::RouteOptions;
+pub use producer::{Context, Producer, ProducerError, Shipment, Traits, code_of, create_producer};
+pub use publisher::{KafkaPublisher, request_quarters};

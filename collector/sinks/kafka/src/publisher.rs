@@ -1,0 +1,419 @@
+//! The edge's publisher: a topic for each signal, also of each route, one idempotent producer, and
+//! a thread that sends messages that have waited long enough.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use millrace_config::{Acknowledge, KafkaExporter, PartitionBy, TopicName};
+use millrace_pipeline::budget::Reservation;
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::failpoint;
+use millrace_pipeline::publish::{
+    DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest,
+};
+use millrace_pipeline::readiness::ReadinessPart;
+use millrace_pipeline::telemetry::Telemetry;
+use millrace_wire::otlp::Bucket;
+use millrace_wire::{Signal, otlp};
+use rdkafka::producer::{Producer as _, PurgeConfig};
+
+use super::delivery::DeliveryContext;
+use super::destination::{Destination, PublishTo, RouteOptions, TopicKey, route_publishers};
+use super::message::Message;
+use super::monitor::{Monitor, PROOF_AGE};
+use super::pieces::{Pieces, cut_request, outline_of};
+use super::producer::{Producer, ProducerError, Traits, create_producer};
+use super::request_part::{RequestPart, Waiter};
+use super::topic::{TopicOptions, TopicPublisher, topic_of};
+
+/// The first reservation for sorting by trace, as a multiple of a request: one copy, and what is
+/// repeated around its spans, at most twice the request. Afterwards the exact size is known.
+const SORTED_FACTOR: u64 = 3;
+
+/// The memory of a message from the client library's acceptance to its answer, as quarters of its
+/// bytes: the library stores it, and once it was sent also its compressed form. OTLP is compressed
+/// to a fifth or less of its length; data that can't be is rare.
+const RETAINED_QUARTERS: u64 = 5;
+
+/// Returns the maximum memory of a request while it is published, as quarters of its length: the
+/// bytes it arrived in, and one of the two above.
+#[must_use]
+pub fn request_quarters(settings: &KafkaExporter) -> u64 {
+    match settings.partition_by {
+        PartitionBy::TraceId => 4 + 4 * SORTED_FACTOR,
+        PartitionBy::Any => 4 + RETAINED_QUARTERS,
+    }
+}
+
+/// How often overdue messages are searched for; they may be noticed that much later.
+const TEND_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The bounds of how long a broker's answer may take before its connection is closed and the
+/// request repeated on another, which stores no duplicates. Within them it is the delivery timeout.
+const ANSWER_TIMEOUT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
+
+/// The exporter's own topics, by signal.
+type SignalTopics = [Option<Arc<TopicPublisher>>; 3];
+
+/// Publishes requests to Kafka. Its threads end when it is dropped.
+pub struct KafkaPublisher {
+    // The fields are dropped in this order: no new queries, no new messages, then the producer with
+    // the topics.
+    _monitor: Monitor,
+    linger: Option<JoinHandle<()>>,
+    shared: Arc<PublisherInner>,
+    max_message_bytes: usize,
+    acknowledge: Acknowledge,
+}
+
+struct PublisherInner {
+    topics: SignalTopics,
+    /// With their signals, by the route's position.
+    routes: Vec<(Signal, Arc<TopicPublisher>)>,
+    producer: Producer<DeliveryContext>,
+    clock: Clock,
+    /// Set when the last messages were sent: nothing is accepted from then on.
+    closed: AtomicBool,
+}
+
+/// Wakes the thread that sends old messages.
+#[derive(Default)]
+struct Clock {
+    state: Mutex<ClockState>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct ClockState {
+    /// A message was opened since the thread's last check.
+    opened: bool,
+    stop: bool,
+}
+
+impl KafkaPublisher {
+    /// Sets everything up and begins to watch Kafka. It accepts no requests before Kafka was
+    /// reached.
+    ///
+    /// # Errors
+    /// The producer can't be set up, or no thread be started.
+    pub fn start(
+        settings: &KafkaExporter,
+        routes: &[RouteOptions],
+        telemetry: &Arc<Telemetry>,
+        part: ReadinessPart,
+        drain: &Drain,
+    ) -> Result<Self, ProducerError> {
+        let KafkaExporter {
+            connection,
+            topics,
+            compression,
+            max_message_bytes,
+            linger_millis,
+            partition_by,
+            acknowledge,
+            delivery_timeout_seconds,
+            // The buffered publisher, which wraps this one, uses it.
+            buffer: _,
+        } = settings;
+        let max_message_bytes = max_message_bytes.as_usize();
+        let delivery_timeout = Duration::from_secs(u64::from(*delivery_timeout_seconds));
+        let time_out = match acknowledge {
+            Acknowledge::AfterKafka => Some(delivery_timeout),
+            // No client will send it again, so it is never abandoned.
+            Acknowledge::AfterBuffering => None,
+        };
+        let traits = Traits {
+            compression: *compression,
+            max_message_bytes,
+            // The topic's limit applies to batches: so a message is refused only for its own
+            // length.
+            messages_per_batch: 1,
+            // Timeouts are handled in `topic`.
+            delivery_timeout: None,
+            response_timeout: delivery_timeout.clamp(ANSWER_TIMEOUT.0, ANSWER_TIMEOUT.1),
+        };
+        let producer: Producer<DeliveryContext> = create_producer(connection, &traits)?;
+        let linger = Duration::from_millis(u64::from(*linger_millis));
+        let publisher = |signal: Signal, name: &TopicName| {
+            TopicPublisher::new(TopicOptions {
+                signal,
+                name: name.clone(),
+                producer: producer.clone(),
+                telemetry: Arc::clone(telemetry),
+                max_message_bytes,
+                linger,
+                time_out,
+                by_trace: signal == Signal::Traces && *partition_by == PartitionBy::TraceId,
+            })
+        };
+        let own = Signal::ALL.map(|signal| Some(publisher(signal, topic_of(topics, signal)?)));
+        let route = |route: &RouteOptions| (route.signal, publisher(route.signal, &route.topic));
+        let routes: Vec<_> = routes.iter().map(route).collect();
+        let watched = all_topics(&own, &routes).cloned().collect();
+        let monitor = Monitor::start(producer.clone(), watched, part, drain.clone())?;
+        let (clock, closed) = (Clock::default(), AtomicBool::new(false));
+        let shared = Arc::new(PublisherInner { topics: own, routes, producer, clock, closed });
+        let thread = {
+            let shared = Arc::clone(&shared);
+            thread::Builder::new().name("kafka-linger".into()).spawn(move || shared.send_off())?
+        };
+        let linger = Some(thread);
+        Ok(Self { _monitor: monitor, linger, shared, max_message_bytes, acknowledge: *acknowledge })
+    }
+
+    /// Sends open messages and waits until Kafka has confirmed everything, at most for `time`.
+    /// Nothing is accepted afterwards. Returns false when some were not confirmed in time; their
+    /// clients get a retryable answer.
+    #[must_use]
+    pub fn flush(&self, time: Duration) -> bool {
+        failpoint::hit("in-drain");
+        self.shared.closed.store(true, Ordering::Release);
+        let deadline = Instant::now() + time;
+        for topic in self.shared.all_topics() {
+            topic.send_due(None);
+        }
+        self.shared.all_topics().all(|topic| topic.wait_idle(deadline))
+    }
+
+    /// Returns a publisher to each route, in their order.
+    #[must_use]
+    pub fn route_publishers(self: &Arc<Self>) -> Vec<Arc<dyn Publish>> {
+        route_publishers(self, self.shared.routes.len())
+    }
+
+    /// Returns the number of routes.
+    pub(crate) fn route_count(&self) -> usize {
+        self.shared.routes.len()
+    }
+
+    /// Returns whether Kafka is expected to accept a topic's requests now.
+    pub(crate) fn is_healthy(&self, topic: TopicKey) -> bool {
+        self.topic_for(topic).is_some_and(|topic| topic.is_healthy())
+    }
+
+    /// Returns the longest message, in bytes.
+    pub(crate) fn max_message_bytes(&self) -> usize {
+        self.max_message_bytes
+    }
+
+    fn topic_for(&self, topic: TopicKey) -> Option<&Arc<TopicPublisher>> {
+        let TopicKey { destination, signal } = topic;
+        match destination {
+            Destination::Own => self.shared.topics[signal.index()].as_ref(),
+            Destination::Route(position) => {
+                let (of, topic) = self.shared.routes.get(position)?;
+                (*of == signal).then_some(topic)
+            }
+        }
+    }
+
+    /// Publishes a request that is on disk, and is sent again from there if it fails: it has no
+    /// timeout while other messages are stored.
+    pub(crate) fn publish_from_disk(
+        &self,
+        destination: Destination,
+        request: PublishRequest<'_>,
+    ) -> Result<PendingDelivery, PublishError> {
+        let (sender, delivery) = PendingDelivery::new_pair();
+        self.accept_request(destination, request, Waiter::Disk(sender)).map(|_| delivery)
+    }
+
+    /// Removes the clients' requests that wait for Kafka and should go elsewhere: all while the
+    /// topic stores nothing, otherwise those with a deadline by `soon`.
+    pub(crate) fn take_waiting(&self, topic: TopicKey, soon: Instant) -> Vec<Message> {
+        self.topic_for(topic).map(|topic| topic.take_waiting(soon)).unwrap_or_default()
+    }
+
+    fn accept_request(
+        &self,
+        destination: Destination,
+        request: PublishRequest<'_>,
+        waiter: Waiter,
+    ) -> Result<DeliveryReceipt, PublishError> {
+        let signal = request.signal;
+        let topic = self
+            .topic_for(TopicKey { destination, signal })
+            .ok_or(PublishError::Unconfigured(signal))?;
+        if self.shared.closed.load(Ordering::Acquire) {
+            return Err(PublishError::Draining);
+        }
+        if !topic.is_accepting() {
+            let problem = topic.problem_at(Instant::now());
+            let unknown =
+                || format!("topic {} currently accepts no records", topic.settings().name);
+            return Err(PublishError::Unavailable(problem.unwrap_or_else(unknown)));
+        }
+        self.add_request(topic, request, waiter)
+    }
+
+    /// Adds a request to its topic's messages, divided if it is too long for one. It accepts all of
+    /// the request or none.
+    fn add_request(
+        &self,
+        topic: &Arc<TopicPublisher>,
+        request: PublishRequest<'_>,
+        waiter: Waiter,
+    ) -> Result<DeliveryReceipt, PublishError> {
+        let PublishRequest { signal, bytes, checked, mut reservation, .. } = request;
+        let requests = if topic.settings().by_trace {
+            if !reservation.try_resize(bytes.len() as u64 * SORTED_FACTOR) {
+                return Err(budget_refusal(&reservation, bytes.len() as u64 * (1 + SORTED_FACTOR)));
+            }
+            let buckets = otlp::split_by_trace(bytes, topic.sorted_partitions())
+                .map_err(|error| PublishError::Unavailable(error.to_string()))?;
+            let of_partition = |Bucket { index, part }: Bucket| {
+                let checked = outline_of(signal, &part.bytes, part.records);
+                (Some(index as usize), Cow::Owned(part.bytes), checked)
+            };
+            buckets.into_iter().map(of_partition).collect()
+        } else {
+            vec![(None, Cow::Borrowed(bytes), checked)]
+        };
+        let (mut messages, mut rejected_records) = (Vec::new(), 0);
+        for (partition, bytes, checked) in requests {
+            let cut: Pieces<'_> = cut_request(signal, bytes, checked, self.max_message_bytes)?;
+            rejected_records += cut.rejected_records;
+            let message = |(bytes, checked)| (partition, bytes, checked);
+            messages.extend(cut.pieces.into_iter().map(message));
+        }
+        // Parts repeat what surrounds their records.
+        let kept_bytes = messages.iter().map(|(_, bytes, _)| bytes.len() as u64).sum::<u64>();
+        let kept_bytes = kept_bytes * RETAINED_QUARTERS / 4;
+        if !reservation.try_resize(kept_bytes) {
+            return Err(budget_refusal(&reservation, bytes.len() as u64 + kept_bytes));
+        }
+        topic.count_rejected(rejected_records);
+        let result = DeliveryReceipt::with_rejected(rejected_records);
+        let parts = RequestPart::new_parts(messages.len(), result.clone(), waiter, reservation);
+        let mut opened = false;
+        for ((partition, bytes, checked), part) in messages.iter().zip(parts) {
+            opened |= topic.add_request(*partition, bytes, checked, part);
+        }
+        if opened {
+            self.shared.clock.notify_opened();
+        }
+        Ok(result)
+    }
+}
+
+/// Returns why a request isn't accepted that needs `bytes` in total: only a client whose request
+/// never fits has to send a smaller one.
+fn budget_refusal(reservation: &Reservation, bytes: u64) -> PublishError {
+    if reservation.can_ever_cover(bytes) { PublishError::Full } else { PublishError::TooLarge }
+}
+
+impl PublishTo for KafkaPublisher {
+    fn publish_to(
+        &self,
+        destination: Destination,
+        request: PublishRequest<'_>,
+    ) -> Result<PendingDelivery, PublishError> {
+        let (sender, delivery) = PendingDelivery::new_pair();
+        if self.acknowledge == Acknowledge::AfterBuffering {
+            if !request.cancellation.begin_send() {
+                return Err(PublishError::Unavailable(
+                    "its client was already answered".to_owned(),
+                ));
+            }
+            let receipt = self.accept_request(destination, request, Waiter::Nobody)?;
+            sender.finish_with(Ok(receipt));
+        } else {
+            let waiter = Waiter::Client(sender, request.cancellation.clone());
+            self.accept_request(destination, request, waiter)?;
+        }
+        Ok(delivery)
+    }
+
+    fn has_topic(&self, topic: TopicKey) -> bool {
+        self.topic_for(topic).is_some()
+    }
+}
+
+impl Publish for KafkaPublisher {
+    fn publish(&self, request: PublishRequest<'_>) -> Result<PendingDelivery, PublishError> {
+        self.publish_to(Destination::Own, request)
+    }
+
+    fn accepts_signal(&self, signal: Signal) -> bool {
+        self.has_topic(TopicKey::own(signal))
+    }
+}
+
+impl Drop for KafkaPublisher {
+    fn drop(&mut self) {
+        self.shared.clock.stop();
+        if let Some(thread) = self.linger.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl PublisherInner {
+    fn all_topics(&self) -> impl Iterator<Item = &Arc<TopicPublisher>> {
+        all_topics(&self.topics, &self.routes)
+    }
+
+    /// Runs the thread that sends each message when it is due, and checks overdue ones.
+    fn send_off(&self) {
+        let mut tend_at = Instant::now() + TEND_INTERVAL;
+        let mut due = tend_at;
+        while self.clock.wait_until(due) {
+            let now = Instant::now();
+            if now >= tend_at {
+                tend_at = now + TEND_INTERVAL;
+                self.expire_overdue(now);
+            }
+            let dues = self.all_topics().filter_map(|topic| topic.send_due(Some(now)));
+            due = dues.fold(tend_at, Instant::min);
+        }
+    }
+
+    /// Answers clients of overdue messages, and withdraws everything once nothing else is stored:
+    /// withdrawn messages aren't sent any more. The client library can only withdraw all at once,
+    /// so while others are stored, the few messages of a stalled partition stay with it.
+    fn expire_overdue(&self, now: Instant) {
+        let has_overdue =
+            self.all_topics().fold(false, |overdue, topic| topic.process_due(now) | overdue);
+        let stores_nothing = |topic: &Arc<TopicPublisher>| {
+            topic.healthy_in_flight(now) == 0 && !topic.has_stored_within(PROOF_AGE)
+        };
+        if has_overdue && self.all_topics().all(stores_nothing) {
+            tracing::warn!("Kafka stores nothing; all messages in flight are withdrawn");
+            // Don't wait: the library's threads may be busy.
+            self.producer.purge(PurgeConfig::default().queue().inflight().non_blocking());
+        }
+    }
+}
+
+fn all_topics<'t>(
+    own: &'t SignalTopics,
+    routes: &'t [(Signal, Arc<TopicPublisher>)],
+) -> impl Iterator<Item = &'t Arc<TopicPublisher>> {
+    own.iter().flatten().chain(routes.iter().map(|(_, topic)| topic))
+}
+
+impl Clock {
+    fn notify_opened(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).opened = true;
+        self.wake.notify_one();
+    }
+
+    fn stop(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
+        self.wake.notify_one();
+    }
+
+    /// Waits until `due`, or until a message was opened. Returns false when it is time to stop.
+    fn wait_until(&self, due: Instant) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = |state: &mut ClockState| !state.opened && !state.stop;
+        let wait = due.saturating_duration_since(Instant::now());
+        let waited = self.wake.wait_timeout_while(state, wait, idle);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.opened = false;
+        !state.stop
+    }
+}

@@ -1,0 +1,12 @@
+//! All integration tests of this crate, in one program.
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_in_result,
+    clippy::unwrap_used,
+    missing_docs
+)]
+
+mod rotation;
+mod turns;

@@ -1,0 +1,77 @@
+//! The parts of batches: rows for a table and messages that can't be stored, before they are
+//! accepted, and while they are in flight.
+
+use std::rc::Rc;
+
+use millrace_ledger::{PartName, Ticket};
+use millrace_pipeline::budget::Reservation;
+use millrace_pipeline::sink::{Block, BlockOrigin, BlockSlice, Insert, TableIndex};
+use millrace_wire::Signal;
+
+use super::divide::LastMessage;
+use super::outcomes::DeadLetterId;
+use super::partition::PartitionKey;
+
+/// A part of a batch that no sink has accepted yet: rows for a table.
+pub(super) struct PendingInsert {
+    pub(super) ticket: Ticket<PartitionKey>,
+    pub(super) insert: Insert,
+    /// Its message, if it can't be divided further.
+    pub(super) message: Option<Rc<LastMessage>>,
+}
+
+/// A part in flight.
+pub(super) enum OpenPart {
+    /// Rows for a table.
+    Insert {
+        ticket: Ticket<PartitionKey>,
+        part: PartOrigin,
+        records: u64,
+        message: Option<Rc<LastMessage>>,
+    },
+    /// A message for the dead-letter topic. Its reservation is freed when the topic has it.
+    DeadLetter {
+        ticket: Ticket<PartitionKey>,
+        id: DeadLetterId,
+        signal: Signal,
+        reason: &'static str,
+        bytes: u64,
+        _cover: Reservation,
+    },
+}
+
+impl OpenPart {
+    /// Returns its signal and the number of its records.
+    pub(super) fn records(&self) -> (Signal, u64) {
+        match self {
+            Self::Insert { part, records, .. } => (part.origin.signal, *records),
+            Self::DeadLetter { signal, .. } => (*signal, 1),
+        }
+    }
+}
+
+/// Identifies a part of a batch.
+pub(super) struct PartOrigin {
+    pub(super) origin: BlockOrigin,
+    pub(super) name: PartName,
+    pub(super) table: TableIndex,
+    pub(super) slice: BlockSlice,
+}
+
+impl PartOrigin {
+    pub(super) fn from_block(block: &Block, origin: BlockOrigin) -> Self {
+        let Block { table, slice, .. } = block;
+        Self { origin, name: name_of(block), table: *table, slice: *slice }
+    }
+}
+
+/// Returns a part's name in commits. It contains the table's name, because the index in a list may
+/// change.
+pub(super) fn name_of(block: &Block) -> PartName {
+    /// FNV-1a (Fowler, Noll and Vo): the same on every machine and in every release.
+    const OFFSET_BASIS: u32 = 0x811c_9dc5;
+    const PRIME: u32 = 0x0100_0193;
+    let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(PRIME);
+    let table = block.table_name.bytes().fold(OFFSET_BASIS, mix);
+    PartName { table, day: block.slice.day }
+}

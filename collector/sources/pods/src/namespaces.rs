@@ -1,0 +1,308 @@
+//! Watches the names of the namespaces that a label selector chooses, by their metadata.
+//!
+//! The API server applies the selector, so a namespace that gains or loses a label is added or
+//! removed. A file records the choice for a process that starts while the API server is away.
+//! Without a record, no namespace is known until the API server answers. Later failures leave the
+//! known namespaces unchanged.
+//!
+//! Limits: [`NAMESPACES_MAX`] namespaces; a page of the list has [`LIST_BYTES_MAX`].
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use millrace_config::{LabelSelector, push_encoded};
+use millrace_pipeline::backoff::BackoffPolicy;
+use millrace_pipeline::pods::Namespaces;
+use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
+use prometheus::{IntCounter, IntGauge};
+use serde::{Deserialize, Serialize};
+
+use crate::api::{ApiEndpoint, ApiError, EVENT_BYTES_MAX, ListQuery, METADATA, WatchRequest};
+use crate::event::Object;
+use crate::list_watch::{ListWatch, ObjectStore};
+use crate::watch_loop::{self, WatchSource};
+
+/// The most namespaces that are known: Kubernetes is tested with 10,000. With 100 bytes each they
+/// take 1.6 MB, and as much again while they are recorded.
+pub const NAMESPACES_MAX: usize = 16_384;
+
+/// The longest page of the list. API servers answer from memory in one page, whatever limit is
+/// requested: 16,384 namespaces with 1 KiB of metadata.
+const LIST_BYTES_MAX: usize = 16 << 20;
+
+/// Lists from the API server's memory; in pages, if it supports them.
+const LISTING: ListQuery = ListQuery {
+    form: HeaderValue::from_static(
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+    ),
+    bytes_max: LIST_BYTES_MAX,
+    first: "limit=500&resourceVersion=0",
+    next: "limit=500",
+};
+
+/// Waits between attempts: a new namespace is read within seconds of the API server's return.
+const BACKOFF: BackoffPolicy =
+    BackoffPolicy { first: Duration::from_millis(500), longest: Duration::from_secs(10) };
+
+struct Metrics {
+    chosen: IntGauge,
+    failed: IntCounter,
+    refused: IntGauge,
+}
+
+struct NamespaceWatch {
+    listed: ListWatch,
+    choice: NamespaceSelection,
+}
+
+/// The chosen namespaces.
+struct NamespaceSelection {
+    record: SelectionFile,
+    metrics: Metrics,
+    published: Arc<Namespaces>,
+    names: HashSet<String>,
+    /// The fault that was logged last.
+    reported: Option<String>,
+    has_reported_limit: bool,
+}
+
+/// The file that records the last choice.
+struct SelectionFile {
+    path: PathBuf,
+    selector: String,
+    has_failed: bool,
+}
+
+/// The content of a record.
+#[derive(Serialize, Deserialize)]
+struct RecordContent {
+    /// The selector of the choice. Another selector's record is ignored.
+    selector: String,
+    namespaces: HashSet<String>,
+}
+
+/// Starts the watch as a task of the current runtime, which ends with it. `record` is a file for
+/// this process only, which survives it.
+///
+/// # Errors
+/// The metrics are registered already.
+pub fn start_namespaces(
+    endpoint: ApiEndpoint,
+    selector: &LabelSelector,
+    record: PathBuf,
+    telemetry: &Telemetry,
+) -> Result<Arc<Namespaces>, TelemetryError> {
+    let metrics = Metrics::register(telemetry)?;
+    let text = selector.to_string();
+    let mut parameter = "labelSelector=".to_owned();
+    push_encoded(&mut parameter, &text);
+    let question = WatchRequest {
+        path: "/api/v1/namespaces".to_owned(),
+        selector: parameter,
+        form: METADATA,
+        bytes_max: EVENT_BYTES_MAX,
+        right: "a ClusterRole that allows list and watch on namespaces",
+    };
+    let told = Arc::new(Namespaces::default());
+    let choice = NamespaceSelection {
+        record: SelectionFile { path: record, selector: text, has_failed: false },
+        metrics,
+        published: Arc::clone(&told),
+        names: HashSet::new(),
+        reported: None,
+        has_reported_limit: false,
+    };
+    let watch = NamespaceWatch { listed: ListWatch::new(endpoint, question, LISTING), choice };
+    tokio::spawn(watch_loop::watch_forever(watch, BACKOFF));
+    Ok(told)
+}
+
+impl WatchSource for NamespaceWatch {
+    async fn watch_once(&mut self, duration: Duration) -> Result<(), ApiError> {
+        self.listed.watch_once(&mut self.choice, duration).await
+    }
+
+    fn take_progress(&mut self) -> bool {
+        self.listed.take_progress()
+    }
+
+    fn record_failure(&mut self, error: &ApiError) {
+        self.choice.metrics.failed.inc();
+        if matches!(error, ApiError::Forbidden { .. }) {
+            self.choice.metrics.refused.set(1);
+        }
+        if !self.listed.must_relist(error) {
+            self.choice.report_failure(error);
+        }
+    }
+}
+
+impl ObjectStore for NamespaceSelection {
+    type All = HashSet<String>;
+
+    fn add_listed(&mut self, all: &mut Self::All, object: Object) {
+        self.insert(all, object);
+    }
+
+    fn replace_all(&mut self, all: Self::All) {
+        let is_new = self.published.chosen().is_none_or(|known| *known != all);
+        self.names = all;
+        if is_new {
+            self.publish_names();
+            self.save_record();
+        }
+    }
+
+    fn upsert_object(&mut self, object: Object) {
+        let mut names = std::mem::take(&mut self.names);
+        let has_changed = self.insert(&mut names, object);
+        self.names = names;
+        if has_changed {
+            self.publish_names();
+            self.save_record();
+        }
+    }
+
+    fn remove_object(&mut self, name: &str) {
+        if self.names.remove(name) {
+            self.publish_names();
+            self.save_record();
+        }
+    }
+
+    fn record_answered(&mut self) {
+        self.metrics.refused.set(0);
+        if self.reported.take().is_some() {
+            tracing::info!("the watch of namespaces works again");
+        }
+    }
+}
+
+impl NamespaceSelection {
+    /// Logs a fault until it changes. At a start, this loads the record.
+    fn report_failure(&mut self, error: &ApiError) {
+        if self.published.chosen().is_none()
+            && let Some(namespaces) = self.record.read()
+        {
+            tracing::warn!(
+                namespaces = namespaces.len(),
+                "cannot query namespaces from the API server: using the last selection"
+            );
+            self.names = namespaces;
+            self.publish_names();
+        }
+        let text = error.to_string();
+        if self.reported.as_ref() != Some(&text) {
+            let consequence = match self.published.chosen() {
+                Some(_) => "the last selection stays in use",
+                None => "no container logs are read until the API server answers",
+            };
+            tracing::warn!(%error, consequence, "cannot watch namespaces");
+            self.reported = Some(text);
+        }
+    }
+
+    /// Inserts a namespace. Returns whether it is new.
+    fn insert(&mut self, names: &mut HashSet<String>, object: Object) -> bool {
+        let name = object.metadata.name;
+        if names.len() < NAMESPACES_MAX || names.contains(&name) {
+            return names.insert(name);
+        }
+        if !std::mem::replace(&mut self.has_reported_limit, true) {
+            tracing::error!(
+                namespace = name,
+                "namespaceSelector matches more than {NAMESPACES_MAX} namespaces: some are not read"
+            );
+        }
+        false
+    }
+
+    fn publish_names(&self) {
+        self.metrics.chosen.set(i64::try_from(self.names.len()).unwrap_or(i64::MAX));
+        self.published.set_chosen(self.names.clone());
+    }
+
+    fn save_record(&mut self) {
+        self.record.save_names(&self.names);
+    }
+}
+
+impl SelectionFile {
+    /// Returns the last choice of this selector, if it was recorded.
+    fn read(&self) -> Option<HashSet<String>> {
+        let text = match fs::read(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return None,
+            Err(error) => {
+                let path = self.path.display();
+                tracing::error!(%path, %error, "cannot read the stored selection of namespaces");
+                return None;
+            }
+        };
+        match serde_json::from_slice::<RecordContent>(&text) {
+            Ok(recorded) => (recorded.selector == self.selector).then_some(recorded.namespaces),
+            Err(error) => {
+                let path = self.path.display();
+                tracing::error!(%path, %error, "the stored selection of namespaces is corrupt");
+                None
+            }
+        }
+    }
+
+    /// Replaces the record. A failure is logged once: the next change tries again.
+    fn save_names(&mut self, namespaces: &HashSet<String>) {
+        let recorded =
+            RecordContent { selector: self.selector.clone(), namespaces: namespaces.clone() };
+        let text = serde_json::to_vec(&recorded).unwrap_or_default();
+        let failed = replace_file(&self.path, &text).err();
+        if let Some(error) = &failed
+            && !self.has_failed
+        {
+            let path = self.path.display();
+            tracing::error!(
+                %path,
+                %error,
+                "cannot store the selection of namespaces: after a restart, no container logs \
+                 would be read until the API server answers"
+            );
+        }
+        self.has_failed = failed.is_some();
+    }
+}
+
+/// Replaces a file atomically: readers, also after a crash, find either the old or the new content.
+fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder)?;
+    let next = path.with_extension("next");
+    let mut file = File::create(&next)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    fs::rename(next, path)?;
+    File::open(folder)?.sync_all()
+}
+
+impl Metrics {
+    fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
+        Ok(Self {
+            chosen: telemetry.gauge(
+                "millrace_namespaces_selected",
+                "Namespaces that namespaceSelector matches; 0 while that is unknown.",
+            )?,
+            failed: telemetry.counter(
+                "millrace_namespaces_watch_failed_total",
+                "Times that the API server could not be queried for namespaces, or that its answer \
+                 could not be read.",
+            )?,
+            refused: telemetry.gauge(
+                "millrace_namespaces_watch_forbidden",
+                "1 while the API server denies the watch of namespaces for lack of a permission.",
+            )?,
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! Tests of the watches with a scripted server.
+
+mod identities;
+mod namespaces;
+mod server;
+mod share;
+mod watch;

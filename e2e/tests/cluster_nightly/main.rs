@@ -1,8 +1,0 @@
-//! Sizes of pools on a real Kubernetes under load, and the console in a browser. Windows of minutes in which a policy watches the
-//! load make these the longest tests, so `make nightly` runs them and `make test` does not: there the
-//! rules have property tests (`operator/autoscale`), reconcilers and a simulated cluster.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod console;
-mod resize;
-mod sizing;

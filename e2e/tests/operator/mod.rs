@@ -1,0 +1,6 @@
+//! The operator's requests to a real broker and engine. No Kubernetes.
+
+mod holders;
+mod kafka;
+mod sessions;
+mod tokens;

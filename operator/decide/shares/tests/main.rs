@@ -1,0 +1,7 @@
+//! All integration tests of this crate, in one program.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs)]
+
+mod decisions;
+mod documents;
+mod handover;
+mod properties;

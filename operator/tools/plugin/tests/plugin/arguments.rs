@@ -1,0 +1,104 @@
+//! Tests of the command line, and that docs/kubectl.md shows the tool's output.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::{CommandFactory, Parser};
+use millrace_crds::{Reason, remedy_for};
+use millrace_plugin::args::{Cli, Command};
+
+use crate::plugin::support::golden_path;
+
+/// Reasons that need no remedy: they are good, pass with time, or are events.
+const NEEDS_NONE: [&str; 24] = [
+    "Reconciled",
+    "AllReady",
+    "Applying",
+    "Waiting",
+    "UpToDate",
+    "MigrationLocked",
+    "RolloutStarted",
+    "RolloutResumed",
+    "RolloutAnalyzing",
+    "RolloutPromoting",
+    "RolloutCompleted",
+    "RolloutTooFewRecords",
+    "ResizePending",
+    "LagWithinBound",
+    "NoDataLost",
+    "LossAcknowledged",
+    "NoLogsLost",
+    "WithinCapacity",
+    "NoDeadLetters",
+    "DeadLettersAcknowledged",
+    "DeduplicationWindowSufficient",
+    "CoordinationHealthy",
+    "DuplicatesAllowed",
+    "ChildNotReady",
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}
+
+/// Scenario: the complete command line. Guarantee: clap finds no contradiction in it, options may
+/// follow the command, and errors about invalid values name the valid ones.
+#[test]
+fn the_command_line_is_sound() {
+    Cli::command().debug_assert();
+    let parse = |line: &[&str]| Cli::try_parse_from([&["kubectl-millrace"][..], line].concat());
+    let cli = parse(&["status", "prod", "-n", "obs", "-o", "json", "--context", "c"]).unwrap();
+    assert_eq!(cli.cluster.namespace.as_deref(), Some("obs"));
+    assert!(matches!(cli.command, Command::Status(_)));
+    let error = parse(&["lag", "--interval", "soon"]).unwrap_err().to_string();
+    assert!(error.contains("is not a number of seconds"), "{error}");
+    assert!(parse(&["lag", "--interval", "61"]).is_err());
+    for line in [["verify", "--records", "10001"], ["send", "--wait", "0"]] {
+        assert!(parse(&line).is_err(), "{line:?}");
+    }
+    assert!(parse(&["uninstall"]).is_err(), "uninstall without --check must not be taken");
+    assert!(parse(&["status", "prod", "-A"]).is_err());
+    let tool = parse(&["dead-letters", "resend", "--reason", "truncated", "--dry-run"]).unwrap();
+    assert!(format!("{tool:?}").contains("\"--reason\", \"truncated\", \"--dry-run\""), "{tool:?}");
+}
+
+/// Scenario: every reason of a condition. Guarantee: it has a remedy or is listed as one that needs
+/// none, and the remedy's section is a heading of that page.
+#[test]
+fn each_reason_has_a_remedy_or_needs_none() {
+    for reason in Reason::ALL {
+        let found = remedy_for(*reason);
+        let none = NEEDS_NONE.contains(&reason.as_str());
+        assert_eq!(found.is_none(), none, "{reason}");
+        let Some(found) = found else { continue };
+        let (page, anchor) = found.section.split_once('#').unwrap();
+        let text = std::fs::read_to_string(root().join(page)).unwrap();
+        let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| {
+            let text = line.trim_start_matches('#').trim().to_lowercase();
+            let kept =
+                text.chars().filter(|it| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_'));
+            kept.collect::<String>().replace(' ', "-")
+        });
+        assert!(headings.collect::<BTreeSet<_>>().contains(anchor), "{reason}: {}", found.section);
+    }
+}
+
+/// Scenario: the page about the tool. Guarantee: each output that it shows is one that a test
+/// produced.
+#[test]
+fn the_page_shows_what_the_tool_prints() {
+    let page = std::fs::read_to_string(root().join("docs/kubectl.md")).unwrap();
+    for name in [
+        "status-trouble.txt",
+        "why.txt",
+        "rollout-status.txt",
+        "plan.txt",
+        "rules-test.txt",
+        "send.txt",
+        "verify.txt",
+        "uninstall.txt",
+    ] {
+        let text = std::fs::read_to_string(golden_path(name)).unwrap();
+        assert!(page.contains(text.trim_end()), "docs/kubectl.md lacks what {name} has");
+    }
+}
