@@ -105,7 +105,8 @@ impl World {
              receivers:\n  kafka:\n    workers: 1\n    \
              topics: {{traces: otlp_traces, logs: otlp_logs, metrics: otlp_metrics}}\n    \
              connection: {{bootstrapServers: ['{servers}']}}\n\
-             exporters:\n  clickhouse:\n    endpoints: ['{}']\n    maxInsertsInFlight: 4\n    \
+             exporters:\n  clickhouse:\n    endpoints: ['{}']\n    attributes: JSON\n    \
+             maxInsertsInFlight: 4\n    \
              insertTimeoutSeconds: {INSERT_TIMEOUT_SECONDS}\n    \
              batch: {{maxRows: {INSERT_ROWS}, maxAgeMillis: 10000}}\n",
             clickhouse.url(),

@@ -202,7 +202,7 @@ fn clickhouse() -> impl Strategy<Value = ClickHouseExporter> {
         names,
         option::of(credentials),
         option::of(client_tls()),
-        attributes,
+        option::of(attributes),
         batch,
         (any::<u16>(), any::<u32>(), acknowledge, any::<u16>()),
     )
