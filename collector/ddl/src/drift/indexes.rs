@@ -15,9 +15,12 @@ pub(super) fn of_indexes(declared: &DeclaredTable, live: &ObservedTable) -> Vec<
         let declared = render::canonical_index_kind(wanted);
         match live.indexes.get(wanted.name) {
             None => found.push(notice_drift(name, DriftKind::MissingIndex { index })),
-            Some(there) if format!("{} {}", there.expr, there.kind) == declared => {}
             Some(ObservedIndex { expr, kind }) => {
-                let live = format!("{expr} {kind}");
+                // Servers quote names with dots.
+                let live = format!("{} {kind}", expr.replace('`', ""));
+                if live == declared {
+                    continue;
+                }
                 let kind = DriftKind::IndexDefinition { index, declared, live };
                 found.push(notice_drift(name, kind));
             }

@@ -341,7 +341,9 @@ fn an_index_that_finds_something_else_is_reported() {
         (live.expr, live.kind) = (expr.to_owned(), kind.to_owned());
         observed
     };
-    assert!(find_drift(&declared, &change("Body", "tokenbf_v1")).is_empty());
+    for same in ["Body", "`Body`"] {
+        assert!(find_drift(&declared, &change(same, "tokenbf_v1")).is_empty());
+    }
     for observed in [change("lower(Body)", "tokenbf_v1"), change("Body", "ngrambf_v1")] {
         let found = find_drift(&declared, &observed);
         let [drift] = found.as_slice() else { panic!("{found:?}") };
