@@ -184,8 +184,8 @@ fn of_spans(engine: &Engine, table: &str, service: &str) -> Result<Vec<(&'static
     let minutes = match has("_minutes")? {
         true => format!(
             "SELECT Minute AS m, ServiceName, sum(Spans), sumIf(Spans, StatusCode = 'Error'), \
-             quantileTDigestMerge(0.99)(Quantiles) {from}_minutes GROUP BY m, ServiceName \
-             ORDER BY m, ServiceName"
+             quantilesDDMerge(0.02, 0.5, 0.9, 0.99)(Quantiles) {from}_minutes \
+             GROUP BY m, ServiceName ORDER BY m, ServiceName"
         ),
         false => format!(
             "SELECT toStartOfMinute(Timestamp) AS m, ServiceName, count(), \

@@ -88,13 +88,14 @@ const MINUTES: &[&str] = &[
      SpanKind LowCardinality(String), StatusCode LowCardinality(String), \
      Spans SimpleAggregateFunction(sum, UInt64), \
      TotalDuration SimpleAggregateFunction(sum, UInt64), \
-     Quantiles AggregateFunction(quantileTDigest, UInt64)) ENGINE = AggregatingMergeTree \
-     PARTITION BY toDate(Minute) ORDER BY (ServiceName, SpanName, SpanKind, StatusCode, Minute) \
+     Quantiles AggregateFunction(quantilesDD(0.02, 0.5, 0.9, 0.99), UInt64)) \
+     ENGINE = AggregatingMergeTree PARTITION BY toDate(Minute) \
+     ORDER BY (ServiceName, SpanName, SpanKind, StatusCode, Minute) \
      SETTINGS non_replicated_deduplication_window = 10000",
     "CREATE MATERIALIZED VIEW {table}_minutes_mv TO {table}_minutes AS SELECT \
      toStartOfMinute(toDateTime(Timestamp)) AS Minute, ServiceName, SpanName, SpanKind, \
      StatusCode, count() AS Spans, sum(Duration) AS TotalDuration, \
-     quantileTDigestState(Duration) AS Quantiles FROM {table} \
+     quantilesDDState(0.02, 0.5, 0.9, 0.99)(Duration) AS Quantiles FROM {table} \
      GROUP BY Minute, ServiceName, SpanName, SpanKind, StatusCode",
 ];
 
