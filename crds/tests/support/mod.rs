@@ -2,9 +2,14 @@
 //! required fields, limits, enums, with messages worded as the API server words them, and the CEL
 //! rules through kube-cel.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{LazyLock, Mutex};
 
 use serde_json::Value;
+
+/// Which texts match which patterns. Compiling a pattern takes longer than all other checks of a
+/// value, and the same texts come again.
+static MATCHES: LazyLock<Mutex<HashMap<(String, String), bool>>> = LazyLock::new(Mutex::default);
 
 /// A kind's schema, its rules compiled once.
 pub(crate) struct Schema {
@@ -148,12 +153,16 @@ fn number_limits(schema: &Value, number: &serde_json::Number, path: &str, found:
 
 fn matches_pattern(schema: &Value, text: &str, path: &str, found: &mut Vec<String>) {
     let pattern = schema["pattern"].as_str().unwrap();
-    let rule = serde_json::json!({
-        "type": "string",
-        "x-kubernetes-validations": [{"rule": format!("self.matches('{pattern}')")}],
+    let mut known = MATCHES.lock().unwrap();
+    let matches = known.entry((pattern.to_owned(), text.to_owned())).or_insert_with(|| {
+        let rule = serde_json::json!({
+            "type": "string",
+            "x-kubernetes-validations": [{"rule": format!("self.matches('{pattern}')")}],
+        });
+        let value = Value::String(text.to_owned());
+        kube_cel::Validator::new().validate(&rule, &value, None).is_ok()
     });
-    let value = Value::String(text.to_owned());
-    if kube_cel::Validator::new().validate(&rule, &value, None).is_err() {
+    if !*matches {
         found.push(format!("{path}: should match '{pattern}'"));
     }
 }

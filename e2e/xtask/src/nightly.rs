@@ -26,7 +26,7 @@ struct Step {
 }
 
 /// The steps, those that need no stack first.
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 17] = [
     Step { name: "gateway simulation", program: "make", arguments: &["seeds", "SEEDS=20000"] },
     Step {
         name: "operator simulation",
@@ -43,6 +43,20 @@ const STEPS: [Step; 16] = [
             "make",
             "test",
             "ONLY=every_statement_of_every_option_parses",
+        ],
+    },
+    Step {
+        name: "properties",
+        program: "env",
+        arguments: &[
+            "PROPTEST_CASES=4000",
+            "cargo",
+            "test",
+            "--locked",
+            "-p",
+            "millrace-convert",
+            "-p",
+            "millrace-shares",
         ],
     },
     Step { name: "fuzz targets", program: "make", arguments: &["fuzz"] },

@@ -6,6 +6,7 @@
 //! read) with the operator's types, so no version is stored and no right needed. Limit: where that
 //! page isn't served, or not within [`UNKNOWN_MAX`], the result is unknown.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -96,25 +97,38 @@ pub async fn find_outdated(client: &Client) -> Result<Option<Outdated>, UnknownD
         .request(request)
         .await
         .map_err(|error| UnknownDefinitions::Request(Box::new(error)))?;
-    let own = millrace_crds::all_definitions().map_err(|error| invalid(&error))?;
-    for definition in &own {
-        let kind = &definition.spec.names.kind;
+    for OwnSchema { definition, kind, schema } in OWN.as_ref().map_err(|error| invalid(error))? {
         // A kind that isn't published yet is served all the same: its list request succeeded.
-        let (Some(published), Some(schema)) = (published(&page, kind), schema(definition)) else {
-            continue;
-        };
-        let schema = serde_json::to_value(schema).map_err(|error| invalid(&error))?;
-        if let Some(field) = missing(&schema, published, "") {
-            let definition = definition.metadata.name.clone().unwrap_or_default();
-            return Ok(Some(Outdated { definition, field }));
+        let Some(published) = published(&page, kind) else { continue };
+        if let Some(field) = missing(schema, published, "") {
+            return Ok(Some(Outdated { definition: definition.clone(), field }));
         }
     }
     Ok(None)
 }
 
-fn schema(definition: &CustomResourceDefinition) -> Option<impl serde::Serialize + '_> {
-    let version = definition.spec.versions.iter().find(|it| it.name == VERSION)?;
-    version.schema.as_ref()?.open_api_v3_schema.as_ref()
+/// A schema that this operator needs.
+struct OwnSchema {
+    definition: String,
+    kind: String,
+    schema: Value,
+}
+
+/// The operator's own schemas. Comparisons are repeated every few seconds, and making a schema
+/// takes longer than comparing it.
+static OWN: LazyLock<Result<Vec<OwnSchema>, serde_json::Error>> = LazyLock::new(|| {
+    let definitions = millrace_crds::all_definitions()?;
+    definitions.into_iter().filter_map(read_schema).collect()
+});
+
+fn read_schema(
+    definition: CustomResourceDefinition,
+) -> Option<Result<OwnSchema, serde_json::Error>> {
+    let CustomResourceDefinition { metadata, spec, .. } = definition;
+    let version = spec.versions.into_iter().find(|it| it.name == VERSION)?;
+    let schema = serde_json::to_value(version.schema?.open_api_v3_schema?);
+    let definition = metadata.name.unwrap_or_default();
+    Some(schema.map(|schema| OwnSchema { definition, kind: spec.names.kind, schema }))
 }
 
 /// Returns a kind's schema on the page: the one with its group, version and kind.

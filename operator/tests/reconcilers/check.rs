@@ -64,8 +64,7 @@ async fn an_operator_works_when_a_replica_renews_the_lease() {
 
 /// Scenario: the API server publishes a definition that lacks a field of this operator's; then the
 /// whole of it. Guarantee: `helm test` fails and names definition, field and command; afterwards
-/// only the missing leader is left. Slow: the definitions are compared thirty times, until the
-/// check gives up.
+/// only the missing leader is left.
 #[tokio::test(start_paused = true)]
 async fn definitions_older_than_the_operator_are_named() {
     let server = ApiServer::default();

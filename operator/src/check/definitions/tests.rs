@@ -6,9 +6,8 @@ use super::*;
 
 /// Returns the page of an API server with these definitions.
 fn page() -> Value {
-    let schemas = millrace_crds::all_definitions().unwrap().into_iter().map(|definition| {
-        let mut published = serde_json::to_value(schema(&definition).unwrap()).unwrap();
-        let kind = &definition.spec.names.kind;
+    let schemas = OWN.as_ref().unwrap().iter().map(|OwnSchema { kind, schema, .. }| {
+        let mut published = schema.clone();
         published["x-kubernetes-group-version-kind"] =
             json!([{"group": GROUP, "version": VERSION, "kind": kind}]);
         (format!("dev.millrace.{VERSION}.{kind}"), published)
@@ -18,10 +17,8 @@ fn page() -> Value {
 
 /// Returns the first field that a kind's published schema lacks, or an empty string.
 fn lacking(page: &Value, kind: &str) -> String {
-    let own = millrace_crds::all_definitions().unwrap();
-    let own = own.iter().find(|it| it.spec.names.kind == kind).unwrap();
-    let own = serde_json::to_value(schema(own).unwrap()).unwrap();
-    missing(&own, published(page, kind).unwrap(), "").unwrap_or_default()
+    let own = OWN.as_ref().unwrap().iter().find(|it| it.kind == kind).unwrap();
+    missing(&own.schema, published(page, kind).unwrap(), "").unwrap_or_default()
 }
 
 /// Scenario: the operator's own definitions; then without a field of the spec, without one in a
