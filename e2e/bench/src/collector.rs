@@ -175,7 +175,8 @@ impl Collector {
                     &place
                         .with("signal", *signal)
                         .with("processors", processors)
-                        .with("names", names),
+                        .with("names", names)
+                        .with("batch", rules.peers_batch().to_string()),
                 )
             }
         }

@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(arguments, ["--config", "/tmp/c.yaml"]);
         let words = ["broker", "topic", "group", "endpoint", "signal", "json", "grpc", "http"];
         let place = words.into_iter().fold(Place::default(), |place, word| place.with(word, "x"));
-        let place = place.with("processors", "x").with("names", "x");
+        let place = place.with("processors", "x").with("names", "x").with("batch", "1");
         let rules = Peer::edge_with_processors(&place);
         for text in [peer.gateway(&place), peer.edge(&place), rules] {
             let left = words.iter().find(|word| text.contains(&format!("{{{word}}}")));

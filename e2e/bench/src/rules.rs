@@ -64,6 +64,12 @@ impl RulesCase {
         self == Self::Drop
     }
 
+    /// Records of a batch of the Collector's: its exporter refuses messages over 1 MB, of which a
+    /// log record is some 300 bytes and a rich span 1 KB.
+    pub(crate) fn peers_batch(self) -> u32 {
+        if self == Self::Spans { 800 } else { 3_000 }
+    }
+
     fn statements(self) -> Vec<String> {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
         match self {

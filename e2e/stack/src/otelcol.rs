@@ -4,7 +4,6 @@
 //! It is no part of the stack. Needs Go and the module proxy, some 150 s and 1 GB of build cache
 //! the first time.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,7 +12,7 @@ use crate::error::Result;
 use crate::module::cached;
 use crate::paths::Paths;
 use crate::progress::Progress;
-use crate::service::{ServiceError, io_error, run, write_file};
+use crate::service::{ServiceError, run, write_file};
 use crate::versions;
 
 /// The parts it is built of.
@@ -44,33 +43,6 @@ pub fn build_with_processors(paths: &Paths, progress: &dyn Progress) -> Result<P
     build_manifest(paths, progress, &name, RULES)
 }
 
-fn build_manifest(
-    paths: &Paths,
-    progress: &dyn Progress,
-    name: &str,
-    manifest: &str,
-) -> Result<PathBuf> {
-    let version = versions::OTELCOL;
-    let told = format!("building the OpenTelemetry Collector {version} (about 150 s)");
-    cached((paths, progress), (name, PROGRAM), &told, |folder, target| {
-        run("build the OpenTelemetry Collector", &mut builder(folder, manifest)?)?;
-        let built = folder.join("build").join(PROGRAM);
-        fs::rename(&built, target).map_err(io_error(format!("move {} into place", built.display())))
-    })
-}
-
-/// The builder, with a manifest that it is to read.
-fn builder(folder: &Path, manifest: &str) -> Result<Command, ServiceError> {
-    write_file(&folder.join("manifest.yaml"), manifest)?;
-    let mut command = go();
-    command
-        .args(["run", &format!("{BUILDER}@{}", versions::OTELCOL), "--config", "manifest.yaml"])
-        // The exporter is of another version than the rest.
-        .arg("--skip-strict-versioning")
-        .current_dir(folder);
-    Ok(command)
-}
-
 /// Builds one with the Prometheus receiver unless the cache has it, and gives the program's path.
 /// Its receiver has the clients of every cloud: 17 minutes at the lowest priority on two busy cores.
 ///
@@ -79,19 +51,40 @@ fn builder(folder: &Path, manifest: &str) -> Result<Command, ServiceError> {
 pub fn build_scraper(paths: &Paths, progress: &dyn Progress) -> Result<PathBuf> {
     let version = versions::OTELCOL;
     let name = format!("otelcol-scrape-{version}-{}", versions::OTELCOL_SCRAPER_PARTS);
-    let told =
-        format!("building the OpenTelemetry Collector {version} that scrapes (about 10 minutes)");
-    cached((paths, progress), (&name, PROGRAM), &told, |folder, target| {
-        let mut generate = builder(folder, SCRAPER)?;
-        generate.args(["--skip-get-modules", "--skip-compilation"]);
+    build_manifest(paths, progress, &name, SCRAPER)
+}
+
+/// Lets the Collector's own builder write the sources of a manifest, and compiles them.
+fn build_manifest(
+    paths: &Paths,
+    progress: &dyn Progress,
+    name: &str,
+    manifest: &str,
+) -> Result<PathBuf> {
+    let message = format!("building the OpenTelemetry Collector {} (minutes)", versions::OTELCOL);
+    cached((paths, progress), (name, PROGRAM), &message, |folder, target| {
+        let mut generate = generator(folder, manifest)?;
         run("write the sources of the OpenTelemetry Collector", &mut generate)?;
-        // The builder would want the modules of its parts' tests too, one of which isn't published.
+        // The builder would also fetch the modules of its parts' tests, one of which isn't
+        // published. The program needs none of them.
         let sources = folder.join("build");
-        write_file(&sources.join("go.mod"), &module_file(SCRAPER))?;
+        write_file(&sources.join("go.mod"), &module_file(manifest))?;
         let mut compile = go();
         compile.args(["build", "-mod=mod", "-trimpath", "-o"]).arg(target).arg(".");
         run("build the OpenTelemetry Collector", compile.current_dir(&sources))
     })
+}
+
+/// The builder, which writes the sources of a manifest and doesn't compile them.
+fn generator(folder: &Path, manifest: &str) -> Result<Command, ServiceError> {
+    write_file(&folder.join("manifest.yaml"), manifest)?;
+    let mut command = go();
+    command
+        .args(["run", &format!("{BUILDER}@{}", versions::OTELCOL), "--config", "manifest.yaml"])
+        // The exporter is of another version than the rest.
+        .args(["--skip-strict-versioning", "--skip-get-modules", "--skip-compilation"])
+        .current_dir(folder);
+    Ok(command)
 }
 
 /// A module that requires the parts of a manifest, and the program around them.
@@ -106,15 +99,17 @@ fn module_file(manifest: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{SCRAPER, module_file};
+    use super::{MANIFEST, RULES, SCRAPER, module_file};
 
-    /// Scenario: the manifest of the one that scrapes. Guarantee: each of its parts is required,
-    /// and the program around them.
+    /// Scenario: the manifest of each Collector. Guarantee: each of its parts is required, and the
+    /// program around them.
     #[test]
     fn each_part_is_required() {
-        let text = module_file(SCRAPER);
-        let parts = SCRAPER.matches("gomod").count();
-        assert_eq!(text.matches("\nrequire ").count(), parts + 1, "{text}");
-        assert!(text.contains("/prometheusreceiver v") && text.contains("/otelcol v"), "{text}");
+        for manifest in [MANIFEST, RULES, SCRAPER] {
+            let text = module_file(manifest);
+            let parts = manifest.matches("gomod").count();
+            assert_eq!(text.matches("\nrequire ").count(), parts + 1, "{text}");
+            assert!(text.contains("/kafkaexporter v") && text.contains("/otelcol v"), "{text}");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! Translates the spec's rules to the collector's settings, and compiles them as the collector
-//! does. Pure; records Secrets in [`SecretUses`].
+//! Translates the spec's rules to the collector's settings. Pure; records Secrets in
+//! [`SecretUses`].
 
 use millrace_crds::v1alpha1::{EdgeMode, ProcessingStep};
 use millrace_processing::Config;
@@ -10,14 +10,7 @@ use super::secrets::SecretUses;
 use crate::error::Invalid;
 
 /// Returns the rules as the collector's settings. A pool on nodes knows each node's pods.
-///
-/// # Errors
-/// When they don't compile; the message has step, line and column.
-pub fn build_processing(
-    steps: &[ProcessingStep],
-    mode: EdgeMode,
-    uses: &mut SecretUses,
-) -> Result<Config, Invalid> {
+pub fn build_processing(steps: &[ProcessingStep], mode: EdgeMode, uses: &mut SecretUses) -> Config {
     let mut settings =
         build_settings(steps, |key| uses.add_file(key.name.as_str(), key.key.as_str()));
     for step in settings.steps.iter_mut().filter_map(|step| step.enrich.as_mut()) {
@@ -26,8 +19,16 @@ pub fn build_processing(
             EdgeMode::Deployment => PodScope::Cluster,
         };
     }
-    match compile_rules(&settings) {
-        Ok(_) => Ok(settings),
-        Err(error) => Err(Invalid::spec_invalid(format!("spec.processing: {error}"))),
+    settings
+}
+
+/// Returns why a pool is refused: its rules' errors with step, line and column in the spec if they
+/// don't compile, else `refusal`. The check of all settings compiles the rules too, so only those of
+/// a refused pool are compiled again.
+pub fn explain_refusal(steps: &[ProcessingStep], refusal: Invalid) -> Invalid {
+    let rules = build_settings(steps, |key| key.key.to_string());
+    match compile_rules(&rules) {
+        Ok(_) => refusal,
+        Err(error) => Invalid::spec_invalid(format!("spec.processing: {error}")),
     }
 }

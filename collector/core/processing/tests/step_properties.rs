@@ -127,8 +127,10 @@ proptest! {
     #[test]
     fn steps_that_match_nothing_change_nothing(request in request()) {
         let input = request.encode_to_vec();
+        // Three random bytes can be an address, such as `::0`.
+        let sets = ["Bearer", "Basic", "Jwt", "Card", "Iban", "PrivateKey", "CloudKey"];
         let config: Config = serde_json::from_value(json!([
-            {"name": "secrets", "redact": {"blockedKeys": {"names": ["never"]}}},
+            {"name": "secrets", "redact": {"sets": sets, "blockedKeys": {"names": ["never"]}}},
             {"name": "sample", "sample": {"ratio": 1}},
         ])).unwrap();
         let rules = RuleSet::compile(&config).unwrap();

@@ -6,6 +6,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::{Exemplar, NumberDataPoint};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 
 fn value(value: &mut AnyValue) {
@@ -86,20 +87,29 @@ pub(crate) fn normalized_metrics(mut request: ExportMetricsServiceRequest) -> St
     format!("{request:?}")
 }
 
+fn exemplars(exemplars: &mut [Exemplar]) {
+    exemplars.iter_mut().for_each(|one| attributes(&mut one.filtered_attributes));
+}
+
+fn number(point: &mut NumberDataPoint) {
+    attributes(&mut point.attributes);
+    exemplars(&mut point.exemplars);
+}
+
 fn data(data: &mut Data) {
     match data {
-        Data::Gauge(gauge) => {
-            gauge.data_points.iter_mut().for_each(|point| attributes(&mut point.attributes));
-        }
-        Data::Sum(sum) => {
-            sum.data_points.iter_mut().for_each(|point| attributes(&mut point.attributes));
-        }
+        Data::Gauge(gauge) => gauge.data_points.iter_mut().for_each(number),
+        Data::Sum(sum) => sum.data_points.iter_mut().for_each(number),
         Data::Histogram(histogram) => {
-            histogram.data_points.iter_mut().for_each(|point| attributes(&mut point.attributes));
+            for point in &mut histogram.data_points {
+                attributes(&mut point.attributes);
+                exemplars(&mut point.exemplars);
+            }
         }
         Data::ExponentialHistogram(histogram) => {
             for point in &mut histogram.data_points {
                 attributes(&mut point.attributes);
+                exemplars(&mut point.exemplars);
                 point.positive.get_or_insert_default();
                 point.negative.get_or_insert_default();
             }

@@ -47,6 +47,11 @@ pub(super) struct Validated<'a> {
 /// # Errors
 /// When the spec cannot work as written.
 pub(super) fn draft_pool(pool: &EdgePool, images: &Images) -> Result<PoolDraft, Invalid> {
+    let steps = &pool.spec.settings.processing;
+    build_draft(pool, images).map_err(|refusal| processing::explain_refusal(steps, refusal))
+}
+
+fn build_draft(pool: &EdgePool, images: &Images) -> Result<PoolDraft, Invalid> {
     let running = pool.status.as_ref().and_then(|status| status.image.as_deref());
     let names = PoolNames::of_pool(pool, Role::Edge)?;
     let mut secrets = SecretUses::default();
@@ -103,7 +108,7 @@ fn collector_settings(
         receiver.grpc.tls = Some(tls.clone());
         receiver.http.tls = Some(tls);
     }
-    let rules = processing::build_processing(steps, *mode, secrets)?;
+    let rules = processing::build_processing(steps, *mode, secrets);
     let exporter = build_exporter(pool, secrets)?;
     let (_, limit_bytes) = resources.memory_bytes();
     let least_bytes = receiver.limits.longest_bytes() * REQUESTS_HELD;

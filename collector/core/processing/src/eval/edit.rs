@@ -69,7 +69,12 @@ impl Machine<'_> {
             Ok(any) => self.write_any(target, any.unwrap_or_default()).map(|()| true),
             // The Collector adds the key before it checks the value's type.
             Err(error @ RuleFailure::Unstorable { .. }) => {
-                if target.kind == Kind::Map && matches!(self.read(target), Ok(Value::Nil)) {
+                let is_absent = match self.read(target) {
+                    Ok(value) => matches!(value, Value::Nil),
+                    // It makes a map or list of a nil that the path indexes.
+                    Err(failure) => failure == RuleFailure::NotIndexable { found: "nil" },
+                };
+                if target.kind == Kind::Map && is_absent {
                     self.write_any(target, Ref::EMPTY)?;
                 }
                 Err(error)

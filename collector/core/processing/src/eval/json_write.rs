@@ -106,6 +106,8 @@ fn put_json(
         Value::Int(number) => drop(write!(out, "{number}")),
         Value::Double(number) => put_double(number, style, out)?,
         Value::Str(text) => put_string(memory.get(text), style, out),
+        // As Go writes bytes that are nil.
+        Value::Bytes(bytes) if bytes.is_empty() => out.extend_from_slice(b"null"),
         Value::Bytes(bytes) => {
             put_string(STANDARD.encode(memory.get(bytes)).as_bytes(), style, out);
         }
