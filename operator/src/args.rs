@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, env = "MILLRACE_DOCS_URL", value_parser = docs_url)]
     pub docs_url: Option<String>,
 
-    /// Watch Secrets (their metadata), so that a changed one reaches edge pools at once. Needs the
+    /// Watch Secrets (their metadata), so that a changed one reaches pools at once. Needs the
     /// rights to list and watch them. Without it they are read by name every 30 s.
     #[arg(long, env = "MILLRACE_WATCH_SECRETS")]
     pub watch_secrets: bool,

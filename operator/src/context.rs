@@ -18,6 +18,7 @@ use crate::cache::by_pool::ByPool;
 use crate::cache::children::ChildCache;
 use crate::cache::claims::Claims;
 use crate::cache::failures::Failures;
+use crate::cache::gateway::GatewayCache;
 use crate::cache::holders::Holders;
 use crate::cache::inserts::Inserts;
 use crate::cache::objects::Stores;
@@ -135,6 +136,8 @@ pub struct Context {
     pub console_history: ConsoleHistory,
     /// Versions of children from watches, and which were verified.
     pub child_cache: Arc<ChildCache>,
+    /// What gateway pools at rest need not read.
+    pub gateway_cache: GatewayCache,
     /// The holders of topics, groups and tables.
     pub claims: Claims,
     /// Records of claims in Kafka and ClickHouse, for claimants that this process can't observe.

@@ -19,6 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::args::Args;
 use crate::cache::access::AccountBinding;
 use crate::cache::by_pool::ByPool;
+use crate::cache::gateway::GatewayCache;
 use crate::cache::holders::Holders;
 use crate::cache::inserts::Inserts;
 use crate::cache::shown::ConsoleHistory;
@@ -39,8 +40,7 @@ use crate::lease::{Ending, LeaderElector};
 use crate::outbound::Outbound;
 use crate::pods::{HttpPods, MetricsApi, PodSampleCache};
 use crate::pool::{access, template};
-use crate::reconcile::WatchScope;
-use crate::reconcile::controller;
+use crate::reconcile::{WatchScope, controller, gateway_pods};
 use crate::report::events::Events;
 use crate::sharing;
 use crate::telemetry::admin::{self, AdminContext, Health};
@@ -342,6 +342,7 @@ fn build_context(
         outbound,
         tables: Arc::new(ClickHouseServers),
         child_cache: Arc::default(),
+        gateway_cache: GatewayCache::default(),
         queue_times: Arc::default(),
         references: Arc::default(),
         watches_secrets: args.watch_secrets,
@@ -376,8 +377,8 @@ fn watch_scopes(client: &Client, args: &Args) -> Vec<WatchScope> {
     args.watch_namespaces.iter().map(scope).collect()
 }
 
-/// Runs all five controllers in every place, shares out targets and revokes rights; ends when all
-/// have ended.
+/// Runs all five controllers and watches gateways' pods in every place, shares out targets and
+/// revokes rights; ends when all have ended.
 async fn run_controllers(
     context: Arc<Context>,
     scopes: Vec<WatchScope>,
@@ -392,6 +393,7 @@ async fn run_controllers(
             start_controller::<gateway::GatewayPools>(parts()),
             start_controller::<topic::Topics>(parts()),
             start_controller::<schema::Schemas>(parts()),
+            gateway_pods::run(context.clone(), scope.clone(), stop.clone()).boxed(),
         ]
     });
     let sharing = sharing::run(context.clone(), leading.clone(), stop.clone()).boxed();

@@ -125,7 +125,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 # change of image or configuration before any pod of the pool changes{{ end }}.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [list{{ if .Values.tries.enabled }}, create, delete{{ end }}]
+  verbs: [list, watch{{ if .Values.tries.enabled }}, create, delete{{ end }}]
 # Resource use of pods that don't answer, if the cluster has a metrics API.
 - apiGroups: [metrics.k8s.io]
   resources: [pods]
@@ -142,9 +142,6 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 # Discovery of scrape targets, for pools that use it.
 - apiGroups: [monitoring.coreos.com]
   resources: [servicemonitors, podmonitors, probes, scrapeconfigs]
-  verbs: [list, watch]
-- apiGroups: [""]
-  resources: [pods]
   verbs: [list, watch]
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]

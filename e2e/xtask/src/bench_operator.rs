@@ -1,6 +1,7 @@
 //! `xtask bench-operator`: the stack's API server, the CRDs, the operator's release binary, and the
 //! harness (e2e/lab/operator-bench), which reads the same variables that `make bench-operator` is
-//! given: COUNT, RATE, SECONDS, DRIFTS, QUIET_SECONDS, PATIENCE, KEEP, API, LATENCY_MS.
+//! given: KIND, COUNT, TENANTS, WATCH_SECRETS, RATE, SECONDS, DRIFTS, QUIET_SECONDS, PATIENCE, KEEP,
+//! API, LATENCY_MS.
 //!
 //! The operator runs on the host and looks after one namespace; one that is installed in the
 //! cluster is left alone and must not look after that namespace.

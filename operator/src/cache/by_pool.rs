@@ -11,15 +11,26 @@ use jiff::{SignedDuration, Timestamp};
 /// A pool not reconciled for this long no longer exists.
 const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_secs(600);
 
+/// The interval at which such pools are searched for: with thousands of pools, at each insert that
+/// would be most of the work.
+const SWEEP_EVERY: SignedDuration = SignedDuration::from_secs(60);
+
 /// One value for each pool.
 #[derive(Debug)]
 pub struct ByPool<T> {
-    pools: Mutex<HashMap<String, (Timestamp, T)>>,
+    pools: Mutex<Pools<T>>,
+}
+
+#[derive(Debug)]
+struct Pools<T> {
+    values: HashMap<String, (Timestamp, T)>,
+    swept_at: Timestamp,
 }
 
 impl<T> Default for ByPool<T> {
     fn default() -> Self {
-        Self { pools: Mutex::default() }
+        let values = HashMap::new();
+        Self { pools: Mutex::new(Pools { values, swept_at: Timestamp::UNIX_EPOCH }) }
     }
 }
 
@@ -27,14 +38,17 @@ impl<T: Clone + Default> ByPool<T> {
     /// Returns the pool's value, or the default.
     pub fn get(&self, uid: &str) -> T {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.get(uid).map(|(_, value)| value.clone()).unwrap_or_default()
+        pools.values.get(uid).map(|(_, value)| value.clone()).unwrap_or_default()
     }
 
     /// Stores the pool's value, and drops those of pools not reconciled for ten minutes.
     pub fn insert(&self, uid: &str, value: T, now: Timestamp) {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.retain(|_, (at, _)| now.duration_since(*at) < FORGOTTEN_AFTER);
-        pools.insert(uid.to_owned(), (now, value));
+        if now.duration_since(pools.swept_at) >= SWEEP_EVERY {
+            pools.swept_at = now;
+            pools.values.retain(|_, (at, _)| now.duration_since(*at) < FORGOTTEN_AFTER);
+        }
+        pools.values.insert(uid.to_owned(), (now, value));
     }
 }
 
@@ -53,6 +67,6 @@ mod tests {
         assert_eq!((kept.get("gone"), kept.get("here")), (1, 2));
         kept.insert("here", 3, at(700));
         assert_eq!((kept.get("gone"), kept.get("here")), (0, 3));
-        assert_eq!(kept.pools.lock().unwrap().len(), 1);
+        assert_eq!(kept.pools.lock().unwrap().values.len(), 1);
     }
 }

@@ -4,6 +4,9 @@
 //! | --- | --- | --- | --- |
 //! | [`children`]: versions observed and verified | a child's | its deletion | 30 min |
 //! | [`objects`]: our own kinds ([`packed`]) | an object's | its deletion | a watch's delay |
+//! | [`gateway_pods`]: pods of gateways | a scope's | its deletion | a watch's delay |
+//! | [`gateway`]: a StatefulSet at rest | a pool's | 10 min | a watch's delay |
+//! | [`gateway`]: digests of its Secrets at rest | a pool's | 10 min | 30 s |
 //! | [`secret_references`]: pools that use a Secret | a pool's | its deletion | a watch's delay |
 //! | [`claims`]: holders of topics, groups, tables | an object's | its deletion | a watch's delay |
 //! | [`scraping`]: result of sharing out its targets | a pool's | 10 min | one round |
@@ -25,6 +28,8 @@ pub mod by_pool;
 pub mod children;
 pub mod claims;
 pub mod failures;
+pub mod gateway;
+pub mod gateway_pods;
 pub mod holders;
 pub mod inserts;
 pub mod objects;

@@ -15,6 +15,9 @@ use crate::pods::PodRates;
 /// How often other autoscalers are searched for: people add and remove them rarely.
 pub const SCALER_FRESH: SignedDuration = SignedDuration::from_secs(30);
 
+/// The same while nobody but the operator sizes the workload, and its size stays.
+pub const SETTLED_SCALER_FRESH: SignedDuration = SignedDuration::from_secs(300);
+
 /// A pod resize that the API server refused.
 #[derive(Clone, Debug)]
 pub struct ResizeRefusal {

@@ -158,7 +158,7 @@ async fn ensure_pool_claim(
 ) -> Result<(), StepError> {
     let LagQuery { namespace, kafka, group, topics, bound: _ } = query;
     let thing = ClaimedResource {
-        settings: ConnectionSettings::resolve(&context.client, namespace, kafka).await?,
+        settings: context.brokers.resolve_connection(&context.client, namespace, kafka).await?,
         resource: KafkaResource::Group(group.clone()),
         topics: topics.clone(),
         shared: pool.spec.ownership.is_shared(),

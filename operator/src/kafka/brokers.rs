@@ -2,6 +2,8 @@
 //! nothing.
 
 use futures::future::{BoxFuture, FutureExt};
+use kube::Client;
+use millrace_crds::v1alpha1::KafkaConnection;
 use millrace_observe::otlp::request_span;
 use tracing::Instrument;
 
@@ -9,9 +11,20 @@ use super::{
     ConnectionSettings, Failure, HolderRecord, KafkaResource, Sessions, TopicChange,
     TopicObservation,
 };
+use crate::error::StepError;
 
 /// Topics of Kafka clusters.
 pub trait Brokers: Send + Sync {
+    /// Returns a connection with the values of its Secrets, which may be some minutes old.
+    fn resolve_connection<'a>(
+        &'a self,
+        client: &'a Client,
+        namespace: &'a str,
+        kafka: &'a KafkaConnection,
+    ) -> BoxFuture<'a, Result<ConnectionSettings, StepError>> {
+        ConnectionSettings::resolve(client, namespace, kafka).boxed()
+    }
+
     /// Observes a topic.
     fn describe_topic(
         &self,
@@ -55,6 +68,15 @@ pub trait Brokers: Send + Sync {
 }
 
 impl Brokers for Sessions {
+    fn resolve_connection<'a>(
+        &'a self,
+        client: &'a Client,
+        namespace: &'a str,
+        kafka: &'a KafkaConnection,
+    ) -> BoxFuture<'a, Result<ConnectionSettings, StepError>> {
+        self.resolved().resolve(client, namespace, kafka).boxed()
+    }
+
     fn describe_topic(
         &self,
         to: ConnectionSettings,

@@ -16,6 +16,8 @@ mod native;
 mod probe;
 mod records;
 mod requests;
+mod resolved;
+mod rotation;
 mod session;
 mod sessions;
 mod time_marks;

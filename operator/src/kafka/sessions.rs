@@ -17,6 +17,8 @@ use super::connection::{ConnectionHash, ConnectionSettings};
 use super::failure::Failure;
 use super::lag::LagRequest;
 use super::records::{HolderRecord, KafkaResource};
+use super::resolved::ResolvedConnections;
+use super::rotation::{self, Rotation};
 use super::session::KafkaSession;
 use super::topics::{JobKind, JobOutput, TopicChange, TopicJob, TopicObservation};
 use crate::error::{ReconcileStep, StepError};
@@ -81,6 +83,9 @@ struct SessionPool {
     pace: Pace,
     outbound: Outbound,
     state: Mutex<SessionTable>,
+    resolved: ResolvedConnections,
+    /// The lag of connections beyond the cached ones.
+    rotation: Rotation,
     /// The permits for further temporary sessions.
     passes: Passes,
 }
@@ -112,6 +117,11 @@ impl Sessions {
     #[must_use]
     pub fn bounded_by(self, outbound: Outbound) -> Self {
         Self(Arc::new(SessionPool { pace: self.0.pace, outbound, ..SessionPool::default() }))
+    }
+
+    /// Returns the connections with their Secrets.
+    pub(super) fn resolved(&self) -> &ResolvedConnections {
+        &self.0.resolved
     }
 
     /// Observes a topic.
@@ -203,7 +213,15 @@ impl Sessions {
     ) -> Result<LagObservation, Failure> {
         let topics = topics.iter().map(|topic| Arc::from(topic.as_str())).collect();
         let request = LagRequest { group: group.to_owned(), topics, bound };
-        self.open_session(to).await?.query_lag(request, self.0.pace).await
+        self.may_connect(&to)?;
+        match self.cached_session(&to, UNUSED_AFTER) {
+            Some(session) => session.query_lag(request, self.0.pace).await,
+            None => {
+                let identity = to.compute_identity();
+                let observe = async |all| rotation::observe_together(self, to, all).await;
+                self.0.rotation.query_lag(identity, request, self.0.pace, observe).await
+            }
+        }
     }
 
     /// Returns the number of sessions.
@@ -215,7 +233,7 @@ impl Sessions {
 
     /// Returns a connection's session: the existing one, a new cached one, or, while all cached
     /// ones are in use, a temporary one.
-    async fn open_session(
+    pub(super) async fn open_session(
         &self,
         settings: ConnectionSettings,
     ) -> Result<Arc<KafkaSession>, Failure> {
@@ -287,6 +305,7 @@ impl SessionTable {
 impl SessionPool {
     /// Closes sessions unused for `idle_max`, and returns whether any are left.
     fn close_idle(&self, idle_max: Duration) -> bool {
+        self.resolved.drop_old();
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = |_: &ConnectionHash, session: &mut Arc<KafkaSession>| {
@@ -337,11 +356,12 @@ impl LagSource for KafkaLag {
     ) -> BoxFuture<'a, Result<LagObservation, StepError>> {
         async move {
             let LagQuery { namespace, kafka, group, topics, bound } = query;
-            let settings = ConnectionSettings::resolve(&self.client, namespace, kafka).await?;
-            self.sessions
-                .observe_lag(settings, group, topics, *bound)
-                .await
-                .map_err(|failure| failure.at_step(ReconcileStep::Observe))
+            let resolved = self.sessions.resolved();
+            let settings = resolved.resolve(&self.client, namespace, kafka).await?;
+            self.sessions.observe_lag(settings, group, topics, *bound).await.map_err(|failure| {
+                resolved.forget(namespace, kafka);
+                failure.at_step(ReconcileStep::Observe)
+            })
         }
         .boxed()
     }

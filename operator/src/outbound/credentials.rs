@@ -1,7 +1,8 @@
 //! Reads Secrets, and ConfigMaps with CAs, with the operator's own credentials.
 //!
-//! Values are read one by one, right before use, and dropped after it; none is cached. The types
-//! that carry them neither print nor serialize.
+//! Values are read one by one, right before use, and dropped after it. Only those of Kafka
+//! connections are stored, for some minutes (`kafka/resolved.rs`). The types that carry them
+//! neither print nor serialize.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use millrace_crds::v1alpha1::{
 use crate::error::{Category, ReconcileStep, StepError};
 
 /// A Secret, or a ConfigMap with the certificates of an authority.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileSource {
     /// The Secret of this name.
     Secret(String),

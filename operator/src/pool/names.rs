@@ -104,6 +104,12 @@ impl PoolNames {
         parts.join(",")
     }
 
+    /// Returns the selector of the pods of all pools of a role, as text.
+    #[must_use]
+    pub fn role_selector_text(role: Role) -> String {
+        format!("app.kubernetes.io/name={PRODUCT},app.kubernetes.io/component={}", role.as_str())
+    }
+
     /// Returns the Service's name inside the cluster.
     #[must_use]
     pub fn service_host(&self) -> String {

@@ -1,7 +1,6 @@
 //! Reads what both kinds of pools need: Secrets, pods, and the pods' own metrics.
 //!
-//! Secrets are read one by one by name, never listed or watched: the role needs only `get`, and
-//! none is cached. A change is observed at the next reconcile.
+//! Secrets are read one by one by name: the role needs only `get`. No value is stored.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +60,7 @@ pub async fn current_secrets(
     Ok(current)
 }
 
-/// Reads all pods of a pool, each reduced by [`cut_down`]. One page would contain the first by
+/// Reads all pods of a pool, each reduced by [`strip_pod`]. One page would contain the first by
 /// name, but pods with a change have the highest ordinals.
 ///
 /// # Errors
@@ -75,7 +74,11 @@ pub async fn list_pods(
     let selector: Vec<String> =
         selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let params = ListParams::default().labels(&selector.join(","));
-    pages::list_all(&api, params, cut_down).await.map_err(|error| {
+    let stripped = |mut pod| {
+        strip_pod(&mut pod);
+        pod
+    };
+    pages::list_all(&api, params, stripped).await.map_err(|error| {
         StepError::from_kube(ReconcileStep::Observe, format!("list pods in {namespace}"), error)
     })
 }
@@ -97,14 +100,14 @@ pub async fn scrape_pods(
     (facts, scrapes)
 }
 
-/// Returns the needed part of a pod, about 2 kB: image, configuration and resources of its
+/// Reduces a pod to the needed part, about 2 kB: image, configuration and resources of its
 /// containers, its node and its status.
-fn cut_down(mut pod: Pod) -> Pod {
+pub fn strip_pod(pod: &mut Pod) {
     pod.metadata.managed_fields = None;
     let image = pod.metadata.annotations.take();
     let image = image.and_then(|mut all| all.remove_entry(IMAGE_ANNOTATION));
     pod.metadata.annotations = image.map(|image| [image].into());
-    pod.spec = pod.spec.map(|spec| PodSpec {
+    pod.spec = pod.spec.take().map(|spec| PodSpec {
         containers: spec.containers.into_iter().map(cut_container).collect(),
         node_name: spec.node_name,
         volumes: spec.volumes.map(|mut volumes| {
@@ -113,7 +116,6 @@ fn cut_down(mut pod: Pod) -> Pod {
         }),
         ..PodSpec::default()
     });
-    pod
 }
 
 fn cut_container(whole: Container) -> Container {

@@ -51,7 +51,7 @@ impl std::fmt::Display for FileSource {
 }
 
 /// The needed keys of each Secret and ConfigMap.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SecretUses {
     keys: BTreeMap<FileSource, BTreeSet<String>>,
 }
@@ -95,6 +95,12 @@ impl SecretUses {
     /// Returns the needed Secrets and ConfigMaps with their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&FileSource, &BTreeSet<String>)> {
         self.keys.iter()
+    }
+
+    /// Returns whether a ConfigMap is needed.
+    #[must_use]
+    pub fn has_config_maps(&self) -> bool {
+        self.keys.keys().any(|source| matches!(source, FileSource::ConfigMap(_)))
     }
 
     /// Returns the names of the needed Secrets.
@@ -166,6 +172,18 @@ enum Missing {
 }
 
 impl SecretsObservation {
+    /// Returns the observation with these digests, without anything missing.
+    #[must_use]
+    pub fn from_digests(digests: BTreeMap<FileSource, String>) -> Self {
+        Self { digests, missing: Vec::new() }
+    }
+
+    /// Returns the digests by source, unless something is missing.
+    #[must_use]
+    pub fn complete_digests(&self) -> Option<&BTreeMap<FileSource, String>> {
+        self.missing.is_empty().then_some(&self.digests)
+    }
+
     /// Records that a Secret or ConfigMap does not exist.
     pub fn record_absent(&mut self, source: &FileSource) {
         self.missing.push(Missing::Source(source.clone()));

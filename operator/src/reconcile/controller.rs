@@ -158,10 +158,11 @@ fn forget_object(context: &Arc<Context>, kind: &str, namespace: &str, name: &str
     let _ = context.queue_times.end_wait(&key);
     context.metrics.remove_conditions(kind, namespace, name);
     if kind == GatewayPool::kind(&()) {
+        context.references.set_secrets::<GatewayPool>(namespace, name, std::iter::empty());
         context.metrics.clear_dedup_shortfall(namespace.to_owned(), name.to_owned());
     }
     if kind == EdgePool::kind(&()) {
-        context.references.set_secrets(namespace, name, std::iter::empty());
+        context.references.set_secrets::<EdgePool>(namespace, name, std::iter::empty());
     }
     let holder = context.clone();
     drop(tokio::spawn(async move { holders::release_record(&holder, &key).await }));

@@ -4,6 +4,7 @@
 
 pub mod controller;
 pub mod finalizer;
+pub mod gateway_pods;
 mod next;
 mod watch_scope;
 pub mod watches;

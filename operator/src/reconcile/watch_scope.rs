@@ -32,6 +32,15 @@ impl WatchScope {
         }
     }
 
+    /// Returns the namespace, or `None` for all.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Cluster(_) => None,
+            Self::Namespace(_, namespace) => Some(namespace),
+        }
+    }
+
     /// Returns an API for `K` in this place.
     #[must_use]
     pub fn scoped_api<K>(&self) -> Api<K>

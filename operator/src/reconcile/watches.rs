@@ -133,7 +133,7 @@ where
         let tell = self.caches.clone();
         let referring = move |secret: PartialObjectMeta<Secret>| {
             let namespace = secret.namespace().unwrap_or_default();
-            let pools = tell.references.pools_of_secret(&namespace, &secret.name_any());
+            let pools = tell.references.record_change::<K>(&namespace, &secret.name_any());
             let kind = K::kind(&());
             pools.iter().for_each(|it| {
                 tell.queue_times.record_event(cache::object_key(&kind, &namespace, it))

@@ -1,5 +1,6 @@
 //! What the chart says of the operator, held to the code.
 
+use millrace_operator::cache::gateway_pods::PODS_BYTES_MAX;
 use millrace_operator::kafka::SESSIONS_BYTES_MAX;
 use millrace_operator::outbound::ANSWERS_BYTES_MAX;
 use millrace_operator::reconcile::controller::RECONCILES_BYTES_MAX;
@@ -33,7 +34,8 @@ fn the_charts_memory_limit_is_the_sum_of_the_operators_bounds() {
     let values: Values = serde_norway::from_str(text).unwrap();
     let limit = values.resources.limits.memory.strip_suffix("Mi").unwrap().to_owned();
     let limit = limit.parse::<usize>().unwrap() * MIB;
-    let parts = [AT_REST, SESSIONS_BYTES_MAX, RECONCILES_BYTES_MAX, ANSWERS_BYTES_MAX];
+    let parts =
+        [AT_REST, SESSIONS_BYTES_MAX, RECONCILES_BYTES_MAX, ANSWERS_BYTES_MAX, PODS_BYTES_MAX];
     let sum: usize = parts.iter().sum();
     assert!(sum <= limit && limit <= sum + sum / 10, "{sum} bytes of {limit}");
     let comment = text.split("# Resources of the operator.").nth(1).unwrap();

@@ -1,12 +1,21 @@
 //! Whom credentials reach: those for administration the operator alone, and the operator's own AWS
 //! identity only pipelines that may use it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use millrace_crds::v1alpha1::KafkaConnection;
 use millrace_operator::controllers::edge::EdgePools;
 use millrace_operator::controllers::gateway::GatewayPools;
 use millrace_operator::controllers::pipeline::Pipelines;
 use millrace_operator::controllers::topic::Topics;
+use millrace_operator::kafka::lag_cache::{LagQuery, LagSource};
+use millrace_operator::kafka::{Brokers, KafkaLag, Pace, Sessions};
+use millrace_operator::outbound::Outbound;
 use serde_json::{Value, json};
 
+use crate::reconcilers::support::apiserver::Verdict;
 use crate::reconcilers::support::world::World;
 
 const BASE: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry";
@@ -145,6 +154,45 @@ async fn no_pool_passes_on_its_credentials_for_administration() {
             assert_separate(&world, &["/edgepools/", "/gatewaypools/"], workload, &kafka);
         }
     }
+}
+
+/// Scenario: a connection with a Secret is resolved again and again, and then can't be used.
+/// Guarantee: the Secret is read once, and again after the failure.
+#[tokio::test]
+async fn credentials_of_a_connection_are_read_again_once_it_fails() {
+    let world = world();
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = reads.clone();
+    world.server.set_judge(Some(Box::new(move |_, path| {
+        counted.fetch_add(usize::from(path.starts_with(SECRETS)), Ordering::SeqCst);
+        (Verdict::Do, 0)
+    })));
+    // No host but this is allowed, so that the connection fails at once.
+    let outbound = Outbound::new(vec!["other".parse().unwrap()], None);
+    let sessions = Sessions::new(Pace::AT_ONCE).bounded_by(outbound);
+    let (client, key) =
+        (world.server.client(), |key: &str| json!({"name": "data-login", "key": key}));
+    let kafka: KafkaConnection = serde_json::from_value(json!({
+        "bootstrapServers": ["kafka:9092"],
+        "authentication": {"type": "ScramSha512", "usernameSecret": key("username"),
+            "passwordSecret": key("password")},
+    }))
+    .unwrap();
+    for _ in 0..3 {
+        sessions.resolve_connection(&client, "telemetry", &kafka).await.unwrap();
+    }
+    assert_eq!(reads.load(Ordering::SeqCst), 1);
+    let query = LagQuery {
+        namespace: "telemetry".into(),
+        kafka: kafka.clone(),
+        group: "g".into(),
+        topics: vec!["t".into()],
+        bound: Duration::from_secs(60),
+    };
+    KafkaLag::new(client.clone(), sessions.clone()).observe_lag(&query).await.unwrap_err();
+    assert_eq!(reads.load(Ordering::SeqCst), 1);
+    sessions.resolve_connection(&client, "telemetry", &kafka).await.unwrap();
+    assert_eq!(reads.load(Ordering::SeqCst), 2);
 }
 
 /// Scenario: a topic in Amazon MSK without access keys, in a namespace for which the operator's own

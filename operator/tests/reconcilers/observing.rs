@@ -76,6 +76,8 @@ async fn check<R: Reconciler>(path: &str, pool: Value, what: &'static str) {
     for (code, stalled) in [(503, false), (429, false), (403, true), (422, true)] {
         let world = ready::<R>(path, pool.clone()).await;
         let before = world.server.get(path).unwrap()["status"].clone();
+        // By then a gateway pool at rest reads its Secrets again.
+        world.pass(30);
         look::<R>(&world, path, what, code).await.unwrap_err();
         let now = if stalled { "True" } else { "False" };
         let told = says(&world, path, &types);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures::channel::mpsc;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Resource;
@@ -21,6 +21,7 @@ use millrace_crds::v1alpha1::{
 };
 use millrace_operator::cache::by_pool::ByPool;
 use millrace_operator::cache::failures::Failures;
+use millrace_operator::cache::gateway_pods::ScopeId;
 use millrace_operator::cache::objects::Stores;
 use millrace_operator::cache::packed::Packed;
 use millrace_operator::cache::slots::Slots;
@@ -35,6 +36,7 @@ use millrace_operator::discovery::{Discovery, WideNamespaces};
 use millrace_operator::error::StepError;
 use millrace_operator::outbound::Outbound;
 use millrace_operator::pods::MetricsApi;
+use millrace_operator::pool::observe::strip_pod;
 use millrace_operator::pool::workload as figures;
 use millrace_operator::reconcile::controller::{self, Reconciler};
 use millrace_operator::reconcile::watches::{WatchCaches, record_children};
@@ -84,6 +86,7 @@ pub(crate) struct Instance {
     pub(crate) context: Arc<Context>,
     server: ApiServer,
     watches: Vec<Watch>,
+    pod_scope: ScopeId,
     /// Our own objects as this operator last saw them.
     view: BTreeMap<String, Value>,
     /// What is to be reconciled.
@@ -96,8 +99,10 @@ impl Instance {
     /// Starts with empty memory and a list of everything.
     pub(crate) fn start(server: &ApiServer, beyond: &Beyond) -> Self {
         let context = Arc::new(context(server, beyond));
+        let pod_scope = context.gateway_cache.pods.add_scope(None);
         let mut instance = Self {
-            watches: watches(&context),
+            watches: watches(&context, pod_scope),
+            pod_scope,
             context,
             server: server.clone(),
             view: BTreeMap::new(),
@@ -168,6 +173,12 @@ impl Instance {
         }
         it.known = now;
         self.dirty.extend(woken);
+    }
+
+    /// The watch of gateways' pods fails.
+    pub(crate) fn fail_pod_watch(&self) {
+        let pods = &self.context.gateway_cache.pods;
+        pods.record_failure(self.pod_scope, self.context.clock.now());
     }
 
     /// Brings in everything, by new lists where watches broke.
@@ -300,6 +311,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         baselines: ByPool::default(),
         docs_url: None,
         gathers_secrets: true,
+        gateway_cache: Default::default(),
         child_cache: Arc::default(),
         queue_times: Arc::default(),
         references: Arc::default(),
@@ -312,7 +324,7 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
     }
 }
 
-fn watches(context: &Arc<Context>) -> Vec<Watch> {
+fn watches(context: &Arc<Context>, pod_scope: ScopeId) -> Vec<Watch> {
     let tell = WatchCaches::of_context(context);
     let watch = |plural, component, sink| Watch {
         plural,
@@ -359,6 +371,7 @@ fn watches(context: &Arc<Context>) -> Vec<Watch> {
         ),
         watch("edgepools", pipeline, child::<TelemetryPipeline, EdgePool>(&tell, OURS[0])),
         watch("gatewaypools", pipeline, child::<TelemetryPipeline, GatewayPool>(&tell, OURS[0])),
+        watch("pods", gateway, pods(context, pod_scope)),
     ]
 }
 
@@ -386,6 +399,16 @@ where
         let parsed = |value| serde_json::from_value::<Packed<K>>(value).unwrap();
         writer.apply_watcher_event(&mapped(event, parsed));
         woken
+    })
+}
+
+/// The watch of gateways' pods: keeps the store that the shipped one would keep.
+fn pods(context: &Arc<Context>, scope: ScopeId) -> Sink {
+    let context = context.clone();
+    Box::new(move |event| {
+        let parsed = |value| serde_json::from_value::<Pod>(value).unwrap();
+        context.gateway_cache.pods.record_event(scope, mapped(event, parsed).modify(strip_pod));
+        Vec::new()
     })
 }
 

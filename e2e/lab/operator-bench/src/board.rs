@@ -93,9 +93,12 @@ impl Board {
     }
 }
 
+/// A gateway pool whose lag is unknown is not ready: its pods count.
 fn is_ready(status: &Value, generation: i64) -> bool {
     let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     conditions.iter().any(|it| {
-        it["type"] == "Ready" && it["status"] == "True" && it["observedGeneration"] == generation
+        (it["type"] == "Ready" || it["type"] == "PodsReady" && status["sizing"].is_object())
+            && it["status"] == "True"
+            && it["observedGeneration"] == generation
     })
 }

@@ -4,11 +4,14 @@
 //!
 //! The objects are edge pools in DaemonSet mode that fit on no node: every object of theirs is
 //! real and the real controllers act on it, but no pod runs. Steps: bring all about, start again
-//! (cold), resynchronise, changes at a rate, drift, take-over.
+//! (cold), resynchronise, changes at a rate, drift, take-over. With `KIND=gateway` they are gateway
+//! pools of many tenants, whose pods are the bench's and whose Kafka is away; then the steps end
+//! with a quiet time.
 
 mod board;
 mod figures;
 mod operator;
+mod pods;
 mod say;
 mod settings;
 mod standin;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::settings::Settings;
+use crate::settings::{PoolKind, Settings};
 
 /// An answer of the admin port takes milliseconds.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -64,6 +64,12 @@ impl Operator {
             .args(["--collector-image-repository", "registry.example.com/millrace/collector"])
             .args(["--lease-namespace", NAMESPACE, "--admin-address", &free.to_string()])
             .args(["--lease-duration-seconds", &lease_seconds.to_string()])
+            .args(settings.watch_secrets.then_some("--watch-secrets"))
+            .args(match settings.kind {
+                PoolKind::Edge => &[][..],
+                // As in a cluster, where its name is known.
+                PoolKind::Gateway => &["--cluster-id", "bench"],
+            })
             .env("POD_NAME", name)
             .envs(AS_IN_THE_CHART)
             .stdin(Stdio::null())

@@ -12,8 +12,14 @@ const LATENCY_MS: u64 = 5;
 /// What to measure, and with which operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    /// What kind of pools.
+    pub(crate) kind: PoolKind,
     /// Pools that are made.
     pub(crate) count: usize,
+    /// Secrets for ClickHouse that gateway pools share evenly.
+    pub(crate) tenants: usize,
+    /// Whether the operator watches Secrets.
+    pub(crate) watch_secrets: bool,
     /// Changes a second.
     pub(crate) rate: u32,
     /// How long changes come.
@@ -36,6 +42,15 @@ pub(crate) struct Settings {
     pub(crate) api: ApiServer,
 }
 
+/// The kind of the pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PoolKind {
+    /// Edge pools on nodes that don't exist.
+    Edge,
+    /// Gateway pools with pods that answer, on the stand-in alone.
+    Gateway,
+}
+
 /// The API server the operator is measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApiServer {
@@ -56,8 +71,9 @@ impl ApiServer {
 }
 
 impl Settings {
-    /// Reads `COUNT`, `RATE`, `SECONDS`, `DRIFTS`, `QUIET_SECONDS`, `PATIENCE`,
-    /// `LEASE_SECONDS`, `KEEP`, `API`, `LATENCY_MS`, `MILLRACE_OPERATOR_BIN` and `MILLRACE_BUILD`.
+    /// Reads `KIND`, `COUNT`, `TENANTS`, `WATCH_SECRETS`, `RATE`, `SECONDS`, `DRIFTS`,
+    /// `QUIET_SECONDS`, `PATIENCE`, `LEASE_SECONDS`, `KEEP`, `API`, `LATENCY_MS`,
+    /// `MILLRACE_OPERATOR_BIN` and `MILLRACE_BUILD`.
     ///
     /// # Errors
     /// A number that is none, an API server that is none, or no binary named.
@@ -71,8 +87,20 @@ impl Settings {
             }
             other => bail!("API={other} is neither `real` nor `standin`"),
         };
+        let kind = match std::env::var("KIND").unwrap_or_default().as_str() {
+            "" | "edge" => PoolKind::Edge,
+            "gateway" if api == ApiServer::Real => {
+                bail!("KIND=gateway needs API=standin: its pods run nowhere")
+            }
+            "gateway" => PoolKind::Gateway,
+            other => bail!("KIND={other} is neither `edge` nor `gateway`"),
+        };
+        let count = if kind == PoolKind::Edge { 10_000 } else { 2_000 };
         Ok(Self {
-            count: number("COUNT", 10_000)?,
+            kind,
+            count: number("COUNT", count)?,
+            tenants: number("TENANTS", 1_000)?,
+            watch_secrets: std::env::var_os("WATCH_SECRETS").is_some_and(|it| !it.is_empty()),
             rate: number("RATE", 160)?,
             change_for: Duration::from_secs(number("SECONDS", 20)?),
             drifts: number("DRIFTS", 40)?,

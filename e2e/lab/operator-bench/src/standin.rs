@@ -4,16 +4,17 @@
 //! It speaks HTTP/1.1 on loopback, in one namespace: get, list in pages, watch, create, replace,
 //! server-side apply by one manager, merge and JSON patches, delete. Every answer takes
 //! `LATENCY_MS`, as those of a server that writes to a disk do. It neither validates nor defaults
-//! nor authenticates, keeps no events, and collects no garbage; of the controllers it has that of
-//! DaemonSets alone, which finds no node.
+//! nor authenticates, keeps no events, and collects no garbage; of the controllers it has those of
+//! DaemonSets, which finds no node, and of StatefulSets, whose pods are ready at once.
 
 mod store;
+mod workloads;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -41,8 +42,11 @@ pub(crate) struct StandIn {
 struct Server {
     store: Arc<Store>,
     latency: Duration,
-    reads: AtomicU64,
+    requests: Mutex<Requests>,
 }
+
+/// How many requests of each kind were answered, by verb and resource.
+pub(crate) type Requests = BTreeMap<String, u64>;
 
 impl StandIn {
     /// Listens on a free port and writes a kubeconfig for it.
@@ -53,15 +57,24 @@ impl StandIn {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no free port")?;
         let address = listener.local_addr()?;
         let kubeconfig = write_kubeconfig(address)?;
-        let server = Arc::new(Server { store: Store::new(), latency, reads: AtomicU64::new(0) });
+        let server = Arc::new(Server { store: Store::new(), latency, requests: Mutex::default() });
         let router = Router::new().fallback(answer).with_state(server.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(Self { kubeconfig, server })
     }
 
-    /// Reads answered so far, pages of lists among them; the beginnings of watches are none.
+    /// Reads answered so far, pages of lists among them; the beginnings of watches are none, and
+    /// leases are left out.
     pub(crate) fn reads(&self) -> u64 {
-        self.server.reads.load(Ordering::Relaxed)
+        let is_read = |it: &str| it.starts_with("get ") || it.starts_with("list ");
+        self.requests().iter().filter(|(what, _)| is_read(what)).map(|(_, count)| count).sum()
+    }
+
+    /// Requests answered so far, without leases and beginnings of watches.
+    pub(crate) fn requests(&self) -> Requests {
+        let mut all = self.server.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        all.retain(|what, _| !what.ends_with(" leases") && !what.starts_with("watch "));
+        all
     }
 
     /// The kubeconfig by which the operator and the bench find it.
@@ -114,15 +127,14 @@ async fn answer(
         text(header::ACCEPT).contains("PartialObjectMetadata"),
     );
     let path = uri.path();
+    server.count(&method, path, &query);
     if method == Method::GET && query.watch {
         return watch(server.store.watch(path, query));
     }
     let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     let outcome = match method {
-        Method::GET => {
-            server.reads.fetch_add(1, Ordering::Relaxed);
-            server.store.read(path, &query)
-        }
+        Method::GET => server.store.read(path, &query),
+        Method::POST if query.dry_run => Ok(body),
         Method::POST => server.store.create(path, body),
         Method::PUT => server.store.replace(path, body),
         Method::DELETE => server.store.remove(path),
@@ -140,6 +152,23 @@ async fn answer(
                 "message": format!("{reason}: {path}"), "reason": reason, "code": code});
             json_answer(StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_REQUEST), &status)
         }
+    }
+}
+
+impl Server {
+    fn count(&self, method: &Method, path: &str, query: &Query) {
+        let of_collection = store::is_collection(path);
+        let (verb, resource) = match *method {
+            Method::GET if query.watch => ("watch", path.rsplit('/').next()),
+            Method::GET if of_collection => ("list", path.rsplit('/').next()),
+            Method::GET => ("get", path.rsplit('/').nth(1)),
+            Method::POST => ("create", path.rsplit('/').next()),
+            _ if path.ends_with("/status") => ("write", Some("status")),
+            _ => ("write", path.rsplit('/').nth(1)),
+        };
+        let what = format!("{verb} {}", resource.unwrap_or_default());
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        *requests.entry(what).or_default() += 1;
     }
 }
 

@@ -1,5 +1,7 @@
 //! The steps, in order; each gives its figures as one line.
 
+mod gateways;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -14,7 +16,7 @@ use crate::board::Board;
 use crate::figures::{histogram_ms, percentile_ms};
 use crate::operator::{Metrics, NAMESPACE, Operator, sum};
 use crate::say;
-use crate::settings::{ApiServer, Settings};
+use crate::settings::{ApiServer, PoolKind, Settings};
 use crate::standin::StandIn;
 
 /// Requests of the bench at once.
@@ -62,11 +64,14 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let pools = Api::namespaced_with(
         client.clone(),
         NAMESPACE,
-        &resource("millrace.dev/v1alpha1", "EdgePool"),
+        &resource("millrace.dev/v1alpha1", kind_name(settings.kind)),
     );
     let board = Board::watch(pools.clone());
     let world = World { settings, standin, client, pools, board };
-    let outcome = world.steps().await;
+    let outcome = match world.settings.kind {
+        PoolKind::Edge => world.steps().await,
+        PoolKind::Gateway => world.gateway_steps().await,
+    };
     if !world.settings.keep && world.standin.is_none() {
         say::progress("removing the namespace");
         namespaces.delete(NAMESPACE, &DeleteParams::background()).await?;
@@ -79,6 +84,13 @@ fn resource(api_version: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
+const fn kind_name(kind: PoolKind) -> &'static str {
+    match kind {
+        PoolKind::Edge => "EdgePool",
+        PoolKind::Gateway => "GatewayPool",
+    }
+}
+
 fn name(index: usize) -> String {
     format!("pool-{index:05}")
 }
@@ -89,12 +101,16 @@ fn child(index: usize) -> String {
 
 impl World {
     async fn steps(&self) -> Result<()> {
-        self.bring_about().await?;
+        self.bring_about(pool).await?;
         let operator = self.start_again().await?;
         self.resync(&operator).await?;
         self.change(&operator).await?;
         self.drift(&operator).await?;
         self.take_over(operator).await
+    }
+
+    fn kind(&self) -> &'static str {
+        kind_name(self.settings.kind)
     }
 
     fn say(&self, step: &str, figures: Value) {
@@ -107,14 +123,15 @@ impl World {
     }
 
     /// All pools are written while an operator runs, which brings them about.
-    async fn bring_about(&self) -> Result<()> {
+    async fn bring_about(&self, pool: impl Fn(usize) -> Value) -> Result<()> {
         let count = self.settings.count;
         say::progress(&format!("making {count} pools"));
         let operator = self.operator("first", LEASE_SECONDS)?;
         let began = Instant::now();
         stream::iter(0..count)
-            .map(|index| async move {
-                let pool: DynamicObject = serde_json::from_value(pool(index))?;
+            .map(pool)
+            .map(|pool| async move {
+                let pool: DynamicObject = serde_json::from_value(pool)?;
                 match self.pools.create(&PostParams::default(), &pool).await {
                     Ok(_) => Ok(()),
                     Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
@@ -148,7 +165,7 @@ impl World {
         let metrics = loop {
             tokio::time::sleep(POLL).await;
             match operator.metrics() {
-                Ok(metrics) if reconciled(&metrics) >= count as f64 => break metrics,
+                Ok(metrics) if reconciled(&metrics, self.kind()) >= count as f64 => break metrics,
                 _ if operator.started.elapsed() > self.settings.patience => {
                     bail!("not everything was looked at within {:?}", self.settings.patience)
                 }
@@ -189,7 +206,7 @@ impl World {
                 "seconds": quiet_for.as_secs(),
                 "reads": last.zip(first).map(|(last, first)| last - first),
                 "reads_a_second_most": most,
-                "reconciles": reconciled(&after) - reconciled(&before),
+                "reconciles": reconciled(&after, self.kind()) - reconciled(&before, self.kind()),
                 "writes": sum(&after, "writes_total") - sum(&before, "writes_total"),
                 "rss_bytes": operator.resident_bytes()?,
                 "cpu_s": operator.cpu_seconds()? - cpu,
@@ -283,7 +300,8 @@ impl World {
         let start = |name| self.operator(name, self.settings.lease_seconds);
         let leader = start("third")?;
         let count = self.settings.count as f64;
-        let looked = || leader.metrics().is_ok_and(|metrics| reconciled(&metrics) >= count);
+        let looked =
+            || leader.metrics().is_ok_and(|metrics| reconciled(&metrics, self.kind()) >= count);
         wait_for("the leader has looked at everything", self.settings.patience, looked).await?;
         let standby = start("fourth")?;
         // It has listed everything when it has nothing left to do.
@@ -337,9 +355,9 @@ fn pool(index: usize) -> Value {
     })
 }
 
-/// Finished reconciles of edge pools that went well.
-fn reconciled(metrics: &Metrics) -> f64 {
-    sum(metrics, "reconciles_total{kind=\"EdgePool\",result=\"ok\"}")
+/// Finished reconciles of pools that went well.
+fn reconciled(metrics: &Metrics, kind: &str) -> f64 {
+    sum(metrics, &format!("reconciles_total{{kind=\"{kind}\",result=\"ok\"}}"))
 }
 
 /// One change: how long writing it took, and until the status was about it.

@@ -79,7 +79,11 @@ impl Reconciler for EdgePools {
             Err(invalid) => PoolOutcome::Invalid { invalid, live: None },
             Ok(draft) => {
                 let secrets = draft.secrets.secret_names();
-                context.references.set_secrets(&draft.names.namespace, &draft.names.pool, secrets);
+                context.references.set_secrets::<EdgePool>(
+                    &draft.names.namespace,
+                    &draft.names.pool,
+                    secrets,
+                );
                 let is_watched = context.watches_secrets || draft.secrets.iter().next().is_none();
                 if is_watched && !observe::has_pod_figures(pool) {
                     resync = Next::Within(RESYNC_QUIET);

@@ -1,6 +1,7 @@
 //! Writes the objects of a gateway pool, the StatefulSet last, and prunes obsolete ones. A
 //! configuration remains while a pod, or the template of a rollback, may need it.
 
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -93,8 +94,7 @@ async fn write_objects(
         true => None,
         false => trial_pods::apply_trial_pods(context, pool, tries).await?,
     };
-    let (mut observation, change) =
-        children.apply_workload(stateful_set, workload::observe_stateful_set).await?;
+    let (mut observation, change) = write_set(context, pool, &children, stateful_set).await?;
     changes.push(change.clone());
     let mut verdict = assess_rollout(&observation);
     if verdict != RolloutVerdict::Complete {
@@ -128,6 +128,21 @@ async fn write_objects(
             Err(error) => Err((error.reason, error.cause())),
         },
     })
+}
+
+/// Writes the StatefulSet. Before its watch reports that, the copy read earlier is no longer used.
+async fn write_set(
+    context: &Context,
+    pool: &GatewayPool,
+    children: &Children<'_>,
+    set: StatefulSet,
+) -> Result<(WorkloadObservation, ChildChange), ApplyError> {
+    let applied = children.apply_workload(set, workload::observe_stateful_set).await;
+    if !matches!(applied, Ok((_, ChildChange::None))) {
+        let uid = pool.metadata.uid.as_deref().unwrap_or_default();
+        context.gateway_cache.forget_set(uid, context.clock.now());
+    }
+    applied
 }
 
 /// The objects that pruning retains.

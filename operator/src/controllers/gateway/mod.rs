@@ -13,6 +13,7 @@ mod resize;
 mod resources;
 mod retention_loss;
 mod rollout;
+mod settled;
 mod size;
 mod status;
 mod template_resources;
@@ -67,6 +68,7 @@ impl Reconciler for GatewayPools {
             .owns::<ServiceAccount>(owned())
             .owns::<PodDisruptionBudget>(owned())
             .owns::<NetworkPolicy>(owned())
+            .refers_to_secrets()
     }
 
     async fn reconcile(context: &Context, stored: &GatewayPool) -> Result<Next, StepError> {

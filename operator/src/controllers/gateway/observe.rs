@@ -8,14 +8,15 @@ use millrace_crds::v1alpha1::GatewayPool;
 
 use super::retention_loss::Losses;
 use super::rollout::{self, RolloutInputs, SamplePurpose};
+use super::settled::PoolReader;
 use super::validate::{self, Observed};
 use crate::cache::baseline;
-use crate::cache::sizing::{SCALER_FRESH, Sizing};
+use crate::cache::sizing::{SCALER_FRESH, SETTLED_SCALER_FRESH, Sizing};
 use crate::clickhouse::migrations::TableLocation;
-use crate::cluster::namespaced_api;
 use crate::context::Context;
 use crate::controllers::schema::tables_of_pool;
-use crate::error::{ReconcileStep, StepError};
+use crate::error::StepError;
+use crate::kafka::lag_cache::LagObservation;
 use crate::pods::{PodRates, PodState, ScrapeResults, UsageByPod};
 use crate::pool::draft::PoolDraft;
 use crate::pool::names::PoolNames;
@@ -36,19 +37,11 @@ pub(super) async fn observe_pool(
     pool: &GatewayPool,
     draft: PoolDraft,
 ) -> Result<Observed, StepError> {
-    let (namespace, name) = (&draft.names.namespace, &draft.names.base);
+    let namespace = &draft.names.namespace;
     let salt = pool.metadata.uid.as_deref().unwrap_or_default();
-    let found = observe::read_secrets(context, namespace, salt, &draft.secrets).await?;
-    let live = namespaced_api::<StatefulSet>(&context.client, namespace)
-        .get_opt(name)
-        .await
-        .map_err(|error| {
-            StepError::from_kube(
-                ReconcileStep::Observe,
-                format!("get StatefulSet {namespace}/{name}"),
-                error,
-            )
-        })?;
+    let reader = PoolReader::new(context, pool, &draft.names);
+    let found = reader.read_secrets(&draft).await?;
+    let live = reader.read_set().await?;
     let known = (draft.secrets.clone(), found.combined_digest().ok().flatten());
     let baseline = live.as_ref().and_then(template::baseline_template).map(|(_, kept)| kept);
     let holds = live.as_ref().and_then(|live| live.spec.as_ref()).map(|spec| &spec.template);
@@ -58,7 +51,7 @@ pub(super) async fn observe_pool(
     let lag = context.lag.observe_lag(&lag_query).await;
     let now = context.clock.now();
     let pods = match &live {
-        Some(_) => observe::list_pods(context, namespace, &draft.names.selector()).await?,
+        Some(_) => reader.read_pods().await?,
         None => Vec::new(),
     };
     let (facts, scrapes) = observe::scrape_pods(context, &draft.names, &pods, now).await;
@@ -75,7 +68,14 @@ pub(super) async fn observe_pool(
     let others = context.inserts.exchange_rates(salt, to, rates, now.as_second());
     losses.replays = memory.replays.assess_risk(pool, &others);
     match pool.spec.settings.replicas.is_none() && live.is_some() {
-        true => observe_signals(context, &draft.names, &facts, &scrapes, &mut memory, now).await?,
+        true => {
+            let pods = (facts.as_slice(), &scrapes);
+            let fresh = match is_size_settled(pool, live.as_ref(), &lag, &memory) {
+                true => SETTLED_SCALER_FRESH,
+                false => SCALER_FRESH,
+            };
+            observe_signals(context, &draft.names, fresh, pods, &mut memory, now).await?;
+        }
         false => (memory.pods, memory.scaler) = (PodRates::default(), None),
     }
     let migrates = context
@@ -126,18 +126,33 @@ async fn observe_rollout(
     Ok(RolloutInputs { pods, tables, tries, baseline })
 }
 
+/// Returns whether the operator alone sizes the pool, as far as it knows, and wants no other size:
+/// another autoscaler would own the StatefulSet's number as soon as it changes that.
+fn is_size_settled(
+    pool: &GatewayPool,
+    live: Option<&StatefulSet>,
+    lag: &Result<LagObservation, StepError>,
+    memory: &Sizing,
+) -> bool {
+    let sizing = pool.status.as_ref().and_then(|status| status.sizing.as_ref());
+    memory.sized_by().is_none()
+        && live.is_some_and(|live| !scale::is_others(&live.metadata))
+        && lag.as_ref().map_or(true, |lag| lag.within_bound)
+        && sizing.is_some_and(|sizing| sizing.replicas == sizing.proposed_replicas)
+}
+
 /// Stores the inputs of sizing other than the lag.
 async fn observe_signals(
     context: &Context,
     names: &PoolNames,
-    facts: &[PodState],
-    scrapes: &ScrapeResults,
+    scaler_fresh: SignedDuration,
+    (facts, scrapes): (&[PodState], &ScrapeResults),
     memory: &mut Sizing,
     now: Timestamp,
 ) -> Result<(), StepError> {
     let metered = query_metrics_api(context, names, scrapes, memory, now).await;
     memory.pods.record_pods(facts, scrapes, &metered);
-    let fresh = |(at, _): &(Timestamp, _)| now.duration_since(*at) < SCALER_FRESH;
+    let fresh = |(at, _): &(Timestamp, _)| now.duration_since(*at) < scaler_fresh;
     if !memory.scaler.as_ref().is_some_and(fresh) {
         let targets = [("StatefulSet", names.base.as_str())];
         let found = scale::find_autoscaler(context, &names.namespace, &targets).await?;

@@ -164,10 +164,15 @@ impl ApiServer {
             .iter()
             .filter(|(_, stored)| {
                 let owners = stored.value["metadata"]["ownerReferences"].as_array();
-                owners.is_some_and(|owners| {
-                    !owners.is_empty()
-                        && !owners.iter().any(|it| uids.contains(it["uid"].as_str().unwrap_or("")))
-                })
+                // One that waits for its finalizers is not removed again and again.
+                let stays = stored.value["metadata"]["deletionTimestamp"].is_null();
+                stays
+                    && owners.is_some_and(|owners| {
+                        !owners.is_empty()
+                            && !owners
+                                .iter()
+                                .any(|it| uids.contains(it["uid"].as_str().unwrap_or("")))
+                    })
             })
             .map(|(path, _)| path.clone())
             .collect();

@@ -172,6 +172,7 @@ fn context(
         coordination: Arc::new(millrace_operator::coordination::Prober::default()),
         coordination_counts: ByPool::default(),
         tables: Arc::new(ClickHouseServers),
+        gateway_cache: Default::default(),
         child_cache: Arc::default(),
         queue_times: Arc::default(),
         references: Arc::default(),

@@ -12,9 +12,11 @@ use millrace_operator::ownership::applied_state;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::workloads;
+
 /// What a collection remembers of what happened; values are shared with the objects themselves.
 const HISTORY_MAX: usize = 65_536;
-/// The controller of DaemonSets looks this much later.
+/// The controllers of workloads look this much later.
 const CONTROLLER_TAKES: Duration = Duration::from_millis(20);
 /// Events a watch is given at once.
 const LINES_MAX: usize = 64;
@@ -35,6 +37,7 @@ const INVALID: Refused = Refused { code: 422, reason: "Invalid" };
 #[derive(Debug, Default)]
 pub(super) struct Query {
     pub(super) watch: bool,
+    pub(super) dry_run: bool,
     manager: String,
     labels: Vec<(String, String)>,
     limit: usize,
@@ -67,7 +70,7 @@ struct State {
 /// All objects.
 pub(super) struct Store {
     state: Mutex<State>,
-    /// Itself, for the controller of DaemonSets.
+    /// Itself, for the controllers of workloads.
     itself: Weak<Self>,
 }
 
@@ -127,7 +130,11 @@ impl Store {
         if state.get(&path).is_some() {
             return Err(EXISTS);
         }
-        body["metadata"]["managedFields"] = json!([]);
+        // Whoever creates an object owns what it has, beside those who apply to it.
+        body["metadata"]["managedFields"] = json!([{"manager": "creator", "operation": "Update"}]);
+        if path.contains("/pods/") {
+            body["status"] = workloads::trial_status(&body);
+        }
         Ok(self.keep(&mut state, &path, body))
     }
 
@@ -239,7 +246,9 @@ impl Store {
         let object = Arc::new(value.clone());
         state.collection(collection).objects.insert(name.to_owned(), object.clone());
         state.tell(collection, if old.is_some() { "MODIFIED" } else { "ADDED" }, object);
-        if is_new_spec && collection.ends_with("/daemonsets") {
+        if is_new_spec
+            && (collection.ends_with("/daemonsets") || collection.ends_with("/statefulsets"))
+        {
             self.wake_controller(path.to_owned());
         }
         value
@@ -249,18 +258,25 @@ impl Store {
         let Some(store) = self.itself.upgrade() else { return };
         tokio::spawn(async move {
             tokio::time::sleep(CONTROLLER_TAKES).await;
-            store.observe_daemon_set(&path);
+            store.observe_workload(&path);
         });
     }
 
-    /// What the controller of DaemonSets finds where no node is selected.
-    fn observe_daemon_set(&self, path: &str) {
+    /// What the controller of a workload finds and makes.
+    fn observe_workload(&self, path: &str) {
         let mut state = self.lock();
         let Some(old) = state.get(path) else { return };
         let mut value = (*old).clone();
-        value["status"] = json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0,
-            "numberMisscheduled": 0, "numberReady": 0,
-            "observedGeneration": old["metadata"]["generation"]});
+        if path.contains("/daemonsets/") {
+            value["status"] = workloads::daemon_set_status(&old);
+        } else {
+            value["status"] = workloads::stateful_set_status(&old);
+            let namespace = path.rsplit('/').nth(2).unwrap_or_default();
+            for (name, pod) in workloads::stateful_set_pods(&old) {
+                let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+                self.keep(&mut state, &path, pod);
+            }
+        }
         self.keep(&mut state, path, value);
     }
 }
@@ -346,6 +362,7 @@ impl Query {
             let value = value.replace("%3D", "=").replace("%2C", ",").replace("%2F", "/");
             match key {
                 "watch" => query.watch = value == "true" || value == "1",
+                "dryRun" => query.dry_run = true,
                 "fieldManager" => query.manager = value,
                 "limit" => query.limit = value.parse().unwrap_or(0),
                 "resourceVersion" => query.since = value.parse().unwrap_or(0),
@@ -384,7 +401,7 @@ fn parts(path: &str) -> (&str, &str) {
 }
 
 /// `.../namespaces/{namespace}/{kind}` and nothing after it.
-fn is_collection(path: &str) -> bool {
+pub(super) fn is_collection(path: &str) -> bool {
     path.rsplit('/').nth(2) == Some("namespaces")
 }
 

@@ -1,0 +1,140 @@
+//! Reads of a pool at rest, from watches and caches where they are current ([`GatewayCache`]).
+//!
+//! A pool is at rest while its status reports ready pods of the present spec, no rollout and no
+//! resize. Otherwise everything is read: a decision of a rollout on pods as they were a moment ago
+//! could replace one pod too many.
+//!
+//! [`GatewayCache`]: crate::cache::gateway::GatewayCache
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use millrace_crds::v1alpha1::{GatewayPool, RolloutStage};
+use millrace_crds::{ConditionStatus, ConditionType, Reason, is_true};
+
+use crate::cache::children::{ChildKey, fingerprint_of};
+use crate::cache::gateway::SecretDigests;
+use crate::cache::packed::Packed;
+use crate::context::Context;
+use crate::error::{Category, ReconcileStep, StepError};
+use crate::pool::draft::PoolDraft;
+use crate::pool::names::PoolNames;
+use crate::pool::observe;
+use crate::pool::secrets::SecretsObservation;
+
+/// Secrets are read after this time, just under three resyncs, so that a change is observed within
+/// 30 s.
+const SECRETS_FRESH: SignedDuration = SignedDuration::from_secs(25);
+/// The same where Secrets are watched: it only covers events that the watch missed. Up to half of
+/// it less, by the pool's uid, so that pools of one start don't read theirs together.
+const WATCHED_SECRETS_FRESH: SignedDuration = SignedDuration::from_secs(300);
+
+/// How one reconcile reads a pool.
+pub(super) struct PoolReader<'a> {
+    context: &'a Context,
+    names: &'a PoolNames,
+    uid: &'a str,
+    /// Whether caches may answer.
+    is_settled: bool,
+    now: Timestamp,
+}
+
+impl<'a> PoolReader<'a> {
+    pub(super) fn new(context: &'a Context, pool: &'a GatewayPool, names: &'a PoolNames) -> Self {
+        let uid = pool.metadata.uid.as_deref().unwrap_or_default();
+        Self { context, names, uid, is_settled: is_settled(pool), now: context.clock.now() }
+    }
+
+    /// Returns the state of the Secrets that the spec names.
+    ///
+    /// # Errors
+    /// When the API server refuses or can't be reached. A missing Secret is no error here.
+    pub(super) async fn read_secrets(
+        &self,
+        draft: &PoolDraft,
+    ) -> Result<SecretsObservation, StepError> {
+        let Self { context, names, uid, now, .. } = *self;
+        let (references, uses) = (&context.references, &draft.secrets);
+        let (namespace, pool) = (names.namespace.as_str(), names.pool.as_str());
+        references.set_secrets::<GatewayPool>(namespace, pool, uses.secret_names());
+        let changes = references.change_count::<GatewayPool>(namespace, pool);
+        let key = (fingerprint_of(uses), changes);
+        let fresh = match context.watches_secrets && !uses.has_config_maps() {
+            true => WATCHED_SECRETS_FRESH - spread_by(uid, WATCHED_SECRETS_FRESH / 2),
+            false => SECRETS_FRESH,
+        };
+        let known = || context.gateway_cache.current_secrets(uid, key, fresh, now);
+        if let Some(digests) = self.is_settled.then(known).flatten() {
+            return Ok(SecretsObservation::from_digests(digests));
+        }
+        let observation = observe::read_secrets(context, namespace, uid, uses).await?;
+        let digests = observation.complete_digests().map(|by_source| SecretDigests {
+            uses: key.0,
+            changes: key.1,
+            by_source: by_source.clone(),
+            read_at: now,
+        });
+        context.gateway_cache.store_secrets(uid, digests, now);
+        Ok(observation)
+    }
+
+    /// Returns the live StatefulSet.
+    ///
+    /// # Errors
+    /// When the API server refuses or can't be reached, or the object does not parse.
+    pub(super) async fn read_set(&self) -> Result<Option<StatefulSet>, StepError> {
+        let Self { context, uid, now, .. } = *self;
+        let PoolNames { namespace, base: name, .. } = self.names;
+        let key = ChildKey::new::<StatefulSet>(namespace, name);
+        let cache = &context.gateway_cache;
+        let known = || cache.current_set(uid, &key, &context.child_cache, now);
+        if let Some(set) = self.is_settled.then(known).flatten() {
+            return Ok(Some(set));
+        }
+        let what = || format!("get StatefulSet {namespace}/{name}");
+        let sets: Api<Packed<StatefulSet>> = Api::namespaced(context.client.clone(), namespace);
+        let failed = |error| StepError::from_kube(ReconcileStep::Observe, what(), error);
+        let Some(packed) = sets.get_opt(name).await.map_err(failed)? else { return Ok(None) };
+        let set = packed.unpack().0.map_err(|invalid| {
+            let (category, reason) = (Category::Temporary, Reason::ApiServerFailed);
+            let cause = format!("{}: {}", what(), invalid.error);
+            StepError::new(ReconcileStep::Observe, category, reason, cause)
+        })?;
+        cache.store_set(uid, packed, now);
+        Ok(Some(set))
+    }
+
+    /// Returns the pool's pods.
+    ///
+    /// # Errors
+    /// When the API server refuses or can't be reached.
+    pub(super) async fn read_pods(&self) -> Result<Vec<Pod>, StepError> {
+        let Self { context, names, now, .. } = *self;
+        let PoolNames { namespace, pool, .. } = names;
+        let known = || context.gateway_cache.pods.pods_of_pool(namespace, pool, now);
+        match self.is_settled.then(known).flatten() {
+            Some(pods) => Ok(pods),
+            None => observe::list_pods(context, namespace, &names.selector()).await,
+        }
+    }
+}
+
+/// Returns whether a pool's status reports ready pods of its present spec, and no change of them.
+fn is_settled(pool: &GatewayPool) -> bool {
+    let Some(status) = &pool.status else { return false };
+    let generation = pool.metadata.generation.unwrap_or(0);
+    let is_stable =
+        status.rollout.as_ref().is_some_and(|rollout| rollout.stage == RolloutStage::Stable);
+    let resizes = status.conditions.iter().any(|it| {
+        it.type_ == ConditionType::PodsResized.as_str() && it.status != ConditionStatus::True
+    });
+    is_stable && !resizes && is_true(&status.conditions, ConditionType::PodsReady, generation)
+}
+
+/// Returns a part of `most`, in seconds, spread evenly over keys.
+fn spread_by(key: &str, most: SignedDuration) -> SignedDuration {
+    let seconds = u64::try_from(most.as_secs()).unwrap_or(0).max(1);
+    let part = fingerprint_of(&key) % seconds;
+    SignedDuration::from_secs(i64::try_from(part).unwrap_or(0))
+}

@@ -1,0 +1,114 @@
+//! Tests of the private parts of `kafka/rotation.rs`.
+
+use jiff::Timestamp;
+
+use super::*;
+
+fn connection(number: usize) -> ConnectionHash {
+    ConnectionSettings::from_servers(&format!("k{number}:9092"), None).compute_identity()
+}
+
+fn request(group: &str) -> LagRequest {
+    let bound = Duration::from_secs(60);
+    LagRequest { group: group.to_owned(), topics: vec!["t".into()], bound }
+}
+
+/// Observations: which groups each was of.
+#[derive(Default)]
+struct Observations(Mutex<Vec<Vec<String>>>);
+
+impl Observations {
+    fn observe(&self, requests: &[LagRequest], fails: bool) -> Vec<LagResult> {
+        let mut all = self.0.lock().unwrap();
+        all.push(requests.iter().map(|it| it.group.clone()).collect());
+        let messages = all.len() as u64;
+        let lag = LagObservation {
+            partitions: 1,
+            partitions_max: 1,
+            messages,
+            seconds: Some(0.0),
+            within_bound: true,
+            offsets: Vec::new(),
+            observed_at: Timestamp::UNIX_EPOCH,
+        };
+        let result = || if fails { Err(Failure::queue_full()) } else { Ok(lag.clone()) };
+        requests.iter().map(|_| result()).collect()
+    }
+
+    fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+/// Scenario: two groups of a connection and one of another are queried every ten seconds for five
+/// minutes, by pools that began at different times, as by the operator. Guarantee: one observation
+/// is of all groups of a connection, each connection is observed at most every 15 s, and no group's
+/// answer is older than 15 s.
+#[tokio::test(start_paused = true)]
+async fn groups_of_one_connection_are_observed_together() {
+    let (rotation, observed) = (Rotation::default(), Observations::default());
+    let made: Mutex<HashMap<u64, Instant>> = Mutex::default();
+    let pool = async |connection_number: usize, group: &str, begins: u64| {
+        tokio::time::sleep(Duration::from_secs(begins)).await;
+        for _ in 0..30 {
+            let observe = async |all: Vec<LagRequest>| {
+                let results = observed.observe(&all, false);
+                made.lock().unwrap().insert(observed.count() as u64, Instant::now());
+                results
+            };
+            let (of, began) = (connection(connection_number), Instant::now());
+            let lag = rotation.query_lag(of, request(group), Pace::default(), observe).await;
+            let at = made.lock().unwrap()[&lag.unwrap().messages];
+            assert!(at.elapsed() <= REUSED_FOR, "{group}: {:?}", at.elapsed());
+            tokio::time::sleep_until(began + Duration::from_secs(10)).await;
+        }
+    };
+    tokio::join!(pool(0, "a", 0), pool(0, "b", 3), pool(1, "c", 5));
+    let all = observed.0.into_inner().unwrap();
+    let count = |groups: &[&str]| all.iter().filter(|it| *it == groups).count();
+    assert_eq!((count(&["a"]), count(&["b"])), (1, 0), "{all:?}");
+    assert!(count(&["a", "b"]) <= 300 / 15 && count(&["c"]) <= 300 / 15, "{all:?}");
+}
+
+/// Scenario: a connection fails; then its group is queried with other topics. Guarantee: the
+/// failure is returned for 30 s, so that it holds no permit; another request gets its own answer.
+#[tokio::test(start_paused = true)]
+async fn a_failed_connection_is_tried_again_after_half_a_minute() {
+    let (rotation, observed) = (Rotation::default(), Observations::default());
+    let query = async |request: LagRequest| {
+        let observe = async |all: Vec<LagRequest>| observed.observe(&all, true);
+        rotation.query_lag(connection(0), request, Pace::AT_ONCE, observe).await.unwrap_err()
+    };
+    for seconds in [0, 10, 19] {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        query(request("a")).await;
+    }
+    assert_eq!(observed.count(), 1);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    query(request("a")).await;
+    assert_eq!(observed.count(), 2);
+    query(LagRequest { topics: Vec::new(), ..request("a") }).await;
+    assert_eq!(observed.count(), 3);
+}
+
+/// Scenario: a group and then its connection are no longer queried. Guarantee: neither is observed
+/// or stored for longer than two minutes.
+#[tokio::test(start_paused = true)]
+async fn what_is_no_longer_queried_is_dropped() {
+    let (rotation, observed) = (Rotation::default(), Observations::default());
+    let query = async |number: usize, group: &str| {
+        let observe = async |all: Vec<LagRequest>| observed.observe(&all, false);
+        rotation
+            .query_lag(connection(number), request(group), Pace::AT_ONCE, observe)
+            .await
+            .unwrap()
+    };
+    query(0, "a").await;
+    query(0, "b").await;
+    tokio::time::sleep(FORGOTTEN_AFTER).await;
+    query(0, "b").await;
+    assert_eq!(observed.0.lock().unwrap().last().unwrap(), &["b"]);
+    tokio::time::sleep(FORGOTTEN_AFTER).await;
+    query(1, "c").await;
+    assert_eq!(rotation.0.lock().unwrap().connections.len(), 1);
+}
