@@ -7,6 +7,32 @@ use millrace_convert::{Conversion, ConvertOptions, Fate, convert_config};
 
 use crate::support;
 
+/// Two clients of Amazon MSK with IAM; the region of one is a variable.
+const MSK: &str = r#"
+receivers:
+  otlp: {protocols: {grpc: {endpoint: "0.0.0.0:4317"}}}
+  kafka:
+    brokers: [boot-abc123.c2.kafka-serverless.eu-central-1.amazonaws.com:9098]
+    group_id: telemetry
+    traces: {topics: [spans]}
+    auth: {sasl: {mechanism: AWS_MSK_IAM_OAUTHBEARER, version: 1, aws_msk: {region: "${env:AWS_REGION}"}}}
+exporters:
+  kafka:
+    brokers: [boot-abc123.c2.kafka-serverless.eu-central-1.amazonaws.com:9098]
+    traces: {topic: spans}
+    tls: {insecure: false}
+    auth:
+      sasl:
+        mechanism: AWS_MSK_IAM_OAUTHBEARER
+        username: nobody
+        aws_msk: {region: eu-central-1, broker_addr: "b-1:9098"}
+  clickhouse: {endpoint: "http://clickhouse.db:8123"}
+service:
+  pipelines:
+    traces/in: {receivers: [otlp], exporters: [kafka]}
+    traces/out: {receivers: [kafka], exporters: [clickhouse]}
+"#;
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testdata")
 }
@@ -75,6 +101,17 @@ fn each_configuration_comes_to_its_pipeline_and_list() {
 fn each_pipeline_is_one_that_the_api_server_takes() {
     for (name, text) in configurations() {
         support::sound(&converted(&text)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+/// Scenario: Kafka clients that sign in to Amazon MSK with IAM, one without a region. Guarantee: the
+/// pipeline does the same over TLS in the region of the other one, and the API server takes it.
+#[test]
+fn clients_of_msk_sign_in_with_iam() {
+    let conversion = converted(MSK);
+    support::sound(&conversion).unwrap_or_else(|error| panic!("{error}"));
+    for part in ["type: AwsMskIam", "region: eu-central-1", "tls:"] {
+        assert!(conversion.yaml.contains(part), "{part} is missing:\n{}", conversion.yaml);
     }
 }
 
