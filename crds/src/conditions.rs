@@ -265,7 +265,7 @@ words!(
         /// The change needs a statement that destroys or rewrites data, and nobody has consented to
         /// it.
         ConsentRequired,
-        /// A plan waits for approval in spec.approvedPlan.
+        /// A plan waits for approval by its hash in approvedPlan.
         ApprovalRequired,
         /// A consented drop waits until every gateway pool runs this release or newer.
         CollectorsOutdated,

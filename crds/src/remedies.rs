@@ -260,12 +260,15 @@ const fn of_tables(reason: Reason) -> Option<Remedy> {
              columns",
             DRIFT,
         ),
-        Reason::ConsentRequired => {
-            new_remedy("to allow deletion, list it in spec.consent of the TelemetrySchema", PLANS)
-        }
+        Reason::ConsentRequired => new_remedy(
+            "to allow deletion, list it in spec.schema.consent of the pipeline, or spec.consent \
+                 of a standalone TelemetrySchema",
+            PLANS,
+        ),
         Reason::ApprovalRequired => new_remedy(
-            "review status.planPending of the TelemetrySchema; approve with its spec.approvedPlan: \
-             status.planHash",
+            "review status.planPending of the TelemetrySchema; approve its status.planHash with \
+             spec.schema.approvedPlan of the pipeline, or spec.approvedPlan of a standalone \
+             TelemetrySchema",
             IN_CLUSTER,
         ),
         Reason::CollectorsOutdated => {

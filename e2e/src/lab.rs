@@ -310,7 +310,7 @@ impl Lab {
         let settings = format!(
             "receivers:\n  otlp:\n    grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
              {ANY_TIMES}{receiver}exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    \
-             database: otel\n    \
+             database: otel\n    attributes: JSON\n    \
              credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n{exporter}",
             ports.grpc,
             ports.http,

@@ -1,12 +1,15 @@
 //! Lists where live tables differ from their declaration, each difference with its severity, as
 //! text and as JSON. Pure: it compares values and queries no server.
 
+mod companions;
+mod indexes;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::declared::{Declared, DeclaredTable, DeclaredView};
+use crate::declared::{Declared, DeclaredTable};
 use crate::names::TableName;
 use crate::observe::{Observed, ObservedColumn, ObservedTable};
 use crate::options::Engine;
@@ -78,6 +81,15 @@ pub enum DriftKind {
         /// The index's name.
         index: String,
     },
+    /// An index has the declared name and indexes something else, or in another way.
+    IndexDefinition {
+        /// The index's name.
+        index: String,
+        /// The declared expression and type.
+        declared: String,
+        /// The live expression and type.
+        live: String,
+    },
     /// The table has another engine, or the object is not a table.
     Engine {
         /// Declared engine.
@@ -132,6 +144,13 @@ pub enum DriftKind {
         /// The live codec of the first column; empty: the server's default.
         live: String,
     },
+    /// The view has another query: it stores other rows than declared.
+    ViewQuery {
+        /// Declared query.
+        declared: String,
+        /// Live query.
+        live: String,
+    },
     /// The view fills another table, or is not a materialized view.
     ViewTarget {
         /// Declared target.
@@ -162,6 +181,9 @@ impl fmt::Display for Drift {
             }
             DriftKind::MissingIndex { index } => write!(f, "index {index} is missing"),
             DriftKind::ExtraIndex { index } => write!(f, "index {index} is not declared"),
+            DriftKind::IndexDefinition { index, declared, live } => {
+                write!(f, "index {index} is {live}, declared {declared}")
+            }
             DriftKind::Engine { declared, live } => {
                 write!(f, "engine is {live}, declared {declared}")
             }
@@ -189,6 +211,9 @@ impl fmt::Display for Drift {
                      {declared}"
                 )
             }
+            DriftKind::ViewQuery { declared, live } => {
+                write!(f, "the view's query is {live}, declared {declared}")
+            }
             DriftKind::ViewTarget { declared } => {
                 write!(f, "is no materialized view that fills {declared}")
             }
@@ -210,43 +235,9 @@ pub fn find_drift(declared: &Declared, observed: &Observed) -> Vec<Drift> {
         }
     }
     if let Some(view) = declared.view() {
-        found.extend(of_view(&view, observed.tables.get(view.name.table())));
+        found.extend(companions::of_view(&view, observed.tables.get(view.name.table())));
     }
-    found.extend(of_companions(declared, observed));
-    found
-}
-
-/// Compares roll-ups and tables over shards, which one statement each creates: whether they exist,
-/// and whether a roll-up has the retention of its source.
-fn of_companions(declared: &Declared, observed: &Observed) -> Vec<Drift> {
-    let live = |name: &TableName| observed.tables.get(name.table());
-    let mut found = Vec::new();
-    for rollup in declared.rollups() {
-        let declared = render::canonical_rollup_ttl(&rollup);
-        match live(&rollup.name) {
-            None => found.push(notice_drift(&rollup.name, DriftKind::MissingTable)),
-            // Another kind of object may have its name.
-            Some(there) if !there.engine.ends_with("MergeTree") => {}
-            Some(there) if has_equal_ttl(declared.as_deref(), there) => {}
-            Some(there) => {
-                let live = there.ttl().map(str::to_owned);
-                found.push(breaking_drift(&rollup.name, DriftKind::Ttl { declared, live }));
-            }
-        }
-        if live(&rollup.view).is_none() {
-            found.push(notice_drift(&rollup.view, DriftKind::MissingView));
-        }
-    }
-    for table in declared.distributed_tables() {
-        match live(&table.name) {
-            None => found.push(notice_drift(&table.name, DriftKind::MissingTable)),
-            Some(there) if there.engine != "Distributed" => {
-                let (declared, live) = ("Distributed".to_owned(), there.engine.clone());
-                found.push(breaking_drift(&table.name, DriftKind::Engine { declared, live }));
-            }
-            Some(_) => {}
-        }
-    }
+    found.extend(companions::of_companions(declared, observed));
     found
 }
 
@@ -256,23 +247,6 @@ fn breaking_drift(object: &impl fmt::Display, kind: DriftKind) -> Drift {
 
 fn notice_drift(object: &impl fmt::Display, kind: DriftKind) -> Drift {
     Drift { object: object.to_string(), kind, severity: Severity::Notice }
-}
-
-fn of_view(view: &DeclaredView, live: Option<&ObservedTable>) -> Option<Drift> {
-    let DeclaredView { name, source: _, target, view: _ } = view;
-    let Some(live) = live else {
-        return Some(breaking_drift(name, DriftKind::MissingView));
-    };
-    let plain = live.create_statement.replace('`', "");
-    let fills = format!(" TO {target}");
-    let is_ours = live.engine == "MaterializedView"
-        && plain.split_once(&fills).is_some_and(|(_, rest)| !rest.starts_with(is_word));
-    let kind = DriftKind::ViewTarget { declared: target.to_string() };
-    (!is_ours).then(|| breaking_drift(name, kind))
-}
-
-fn is_word(character: char) -> bool {
-    character.is_ascii_alphanumeric() || character == '_'
 }
 
 fn of_table(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
@@ -292,17 +266,7 @@ fn of_table(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
     if options.engine == Engine::Null {
         return found;
     }
-    for index in &table.indexes {
-        if !live.indexes.contains(index.name) {
-            found
-                .push(notice_drift(name, DriftKind::MissingIndex { index: index.name.to_owned() }));
-        }
-    }
-    for index in &live.indexes {
-        if !table.indexes.iter().any(|declared| declared.name == index) {
-            found.push(notice_drift(name, DriftKind::ExtraIndex { index: index.clone() }));
-        }
-    }
+    found.extend(indexes::of_indexes(declared, live));
     found.extend(of_keys(declared, live));
     found.extend(of_compression(declared, live));
     // This comes before the time to live, whose moves name volumes of this policy.

@@ -8,14 +8,14 @@
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use millrace_ddl::{
-//!     Client, ClientOptions, Declared, MigrateOptions, Signals, TableOptions, converge,
+//!     ClientOptions, DdlClient, Declared, MigrateOptions, Signals, TableOptions, converge_servers,
 //! };
 //!
-//! let client = Client::new(ClientOptions::new(vec!["http://127.0.0.1:8123".parse()?]))?;
+//! let client = DdlClient::new(ClientOptions::new(vec!["http://127.0.0.1:8123".parse()?]))?;
 //! let declared = Declared::uniform(
 //!     "otel".parse()?, "otel".parse()?, Signals::ALL, &TableOptions::default(),
 //! );
-//! let done = converge(&client, &declared, &MigrateOptions::new("me")).await?;
+//! let done = converge_servers(&client, &declared, &MigrateOptions::new("me")).await?;
 //! println!("{} statements, {} differences left", done.applied.len(), done.drift.len());
 //! # Ok(()) }
 //! ```
@@ -78,7 +78,9 @@ pub use millrace_schema::{
     Reader, TableKind, TypedPath,
 };
 pub use names::{ClusterName, KeeperPath, NameError, ReplicaName, StorageName, TableName};
-pub use observe::{Observed, ObservedColumn, ObservedTable, observe_all, observe_declared};
+pub use observe::{
+    Observed, ObservedColumn, ObservedIndex, ObservedTable, observe_all, observe_declared,
+};
 pub use options::{
     DeduplicationWindow, Engine, Move, OptionsError, Replication, Signals, Storage, TableOptions,
 };

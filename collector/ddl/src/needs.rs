@@ -19,7 +19,10 @@ pub(crate) fn of_drift(declared: &Declared, drift: &Drift) -> BTreeSet<Privilege
     };
     match &drift.kind {
         DriftKind::MissingTable if table.is_some() => add(CREATE_TABLE),
-        DriftKind::MissingColumn { .. } => add("ALTER ADD COLUMN"),
+        DriftKind::MissingColumn { .. } if table.is_some() => add("ALTER ADD COLUMN"),
+        DriftKind::MissingColumn { .. } => {
+            needed.extend(of_distributed(declared, &drift.object, "ALTER ADD COLUMN"))
+        }
         DriftKind::ColumnType { .. } | DriftKind::Compression { .. } => add("ALTER MODIFY COLUMN"),
         DriftKind::MissingIndex { .. } => add("ALTER ADD INDEX"),
         DriftKind::Setting { .. } | DriftKind::StoragePolicy { .. } => add("ALTER SETTINGS"),
@@ -29,8 +32,11 @@ pub(crate) fn of_drift(declared: &Declared, drift: &Drift) -> BTreeSet<Privilege
             let name = rollups.filter(|name| name.to_string() == drift.object);
             needed.extend(name.map(|name| on("ALTER TTL", PrivilegeScope::Table(name))));
         }
-        DriftKind::ExtraColumn { .. } => add("ALTER DROP COLUMN"),
-        DriftKind::ExtraIndex { .. } => add("ALTER DROP INDEX"),
+        DriftKind::ExtraColumn { .. } if table.is_some() => add("ALTER DROP COLUMN"),
+        DriftKind::ExtraColumn { .. } => {
+            needed.extend(of_distributed(declared, &drift.object, "ALTER DROP COLUMN"))
+        }
+        DriftKind::ExtraIndex { .. } | DriftKind::IndexDefinition { .. } => add("ALTER DROP INDEX"),
         DriftKind::MissingDatabase => {
             needed.insert(on(CREATE_DATABASE, PrivilegeScope::Database(declared.database.clone())));
         }
@@ -39,6 +45,7 @@ pub(crate) fn of_drift(declared: &Declared, drift: &Drift) -> BTreeSet<Privilege
         DriftKind::Engine { .. }
         | DriftKind::PartitionKey { .. }
         | DriftKind::SortingKey { .. }
+        | DriftKind::ViewQuery { .. }
         | DriftKind::ViewTarget { .. } => {}
     }
     if declared.cluster.is_some() && !needed.is_empty() {
@@ -62,6 +69,13 @@ fn of_companion(declared: &Declared, object: &str) -> Vec<Privilege> {
             Privilege { name: "REMOTE", on: PrivilegeScope::Server },
         ]
     })
+}
+
+/// Returns the privilege on a table over all shards.
+fn of_distributed(declared: &Declared, object: &str, name: &'static str) -> Option<Privilege> {
+    let all = declared.distributed_tables();
+    let table = all.into_iter().find(|each| each.name.to_string() == object)?;
+    Some(Privilege { name, on: PrivilegeScope::Table(table.name) })
 }
 
 /// Returns the privileges for a view: it reads its source and fills its target with its creator's

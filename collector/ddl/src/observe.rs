@@ -1,7 +1,7 @@
 //! Observes the declared objects that exist on a live server. It only reads, with four short
 //! queries of system tables, whatever the number of tables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use clickhouse::Row;
 use millrace_schema::Identifier;
@@ -40,12 +40,21 @@ pub struct ObservedTable {
     pub create_statement: String,
     /// Columns in order.
     pub columns: Vec<ObservedColumn>,
-    /// Names of data-skipping indexes.
-    pub indexes: BTreeSet<String>,
+    /// Data-skipping indexes by name.
+    pub indexes: BTreeMap<String, ObservedIndex>,
     /// The number of rows that the server reports; 0 if it reports none.
     pub rows: u64,
     /// Bytes on disk; 0 if the server does not report them.
     pub bytes: u64,
+}
+
+/// One live data-skipping index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObservedIndex {
+    /// The indexed expression, in the server's spelling.
+    pub expr: String,
+    /// The type's name, such as `bloom_filter`, without its parameters.
+    pub kind: String,
 }
 
 /// One live column.
@@ -117,6 +126,8 @@ struct ColumnRow {
 struct IndexRow {
     table: String,
     name: String,
+    expr: String,
+    kind: String,
 }
 
 /// Observes the existing objects of `declared` on the client's server.
@@ -197,7 +208,7 @@ pub async fn observe_all(
             sorting_key,
             create_statement: create_table_query,
             columns: Vec::new(),
-            indexes: BTreeSet::new(),
+            indexes: BTreeMap::new(),
             rows,
             bytes,
         };
@@ -210,9 +221,9 @@ pub async fn observe_all(
         }
     }
     for row in client.fetch::<IndexRow>(&render::select_indexes(database, &names)).await? {
-        let IndexRow { table, name } = row;
+        let IndexRow { table, name, expr, kind } = row;
         if let Some(table) = tables.get_mut(&table) {
-            table.indexes.insert(name);
+            table.indexes.insert(name, ObservedIndex { expr, kind });
         }
     }
     for declared in sets {

@@ -295,6 +295,9 @@ fn plan_drift(
             )
         }
         DriftKind::MissingTable if table.is_none() => plan_companion(declared, &drift.object),
+        DriftKind::MissingColumn { .. } | DriftKind::ExtraColumn { .. } if table.is_none() => {
+            plan_distributed_column(declared, drift)
+        }
         DriftKind::Ttl { live, .. } if table.is_none() => {
             let rollups = declared.rollups();
             let rollup = rollups.iter().find(|each| each.name.to_string() == drift.object);
@@ -319,12 +322,15 @@ fn plan_drift(
             let drop = |table: &TableName| render::drop_column(table, cluster, column);
             drop_if_named(declared, drift, column, what, drop, table)
         }
-        DriftKind::ExtraIndex { index } => {
+        // Once the index is dropped, the declared one is missing and added.
+        DriftKind::ExtraIndex { index } | DriftKind::IndexDefinition { index, .. } => {
             let what = format!("drop index {index}; no row is touched");
             let drop = |table: &TableName| render::drop_index(table, cluster, index);
             drop_if_named(declared, drift, index, what, drop, table)
         }
-        DriftKind::PartitionKey { .. } | DriftKind::SortingKey { .. } => PlannedAction::Leave,
+        DriftKind::PartitionKey { .. }
+        | DriftKind::SortingKey { .. }
+        | DriftKind::ViewQuery { .. } => PlannedAction::Leave,
     }
 }
 
@@ -419,6 +425,30 @@ fn in_table(
         DriftKind::Ttl { live, .. } => {
             let statement = render::modify_ttl(table, cluster);
             plan_retention(name, options.ttl, statement, (cluster, live.as_deref()))
+        }
+        _ => PlannedAction::Leave,
+    }
+}
+
+/// Returns the statement that gives a table over shards a column of the shards' table, or takes one
+/// away that no shard has. It stores nothing, so that nothing is lost.
+fn plan_distributed_column(declared: &Declared, drift: &Drift) -> PlannedAction {
+    let cluster = declared.cluster.as_ref();
+    let mut tables = declared.distributed_tables().into_iter();
+    let Some(over) = tables.find(|each| each.name.to_string() == drift.object) else {
+        return PlannedAction::Leave;
+    };
+    match &drift.kind {
+        DriftKind::MissingColumn { column, declared: ty } => {
+            let local = declared.tables().into_iter().find(|each| each.name == over.local);
+            local.map_or(PlannedAction::Leave, |local| {
+                let table = DeclaredTable { name: over.name, ..local };
+                add_missing_column(&table, cluster, column, ty)
+            })
+        }
+        DriftKind::ExtraColumn { column, .. } => {
+            let what = format!("drop column {column}, which no shard has");
+            metadata_step(what, render::drop_column(&over.name, cluster, column))
         }
         _ => PlannedAction::Leave,
     }

@@ -256,6 +256,12 @@ impl KafkaAuthentication {
         Self { certificate_secret: Some(secret), ..without }
     }
 
+    /// The AWS identity of the pods' service account, for Amazon MSK in a region.
+    pub fn of_aws_msk_iam(region: String) -> Self {
+        let without = Self::without_fields(KafkaAuthenticationType::AwsMskIam);
+        Self { region: Some(region), ..without }
+    }
+
     fn without_fields(r#type: KafkaAuthenticationType) -> Self {
         Self {
             r#type,

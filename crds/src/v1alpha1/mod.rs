@@ -94,7 +94,8 @@ pub use sampling::{
     LogRandomness, MissingRandomness, SampleMode, SampleRatio, SampleRule, SampleStep,
 };
 pub use schema::{
-    ChangePolicy, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec, TelemetrySchemaStatus,
+    ChangePolicy, SchemaApproval, SchemaDifference, TelemetrySchema, TelemetrySchemaSpec,
+    TelemetrySchemaStatus,
 };
 pub use scrape::{OverflowPolicy, PrometheusReceiver, ScrapeJob, ScrapeLimits, TargetAssignment};
 pub use scrape_access::{

@@ -14,6 +14,7 @@ use super::pipeline_signals::PipelineSignals;
 use super::processing::ProcessingStep;
 use super::rollout::RolloutSettings;
 use super::rules;
+use super::schema::SchemaApproval;
 use super::signals::{DeletionPolicy, Ownership, is_not_set};
 use super::status::{LagStatus, PodCount};
 use super::table::Attributes;
@@ -70,6 +71,10 @@ pub struct TelemetryPipelineSpec {
     pub clickhouse: ClickHouseTarget,
     /// Signals of the pipeline, with the topic and tables of each.
     pub signals: PipelineSignals,
+    /// Approval of changes to the tables. A field that is not written here can be written in the
+    /// TelemetrySchema. Default: each field's own.
+    #[serde(default, skip_serializing_if = "SchemaApproval::is_empty")]
+    pub schema: SchemaApproval,
     /// Rules that edit, drop, redact, sample, route or enrich records in all edge pools before they
     /// are stored in Kafka, in this order; each pool's own processing follows. At most 32 steps. A
     /// change triggers a rollout of the edge pools. Default: records are stored as they were

@@ -54,6 +54,34 @@ pub struct TelemetrySchemaSpec {
     /// not the database.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
+    /// Approval of changes to the tables.
+    #[serde(flatten)]
+    pub approval: SchemaApproval,
+    /// Ownership of the tables: with Exclusive a second object is rejected, even in another
+    /// cluster, because both would mix their data. Shared allows others that are also Shared.
+    #[serde(default, skip_serializing_if = "Ownership::is_exclusive")]
+    pub ownership: Ownership,
+    /// Maximum number of gateways, which sizes the deduplication window: five minutes of five
+    /// inserts per second and gateway, 10,000 to 100,000 inserts. A larger window of an existing
+    /// table stays. Default: 6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_gateways: Option<u32>,
+    /// Pauses reconciliation: the operator only updates the status and does not block deletion. The
+    /// tables are unchanged. Default: false.
+    #[serde(default, skip_serializing_if = "is_not_set")]
+    pub paused: bool,
+    /// Takes over what another object holds, even in another cluster: the holder
+    /// CLUSTER/NAMESPACE/KIND/NAME, exactly as the message of HeldByAnother names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512), regex(pattern = r"^\S+$"))]
+    pub takes_over: Option<String>,
+}
+
+/// Approval of changes to the tables: in a TelemetrySchema, or in `schema` of its pipeline.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SchemaApproval {
     /// Automatic runs steps that only add; other steps wait for approvedPlan. With Manual all steps
     /// wait for it. Default: Automatic.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,25 +103,14 @@ pub struct TelemetrySchemaSpec {
         )
     )]
     pub consent: Vec<String>,
-    /// Ownership of the tables: with Exclusive a second object is rejected, even in another
-    /// cluster, because both would mix their data. Shared allows others that are also Shared.
-    #[serde(default, skip_serializing_if = "Ownership::is_exclusive")]
-    pub ownership: Ownership,
-    /// Maximum number of gateways, which sizes the deduplication window: five minutes of five
-    /// inserts per second and gateway, 10,000 to 100,000 inserts. A larger window of an existing
-    /// table stays. Default: 6.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1000))]
-    pub max_gateways: Option<u32>,
-    /// Pauses reconciliation: the operator only updates the status and does not block deletion. The
-    /// tables are unchanged. Default: false.
-    #[serde(default, skip_serializing_if = "is_not_set")]
-    pub paused: bool,
-    /// Takes over what another object holds, even in another cluster: the holder
-    /// CLUSTER/NAMESPACE/KIND/NAME, exactly as the message of HeldByAnother names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 512), regex(pattern = r"^\S+$"))]
-    pub takes_over: Option<String>,
+}
+
+impl SchemaApproval {
+    /// Whether nothing is declared: the fields of the TelemetrySchema are then another manager's.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Which steps run without approval.

@@ -178,7 +178,7 @@ pub struct Layout {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compression: Option<Compression>,
     /// Data-skipping indexes; each adds cost to every insert. A removed index stays until
-    /// spec.consent lists it.
+    /// consent lists it.
     #[serde(default, skip_serializing_if = "Indexes::is_empty")]
     pub indexes: Indexes,
     /// Whether a materialized view fills a table of trace ids and times, to find a trace without a

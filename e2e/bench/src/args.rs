@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// A third of the records.
     #[arg(long, env = "QUICK", value_parser = yes_or_no, default_value = "0")]
     quick: bool,
+    /// Records of each kind in the bill; ten million when absent, 500,000 when quick.
+    #[arg(long, env = "RECORDS", value_name = "COUNT")]
+    pub(crate) records: Option<u64>,
     /// One run of each case under `perf`, and a flame graph of each instead of figures.
     #[arg(long, env = "PROFILE", value_parser = yes_or_no, default_value = "0")]
     pub(crate) profile: bool,

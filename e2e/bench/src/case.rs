@@ -82,6 +82,8 @@ pub(crate) struct Case {
     pub(crate) allocator: Option<&'static str>,
     /// Whether other collectors can run it too.
     pub(crate) is_for_peers: bool,
+    /// How many records, if the command line says so.
+    pub(crate) count: Option<u64>,
 }
 
 /// What an edge takes on an ordinary day, in requests of 1,000: it rests between them.
@@ -118,15 +120,15 @@ const fn edge(protocol: &'static str, compression: &'static str) -> Side {
 }
 
 const fn ours(name: &'static str, side: Side) -> Case {
-    Case { name, side, allocator: None, is_for_peers: false }
+    Case { name, side, allocator: None, is_for_peers: false, count: None }
 }
 
 const fn shared(name: &'static str, side: Side) -> Case {
-    Case { name, side, allocator: None, is_for_peers: true }
+    Case { name, side, allocator: None, is_for_peers: true, count: None }
 }
 
 const fn built_with(name: &'static str, allocator: &'static str) -> Case {
-    Case { name, side: LEAN, allocator: Some(allocator), is_for_peers: false }
+    Case { name, side: LEAN, allocator: Some(allocator), is_for_peers: false, count: None }
 }
 
 /// All cases, in the order they run.
@@ -233,6 +235,9 @@ impl Case {
     /// How many records it takes: enough for two CPU-seconds of ours, so that start-up and the
     /// 10 ms ticks of CPU time stay under one percent each. Peers get fewer, being slower.
     pub(crate) fn records(&self, size: Size) -> u64 {
+        if let Some(count) = self.count {
+            return count;
+        }
         let full = match self.side {
             Side::Gateway { is_backlog: true, .. } => 16_000_000,
             Side::Gateway { dataset: Dataset::Lean, .. } => 5_000_000,

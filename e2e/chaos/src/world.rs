@@ -211,7 +211,7 @@ impl World {
              connection: {{bootstrapServers: [\"{broker}\"]}}\n{receiver}    \
              workers: 1\n    sessionTimeoutSeconds: {session}\nexporters:\n  clickhouse:\n    \
              endpoints: [\"http://{sink}\"]\n    \
-             database: otel\n    maxInsertsInFlight: {INSERTS_IN_FLIGHT}\n    \
+             database: otel\n    attributes: JSON\n    maxInsertsInFlight: {INSERTS_IN_FLIGHT}\n    \
              insertTimeoutSeconds: 10\n    \
              batch: {{maxRows: {BATCH_ROWS}, maxAgeMillis: {BATCH_AGE_MILLIS}}}\n    \
              credentials: {{usernameFile: \"{user}\", passwordFile: \"{password}\"}}\n",

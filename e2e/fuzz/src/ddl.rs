@@ -12,9 +12,9 @@ use std::str::FromStr;
 use millrace_ddl::{
     AttributeColumn, AttributeIndex, AttributePath, AttributeStorage, BodyIndex, ColumnCompression,
     ComputedType, Declared, Engine, Identifier, Layout, Loss, Materialized, Move, Observed,
-    ObservedColumn, ObservedTable, PartitionInterval, Presence, Reader, Replication, Signals,
-    Storage, TableKind, TableOptions, TableOrigin, Ttl, TypedPath, detect_origin, plan_migration,
-    render,
+    ObservedColumn, ObservedIndex, ObservedTable, PartitionInterval, Presence, Reader, Replication,
+    Signals, Storage, TableKind, TableOptions, TableOrigin, Ttl, TypedPath, detect_origin,
+    plan_migration, render,
 };
 
 use crate::sql::Tokens;
@@ -234,7 +234,7 @@ pub fn observed(data: &[u8]) {
         .columns
         .iter()
         .map(|column| column.name.clone())
-        .chain(live.indexes.iter().cloned())
+        .chain(live.indexes.keys().cloned())
         .collect();
     if what & 1 == 1 {
         declared.consent = foreign.iter().map(|each| format!("{name}.{each}")).collect();
@@ -300,7 +300,7 @@ fn live_table(
         let (name, ty, default_kind, codec) = (line(), line(), line(), String::new());
         table.columns.push(ObservedColumn { name, ty, default_kind, codec });
     }
-    table.indexes = lines.take(4).collect();
+    table.indexes = lines.take(4).map(|name| (name, ObservedIndex::default())).collect();
     table
 }
 

@@ -33,6 +33,8 @@ from handler import Handler
 _DRAIN_SECONDS = 10
 # Kept free on the disk for merges and inserts under way.
 _KEPT_FREE_BYTES = 64 << 20
+# The native protocol's port in the engine's settings. It isn't opened.
+_SHARD_PORT = 9000
 # A session survives an election of a few seconds, and a lost quorum is noticed within a test.
 # ZooKeeper bounds it by 20 of its ticks.
 _SESSION_MILLISECONDS = 6_000
@@ -72,12 +74,18 @@ def write_engine_settings(config, path):
         "background_fetches_pool_size": 1,
         "background_move_pool_size": 1,
         "background_common_pool_size": 2,
+        # Nothing listens there: the port makes the only shard of the cluster below this engine.
+        "tcp_port": _SHARD_PORT,
     }
     lines = [f"  <{name}>{escape(str(value))}</{name}>" for name, value in settings.items()]
     # As a server should have it: it refuses work for want of room while what it does still has some.
     lines.append(
         "  <storage_configuration><disks><default><keep_free_space_bytes>"
         f"{_KEPT_FREE_BYTES}</keep_free_space_bytes></default></disks></storage_configuration>"
+    )
+    lines.append(
+        "  <remote_servers><one_shard><shard><replica><host>127.0.0.1</host>"
+        f"<port>{_SHARD_PORT}</port></replica></shard></one_shard></remote_servers>"
     )
     if config["zookeeper"]:
         lines += coordination_settings(config["zookeeper"])

@@ -7,6 +7,7 @@ mod columns_odd;
 mod columns_tables;
 mod columns_typed;
 pub(crate) mod ddl_client;
+mod ddl_distributed;
 mod ddl_engine;
 mod ddl_foreign;
 mod ddl_holders;

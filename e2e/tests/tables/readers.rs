@@ -143,6 +143,12 @@ fn points(times: &[u64]) -> Vec<u8> {
 /// One reader's tables with the records.
 fn filled(reader: Reader, attributes: AttributeStorage, times: &[u64]) -> Tables {
     let tables = Tables::laid_out(attributes, Layout { reader, ..Layout::default() });
+    // Those that alter tables are of Map attributes.
+    let made = blocks().filter(|block| match attributes {
+        AttributeStorage::Map => is_ddl(block),
+        AttributeStorage::Json => block.starts_with("CREATE"),
+    });
+    made.for_each(|statement| drop(tables.query(statement)));
     for (signal, request) in [
         (Signal::Traces, spans(times)),
         (Signal::Logs, logs(times)),
@@ -155,10 +161,17 @@ fn filled(reader: Reader, attributes: AttributeStorage, times: &[u64]) -> Tables
     tables
 }
 
+fn blocks() -> impl Iterator<Item = &'static str> {
+    PAGE.split("```sql\n").skip(1).map(|block| block.split("```").next().unwrap().trim())
+}
+
+fn is_ddl(block: &str) -> bool {
+    block.starts_with("CREATE") || block.starts_with("ALTER")
+}
+
 /// The page's queries.
 fn queries() -> Vec<&'static str> {
-    let blocks = PAGE.split("```sql\n").skip(1);
-    blocks.map(|block| block.split("```").next().unwrap().trim()).collect()
+    blocks().filter(|block| !is_ddl(block)).collect()
 }
 
 /// A query for JSON attributes, by the page's own rule.
@@ -178,6 +191,10 @@ fn for_json(query: &str) -> String {
         }
     }
     sql
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap()
 }
 
 /// Scenario: the page's queries of the same records in each reader's tables, with Map and with JSON
@@ -204,12 +221,16 @@ fn every_query_of_the_page_has_one_answer_in_all_tables() {
         }
     }
     let answers = first.unwrap();
-    assert_eq!(queries().len(), 9);
+    assert_eq!(queries().len(), 10);
     assert_eq!(answers[0].lines().count(), 2, "{}", answers[0]);
     assert!(answers[2].starts_with("checkout\t40\t4\t"), "{}", answers[2]);
     let increase = answers[7].lines().map(|line| line.rsplit('\t').next().unwrap());
     let increase: f64 = increase.map(|requests| requests.parse::<f64>().unwrap()).sum();
     assert_eq!((increase, answers[8].as_str()), (200.0, "checkout\t39"));
+    let rolled_up = |column: usize| -> u64 {
+        answers[9].lines().map(|line| line.split('\t').nth(column).unwrap()).map(number).sum()
+    };
+    assert_eq!((rolled_up(2), rolled_up(3)), (40, 4), "{}", answers[9]);
 }
 
 /// Scenario: what Grafana's plugin writes in its OpenTelemetry mode for logs, for a list of traces
@@ -302,6 +323,32 @@ fn searches_find_the_same_before_indexes_are_built() {
         tables.query("OPTIMIZE TABLE otel.otel_logs FINAL");
         assert_eq!(index_bytes(), "1", "{reader:?}");
         assert_eq!(found(), ["10", "10", "32", "1"]);
+    }
+}
+
+/// Scenario: the page's columns of items; an attribute's value, asked for by key and as HyperDX
+/// rewrites it, in logs and spans. Guarantee: both find the same rows, the second by the index.
+#[test]
+fn attributes_are_found_by_the_pages_items() {
+    let tables = filled(Reader::ClickStack, AttributeStorage::Map, &times());
+    for (table, column, key, value) in [
+        ("otel_logs", "LogAttribute", "order.kind", "gift"),
+        ("otel_logs", "ResourceAttribute", "k8s.pod.name", "checkout-1"),
+        ("otel_traces", "SpanAttribute", "http.route", "/orders/{id}"),
+        ("otel_traces", "ResourceAttribute", "k8s.pod.name", "payment-1"),
+    ] {
+        tables.query(&format!("OPTIMIZE TABLE otel.{table} FINAL"));
+        let count = |condition: &str| {
+            tables.query(&format!("SELECT count() FROM otel.{table} WHERE {condition}"))
+        };
+        let by_key = count(&format!("{column}s['{key}'] = '{value}'"));
+        let condition = format!("has({column}Items, concat('{key}', '=', '{value}'))");
+        assert_ne!(by_key, "0");
+        assert_eq!(count(&condition), by_key, "{table} {column}");
+        let plan = tables.query(&format!(
+            "EXPLAIN indexes = 1 SELECT count() FROM otel.{table} WHERE {condition}"
+        ));
+        assert!(plan.contains("_attr_items"), "{plan}");
     }
 }
 

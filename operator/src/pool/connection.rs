@@ -244,7 +244,8 @@ pub fn build_clickhouse(
         table_prefix: parse_field("clickhouse.tablePrefix", spec.table_prefix())?,
         credentials: credentials.transpose()?,
         tls: client,
-        attributes,
+        // Written also where it is the default, so that the pods of each release agree.
+        attributes: Some(attributes),
         ..config::ClickHouseExporter::default()
     })
 }

@@ -706,3 +706,30 @@ async fn signals_get_the_settings_that_they_share() {
     assert_eq!(tables["logs"]["layout"], layout);
     assert_eq!(tables["traces"]["attributes"], "Map");
 }
+
+/// Scenario: a user approves changes in the schema of a pipeline, then in the pipeline, then takes
+/// that out. Guarantee: what the pipeline writes reaches its schema and goes with it; what it
+/// doesn't write stays as the user wrote it in the schema.
+#[tokio::test]
+async fn changes_to_tables_are_approved_in_the_pipeline_or_in_its_schema() {
+    let world = ready().await;
+    let spec = || world.server.get(&child("schema")).unwrap()["spec"].clone();
+    world.server.edit(&child("schema"), |schema| {
+        schema["spec"]["approvedPlan"] = json!("abc123");
+    });
+    world.server.edit(PIPELINE, |it| {
+        it["spec"]["schema"] = json!({"changes": "Manual", "consent": ["otel.otel_logs.ttl"]});
+    });
+    reconcile(&world).await;
+    let written = spec();
+    assert_eq!(written["changes"], "Manual");
+    assert_eq!(written["consent"], json!(["otel.otel_logs.ttl"]));
+    assert_eq!(written["approvedPlan"], "abc123");
+    world.server.edit(PIPELINE, |it| {
+        it["spec"].as_object_mut().unwrap().remove("schema");
+    });
+    reconcile(&world).await;
+    let written = spec();
+    assert_eq!((&written["changes"], &written["consent"]), (&Value::Null, &Value::Null));
+    assert_eq!(written["approvedPlan"], "abc123");
+}

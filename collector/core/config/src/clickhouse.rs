@@ -26,8 +26,8 @@ section! {
         pub credentials: Option<Credentials> = None,
         /// TLS towards the server, for `https` endpoints.
         pub tls: Option<ClientTls> = None,
-        /// Type of the attribute columns; must match the tables.
-        pub attributes: Attributes = Attributes::Json,
+        /// Type of the attribute columns; must match the tables. Default: `Map`.
+        pub attributes: Option<Attributes> = None,
         /// Nesting depth of key-value lists inside attribute values that become separate JSON
         /// paths, 0 to 30; deeper lists are stored as JSON text. Map attributes always hold text.
         pub nested_depth: u8 = 8,
@@ -71,12 +71,14 @@ section! {
 
 /// The type of attribute columns.
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Attributes {
     /// The JSON type: values keep their types, and each path is a separate column.
     #[serde(rename = "JSON")]
     Json,
-    /// Map(LowCardinality(String), String): for servers and dashboards without the JSON type.
+    /// Map(LowCardinality(String), String): for any server, and for queries written for the
+    /// OpenTelemetry Collector's tables.
+    #[default]
     Map,
 }
 
@@ -213,7 +215,7 @@ pub(crate) mod arbitrary {
             names,
             option::of(credentials),
             option::of(client_tls()),
-            attributes,
+            option::of(attributes),
             batch,
             (any::<u16>(), any::<u32>(), acknowledge, any::<u16>()),
         )

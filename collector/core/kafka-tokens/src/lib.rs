@@ -1,4 +1,5 @@
-//! Kafka clients that authenticate with tokens (SASL OAUTHBEARER).
+//! What Kafka clients need and the library's safe interface lacks: tokens (SASL OAUTHBEARER), and
+//! their bootstrap servers again when they know no broker any more ([`Rebootstrap`]).
 //!
 //! [`TokenSource`] requests a token, renews it before it expires, and hands each one to the
 //! attached Kafka clients, whose threads thus never wait for its issuer: a provider of OAuth 2.0,
@@ -8,10 +9,12 @@ mod aws;
 mod client_credentials;
 mod http_client;
 mod native;
+mod rebootstrap;
 mod settings;
 mod source;
 
 pub use aws::AwsEnvironment;
 pub use native::KafkaClient;
+pub use rebootstrap::Rebootstrap;
 pub use settings::{AwsIdentity, AwsMskIamSettings, OAuthSettings, SecretText, TokenSettings};
 pub use source::{ErrorEvents, TokenSource};

@@ -1,5 +1,6 @@
-//! Hands tokens to Kafka clients by the library's own functions: its safe interface does so only
-//! from inside a poll, which clients for queries and for administration never do.
+//! Hands tokens and bootstrap servers to Kafka clients by the library's own functions: its safe
+//! interface hands over tokens only from inside a poll, which clients for queries and for
+//! administration never do, and servers only when a client is created.
 //!
 //! All unsafe code of the crate is in this file.
 #![allow(unsafe_code)]
@@ -93,4 +94,12 @@ pub(crate) fn set_failure(client: &dyn KafkaClient, reason: &str) {
     unsafe {
         sys::rd_kafka_oauthbearer_set_token_failure(client.native(), reason.as_ptr());
     }
+}
+
+/// Adds the servers that the client doesn't know, and returns the number of those.
+pub(crate) fn add_bootstrap_servers(client: &dyn KafkaClient, servers: &str) -> usize {
+    let servers = CString::new(servers).unwrap_or_default();
+    // SAFETY: the handle is valid while `client` is borrowed, and the library copies the text.
+    let added = unsafe { sys::rd_kafka_brokers_add(client.native(), servers.as_ptr()) };
+    usize::try_from(added).unwrap_or_default()
 }

@@ -14,6 +14,7 @@ use crate::kind::TableKind;
 use crate::reader::{Computed, Reader};
 use crate::table::{Codec, Expr, Index, IndexKind, Table};
 use crate::tables::build_table;
+use crate::tables::parts::bloom_index;
 use crate::types::AttributeStorage;
 
 /// The longest attribute path in bytes. OpenTelemetry's own names stay below 60.
@@ -411,22 +412,18 @@ fn lay_indexes(shape: &mut Table, layout: &Layout) {
         (Expr::Column("TraceId"), _) => layout.trace_id_index == Presence::Included,
         (Expr::Column("Body") | Expr::Lower("Body"), _) => match layout.body_index {
             BodyIndex::Tokens => true,
-            BodyIndex::Text => {
-                index.kind = IndexKind::TextOfWords;
-                index.granularity = TEXT_GRANULARITY;
-                true
-            }
+            BodyIndex::Text => make_text(index, IndexKind::TextOfWords),
             BodyIndex::None => false,
         },
         (Expr::MapKeys(_), _) => match layout.attribute_index {
             AttributeIndex::None | AttributeIndex::Default => false,
             AttributeIndex::Keys => true,
-            AttributeIndex::Text => as_text(index),
+            AttributeIndex::Text => make_text(index, IndexKind::TextOfItems),
         },
         (Expr::MapValues(column), _) => match layout.attribute_index {
             AttributeIndex::None | AttributeIndex::Keys => false,
             AttributeIndex::Default => AttributeColumn::Scope.column_name(kind) != Some(column),
-            AttributeIndex::Text => as_text(index),
+            AttributeIndex::Text => make_text(index, IndexKind::TextOfItems),
         },
         _ => true,
     });
@@ -438,19 +435,38 @@ fn lay_indexes(shape: &mut Table, layout: &Layout) {
 /// The server's own granularity for inverted indexes, which cover complete parts.
 const TEXT_GRANULARITY: u32 = 100_000_000;
 
-fn as_text(index: &mut Index) -> bool {
-    index.kind = IndexKind::TextOfItems;
-    index.granularity = TEXT_GRANULARITY;
+/// Makes a filter an inverted index, which stays.
+fn make_text(index: &mut Index, kind: IndexKind) -> bool {
+    let name = name_text_index(index.name);
+    *index = Index { name, kind, granularity: TEXT_GRANULARITY, ..*index };
     true
+}
+
+/// Returns the name of the inverted index that takes a filter's place. With the filter's own name,
+/// a table that has the filter would never get the index.
+fn name_text_index(filter: &'static str) -> &'static str {
+    match filter {
+        "idx_body" => "idx_body_text",
+        "idx_lower_body" => "idx_lower_body_text",
+        "idx_res_attr_key" => "idx_res_attr_key_text",
+        "idx_res_attr_value" => "idx_res_attr_value_text",
+        "idx_scope_attr_key" => "idx_scope_attr_key_text",
+        "idx_scope_attr_value" => "idx_scope_attr_value_text",
+        "idx_span_attr_key" => "idx_span_attr_key_text",
+        "idx_span_attr_value" => "idx_span_attr_value_text",
+        "idx_log_attr_key" => "idx_log_attr_key_text",
+        "idx_log_attr_value" => "idx_log_attr_value_text",
+        "idx_attr_key" => "idx_attr_key_text",
+        "idx_attr_value" => "idx_attr_value_text",
+        other => other,
+    }
 }
 
 /// Returns the indexes of the paths of JSON columns.
 fn path_indexes(kind: TableKind, wanted: AttributeIndex) -> Vec<Index> {
-    let (index_kind, granularity) = match wanted {
-        AttributeIndex::None | AttributeIndex::Default => return Vec::new(),
-        AttributeIndex::Keys => (IndexKind::BloomFilter { false_positives_per_mille: 10 }, 1),
-        AttributeIndex::Text => (IndexKind::TextOfItems, TEXT_GRANULARITY),
-    };
+    if matches!(wanted, AttributeIndex::None | AttributeIndex::Default) {
+        return Vec::new();
+    }
     [
         (AttributeColumn::Resource, "idx_res_attr_key"),
         (AttributeColumn::Scope, "idx_scope_attr_key"),
@@ -458,8 +474,11 @@ fn path_indexes(kind: TableKind, wanted: AttributeIndex) -> Vec<Index> {
     ]
     .into_iter()
     .filter_map(|(column, name)| {
-        let expr = Expr::JsonAllPaths(column.column_name(kind)?);
-        Some(Index { name, expr, kind: index_kind, granularity })
+        let mut index = bloom_index(name, Expr::JsonAllPaths(column.column_name(kind)?), 10);
+        if wanted == AttributeIndex::Text {
+            make_text(&mut index, IndexKind::TextOfItems);
+        }
+        Some(index)
     })
     .collect()
 }

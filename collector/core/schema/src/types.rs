@@ -7,9 +7,10 @@ use std::fmt;
 pub enum AttributeStorage {
     /// The `JSON` type: values retain their types, each key is a separate subcolumn. It requires
     /// ClickHouse 25.6.
-    #[default]
     Json,
-    /// `Map(LowCardinality(String), String)`: every value as text. For older servers.
+    /// `Map(LowCardinality(String), String)`: every value as text. For any server, and for readers
+    /// of the OpenTelemetry Collector's tables.
+    #[default]
     Map,
 }
 

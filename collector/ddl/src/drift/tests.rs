@@ -69,6 +69,10 @@ fn lossless_types_are_told_from_others() {
         ("DateTime", "DateTime('Europe/Berlin')"),
         ("Array(DateTime64(9))", "Array(DateTime64(9, 'Europe/Berlin'))"),
         ("Map(LowCardinality(String), String)", "Map(String, String)"),
+        (
+            "Map(LowCardinality(String), String)",
+            "Map(LowCardinality(String), LowCardinality(String))",
+        ),
         ("JSON", "JSON(max_dynamic_paths=256)"),
         ("JSON(`a.b` String)", "JSON"),
     ] {

@@ -5,9 +5,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::exactly::observed_as_declared;
-use crate::observe::ObservedTable;
+use crate::observe::{ObservedColumn, ObservedTable};
 use crate::options::{Engine, Replication, Signals, TableOptions};
-use millrace_schema::{AttributeStorage, ColumnCompression, PartitionInterval, Presence};
+use millrace_schema::{
+    AttributeStorage, BodyIndex, ColumnCompression, PartitionInterval, Presence,
+};
 
 fn declared(engine: Engine, ttl: Option<u64>) -> Declared {
     let ttl = ttl.and_then(Ttl::from_seconds);
@@ -104,6 +106,21 @@ fn a_view_with_another_target_is_in_the_way() {
         assert!(plan.steps.is_empty());
         assert!(matches!(plan.blocked[0].drift.kind, DriftKind::ViewTarget { .. }), "{target}");
     }
+}
+
+/// Scenario: a view into the declared table with another query. Guarantee: a notice; nothing is
+/// planned, for a person chose that query.
+#[test]
+fn a_view_with_another_query_is_reported() {
+    let declared = declared(Engine::MergeTree, None);
+    let mut observed = observed_as_declared(&declared);
+    let view = observed.tables.get_mut("acme_traces_trace_id_ts_mv").unwrap();
+    view.create_statement = view.create_statement.replace("WHERE TraceId != ''", "WHERE 0");
+    let found = find_drift(&declared, &observed);
+    let [drift] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(drift.severity, Severity::Notice);
+    assert!(drift.to_string().contains("FROM telemetry.acme_traces WHERE 0 GROUP BY"), "{drift}");
+    assert!(plan_migration(&declared, &observed).is_empty());
 }
 
 /// Scenario: the deduplication window is too small, missing, or larger than declared. Guarantee:
@@ -285,4 +302,95 @@ fn a_codec_of_the_tables_owner_stays_until_compression_is_declared() {
     let [step] = plan_migration(&declared, &observed).steps.try_into().unwrap();
     let sql = step.statement.sql();
     assert!(sql.ends_with("MODIFY COLUMN `SpanName` CODEC(ZSTD(1))"), "{sql}");
+}
+
+/// Scenario: tables of filters, declared with inverted indexes. Guarantee: the new indexes are added
+/// by metadata alone; the filters are reported and stay until the consent names them.
+#[test]
+fn an_index_of_another_kind_reaches_a_table_that_exists() {
+    let filters = declared(Engine::MergeTree, None);
+    let observed = observed_as_declared(&filters);
+    let mut wanted = filters;
+    if let Some(logs) = &mut wanted.logs {
+        logs.layout.body_index = BodyIndex::Text;
+    }
+    let plan = plan_migration(&wanted, &observed);
+    let [step] = plan.steps.as_slice() else { panic!("{plan:?}") };
+    let sql = step.statement.sql();
+    assert!(sql.ends_with(
+        "ADD INDEX IF NOT EXISTS `idx_body_text` `Body` TYPE text(tokenizer = 'splitByNonAlpha') \
+         GRANULARITY 100000000"
+    ));
+    assert_eq!(step.class, StepClass::MetadataOnly);
+    wanted.consent.insert("telemetry.acme_logs.idx_body".to_owned());
+    let plan = plan_migration(&wanted, &observed);
+    let dropped: Vec<_> = plan.steps.iter().filter(|step| step.loss != Loss::None).collect();
+    assert_eq!(dropped.len(), 1, "{plan:?}");
+    assert!(dropped[0].statement.sql().ends_with("DROP INDEX IF EXISTS `idx_body`"));
+}
+
+/// Scenario: an index has a declared name, and another expression or type, or only another size.
+/// Guarantee: the first two are notices, and dropped once the consent names them; the last is equal.
+#[test]
+fn an_index_that_finds_something_else_is_reported() {
+    let mut declared = declared(Engine::MergeTree, None);
+    let change = |expr: &str, kind: &str| {
+        let mut observed = observed_as_declared(&declared);
+        let live = observed.tables.get_mut("acme_logs").unwrap().indexes.get_mut("idx_body");
+        let live = live.unwrap();
+        (live.expr, live.kind) = (expr.to_owned(), kind.to_owned());
+        observed
+    };
+    for same in ["Body", "`Body`"] {
+        assert!(find_drift(&declared, &change(same, "tokenbf_v1")).is_empty());
+    }
+    for observed in [change("lower(Body)", "tokenbf_v1"), change("Body", "ngrambf_v1")] {
+        let found = find_drift(&declared, &observed);
+        let [drift] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(drift.severity, Severity::Notice);
+        assert!(drift.to_string().ends_with("declared Body tokenbf_v1"), "{drift}");
+        assert!(plan_migration(&declared, &observed).is_empty());
+    }
+    let observed = change("Body", "ngrambf_v1");
+    declared.consent.insert("telemetry.acme_logs.idx_body".to_owned());
+    let plan = plan_migration(&declared, &observed);
+    let [step] = plan.steps.as_slice() else { panic!("{plan:?}") };
+    assert!(step.statement.sql().ends_with("DROP INDEX IF EXISTS `idx_body`"), "{step:?}");
+}
+
+/// Scenario: a table over shards lacks a column of the declaration, and has one that the shards'
+/// table has lost. Guarantee: the first is added in its place and the second dropped, by metadata
+/// alone; a column that the shards still have stays.
+#[test]
+fn tables_over_shards_follow_the_columns_of_the_shards() {
+    let mut declared = declared(Engine::MergeTree, None);
+    declared.distributed = Some("prod".parse().unwrap());
+    let mut observed = observed_as_declared(&declared);
+    for table in declared.distributed_tables() {
+        let columns = observed.tables[table.local.table()].columns.clone();
+        let engine = "Distributed".to_owned();
+        let live = ObservedTable { engine, columns, ..ObservedTable::default() };
+        observed.tables.insert(table.name.table().to_owned(), live);
+    }
+    assert!(plan_migration(&declared, &observed).is_empty());
+    let extra = |name: &str| ObservedColumn {
+        name: name.to_owned(),
+        ty: "String".to_owned(),
+        default_kind: String::new(),
+        codec: String::new(),
+    };
+    observed.tables.get_mut("acme_logs").unwrap().columns.push(extra("Foreign"));
+    let over = observed.tables.get_mut("acme_logs_distributed").unwrap();
+    over.columns.retain(|column| column.name != "Body");
+    over.columns.extend([extra("Foreign"), extra("Gone")]);
+    let plan = plan_migration(&declared, &observed);
+    let all: Vec<_> = plan.steps.iter().map(|step| (step.class, step.statement.sql())).collect();
+    let over = "ALTER TABLE `telemetry`.`acme_logs_distributed`";
+    let added =
+        format!("{over} ADD COLUMN IF NOT EXISTS `Body` String CODEC(ZSTD(1)) AFTER `ServiceName`");
+    let dropped = format!("{over} DROP COLUMN IF EXISTS `Gone`");
+    assert_eq!(all, [&*added, &*dropped].map(|sql| (StepClass::MetadataOnly, sql)));
+    let on = PrivilegeScope::Table(declared.distributed_tables()[2].name.clone());
+    let needed = Privilege { name: "ALTER ADD COLUMN", on };
+    assert!(plan.steps[0].privileges.contains(&needed), "{plan:?}");
 }

@@ -71,20 +71,32 @@ pub(crate) fn create_table(table: &DeclaredTable, cluster: Option<&ClusterName>)
 
 /// Creates the view that fills the trace-id table from inserted spans.
 pub(crate) fn create_view(declared: &DeclaredView, cluster: Option<&ClusterName>) -> Statement {
-    let DeclaredView { name, source, target, view } = declared;
-    let (group_by, time) = (quote(view.group_by), quote(view.time));
     let sql = format!(
-        "CREATE MATERIALIZED VIEW IF NOT EXISTS {}{} TO {}\nAS SELECT\n    {group_by},\n    \
-         min({time}) AS {},\n    max({time}) AS {}\nFROM {}\nWHERE {group_by} != ''\n\
-         GROUP BY {group_by}",
-        qualified_name(name),
+        "CREATE MATERIALIZED VIEW IF NOT EXISTS {}{} TO {}\nAS {}",
+        qualified_name(&declared.name),
         on_cluster(cluster),
-        qualified_name(target),
+        qualified_name(&declared.target),
+        view_query(declared),
+    );
+    ddl_statement(sql, cluster)
+}
+
+fn view_query(declared: &DeclaredView) -> String {
+    let DeclaredView { name: _, source, target: _, view } = declared;
+    let (group_by, time) = (quote(view.group_by), quote(view.time));
+    format!(
+        "SELECT\n    {group_by},\n    min({time}) AS {},\n    max({time}) AS {}\nFROM {}\n\
+         WHERE {group_by} != ''\nGROUP BY {group_by}",
         quote(view.minimum),
         quote(view.maximum),
         qualified_name(source),
-    );
-    ddl_statement(sql, cluster)
+    )
+}
+
+/// Returns the view's query in the spelling of `system.tables`, on one line and unquoted.
+pub(crate) fn canonical_view_query(declared: &DeclaredView) -> String {
+    let query = view_query(declared).replace('`', "");
+    query.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Renders `name type [DEFAULT expr] [CODEC(...)]`.

@@ -3,8 +3,14 @@
 //! `tables/ddl_engine.rs` compare it with a real one.
 
 use crate::declared::{Declared, DeclaredTable};
-use crate::observe::{Observed, ObservedColumn, ObservedTable};
+use crate::observe::{Observed, ObservedColumn, ObservedIndex, ObservedTable};
 use crate::render;
+
+fn observed_index(index: &millrace_schema::Index) -> (String, ObservedIndex) {
+    let definition = render::canonical_index_kind(index);
+    let (expr, kind) = definition.rsplit_once(' ').unwrap_or_default();
+    (index.name.to_owned(), ObservedIndex { expr: expr.to_owned(), kind: kind.to_owned() })
+}
 
 /// Returns the description of a server with exactly the declared tables.
 #[must_use]
@@ -35,7 +41,7 @@ pub fn observed_as_declared(declared: &Declared) -> Observed {
             sorting_key: render::canonical_list(&table.order_by),
             create_statement: String::new(),
             columns: table.columns.iter().map(column).collect(),
-            indexes: table.indexes.iter().map(|index| index.name.to_owned()).collect(),
+            indexes: table.indexes.iter().map(observed_index).collect(),
             rows: 5,
             bytes: 500,
         };
@@ -45,8 +51,10 @@ pub fn observed_as_declared(declared: &Declared) -> Observed {
         let live = ObservedTable {
             engine: "MaterializedView".to_owned(),
             create_statement: format!(
-                "CREATE MATERIALIZED VIEW {} TO {} (`TraceId` String) AS SELECT ...",
-                view.name, view.target
+                "CREATE MATERIALIZED VIEW {} TO {} (`TraceId` String) AS {}",
+                view.name,
+                view.target,
+                render::canonical_view_query(&view),
             ),
             ..ObservedTable::default()
         };

@@ -103,6 +103,14 @@ pub(crate) fn canonical_index(index: &Index) -> String {
     format!("{name} {} {}", call(*expr, str::to_owned), index_kind(*kind))
 }
 
+/// Returns `expr kind` without the kind's parameters, in the spelling of
+/// `system.data_skipping_indices`.
+pub(crate) fn canonical_index_kind(index: &Index) -> String {
+    let kind = index_kind(index.kind);
+    let kind = kind.split_once('(').map_or(kind.as_str(), |(name, _)| name);
+    format!("{} {kind}", call(index.expr, str::to_owned))
+}
+
 fn index_kind(kind: IndexKind) -> String {
     match kind {
         IndexKind::MinMax => "minmax".to_owned(),

@@ -50,11 +50,11 @@ pub fn select_columns(database: &Identifier, names: &[&str]) -> Statement {
     ))
 }
 
-/// Reads the data-skipping indexes of the named tables that exist.
+/// Reads the data-skipping indexes of the named tables that exist: `kind` is the type's name.
 pub(crate) fn select_indexes(database: &Identifier, names: &[&str]) -> Statement {
     let (database, names) = (literal(database.as_str()), literal_list(names));
     Statement::new(format!(
-        "SELECT table, name FROM system.data_skipping_indices \
+        "SELECT table, name, expr, type AS kind FROM system.data_skipping_indices \
          WHERE database = {database} AND table IN ({names}) ORDER BY table, name"
     ))
 }

@@ -92,7 +92,7 @@ pub(crate) fn answer_empty(question: &str) -> Option<Vec<u8>> {
             ("codec", "String"),
         ]
     } else if question.contains("FROM system.data_skipping_indices") {
-        &[("table", "String"), ("name", "String")]
+        &[("table", "String"), ("name", "String"), ("expr", "String"), ("kind", "String")]
     } else {
         return None;
     };

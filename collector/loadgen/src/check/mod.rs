@@ -54,14 +54,14 @@ pub struct CheckOptions {
 }
 
 impl CheckOptions {
-    /// Creates options with JSON attributes in `database.<prefix>_<table>`, and two minutes for
+    /// Creates options with Map attributes in `database.<prefix>_<table>`, and two minutes for
     /// rows to arrive.
     #[must_use]
     pub fn new(database: Identifier, prefix: Identifier) -> Self {
         Self {
             database,
             prefix,
-            attributes: AttributeStorage::Json,
+            attributes: AttributeStorage::default(),
             deadline: Duration::from_secs(120),
         }
     }

@@ -51,7 +51,7 @@ impl SinkSettings {
         if exporter.endpoints.is_empty() {
             return Err(SinkError::NoEndpoint);
         }
-        let attributes = match exporter.attributes {
+        let attributes = match exporter.attributes.unwrap_or_default() {
             millrace_config::Attributes::Json => AttributeStorage::Json,
             millrace_config::Attributes::Map => AttributeStorage::Map,
         };

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use millrace_config::{AcknowledgeInsert, Batch, ByteSize, ClickHouseExporter};
+use millrace_config::{AcknowledgeInsert, Attributes, Batch, ByteSize, ClickHouseExporter};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::cancellation::Cancellation;
 use millrace_pipeline::drain::Drain;
@@ -180,6 +180,7 @@ impl Rig {
         let exporter = ClickHouseExporter {
             batch: Batch { max_rows, max_bytes, max_age_millis },
             acknowledge,
+            attributes: Some(Attributes::Json),
             ..ClickHouseExporter::default()
         };
         let parts = DirectParts {

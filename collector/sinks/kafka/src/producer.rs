@@ -8,14 +8,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use millrace_config::{Compression, KafkaConnection, SecretError};
-use millrace_kafka_tokens::{ErrorEvents, TokenSettings, TokenSource};
+use millrace_kafka_tokens::{ErrorEvents, Rebootstrap, TokenSettings, TokenSource};
 use millrace_pipeline::kafka_client;
 use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message as _;
-use rdkafka::producer::{BaseProducer, DeliveryResult, ProducerContext};
+use rdkafka::producer::{BaseProducer, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::failure::Class;
@@ -63,6 +63,7 @@ impl<S: Shipment> Producer<S> {
         let poll = move || {
             while !ending.load(Ordering::Acquire) {
                 polled.poll(POLL);
+                polled.context().rebootstrap.run_due(&*polled, Instant::now());
             }
         };
         let thread = thread::Builder::new().name("kafka-deliveries".into()).spawn(poll)?;
@@ -192,6 +193,7 @@ pub fn create_producer<S: Shipment>(
     }
     let producer = config.create_with_context(Context {
         last_error: Mutex::new(None),
+        rebootstrap: Rebootstrap::new(config.get("bootstrap.servers").unwrap_or_default()),
         _shipments: std::marker::PhantomData,
     })?;
     let tokens = TokenSettings::of_connection(connection).map(TokenSource::start).transpose()?;
@@ -205,6 +207,7 @@ type PhantomShipment<S> = std::marker::PhantomData<fn(S)>;
 pub struct Context<S> {
     /// The newest error of the complete client, as the reason why nothing is sent.
     last_error: Mutex<Option<(Instant, String)>>,
+    rebootstrap: Rebootstrap,
     _shipments: PhantomShipment<S>,
 }
 
@@ -235,6 +238,7 @@ impl<S: Shipment> ClientContext for Context<S> {
         tracing::debug!(%error, reason, "kafka client error");
         // "All brokers down" only summarises earlier errors.
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
+            self.rebootstrap.report_unreachable(Instant::now());
             return;
         }
         let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);

@@ -217,7 +217,7 @@ fn check_brokers(shared: &WorkerContext, client: &QueryConsumer) {
         return;
     }
     let topic = shared.settings.topics.first().map(|topic| topic.name.as_ref());
-    let answer = client.fetch_metadata(topic, QUERY_TIMEOUT);
+    let answer = client.request_metadata(topic, QUERY_TIMEOUT);
     let known = |metadata: &Metadata| {
         let mut topics = metadata.topics().iter();
         topics.all(|topic| topic.error().is_none())

@@ -9,10 +9,11 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use millrace_kafka_tokens::Rebootstrap;
 use millrace_pipeline::sink::{CompletionQueue, PartOutcome};
 use rdkafka::Message;
 use rdkafka::consumer::{CommitMode, Consumer, RebalanceProtocol};
-use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
@@ -110,6 +111,7 @@ pub(super) enum JoinError {
 /// A member by librdkafka.
 pub(super) struct KafkaMember {
     consumer: Arc<GroupConsumer>,
+    rebootstrap: Rebootstrap,
     topics: Arc<SourceTopics>,
     /// `None` once closed.
     committer: RefCell<Option<Committer>>,
@@ -131,7 +133,9 @@ impl KafkaMember {
         let names = settings.topics.iter().map(|topic| Arc::clone(&topic.name));
         let topics = Arc::new(SourceTopics::new(asker.ensure_client(settings)?, names));
         let committer = Committer::start(worker, Arc::clone(&consumer), Arc::clone(&topics))?;
-        Ok(Self { consumer, topics, committer: RefCell::new(Some(committer)) })
+        let servers = client.get("bootstrap.servers").unwrap_or_default();
+        let rebootstrap = Rebootstrap::new(servers);
+        Ok(Self { consumer, rebootstrap, topics, committer: RefCell::new(Some(committer)) })
     }
 
     fn is_cooperative(&self) -> bool {
@@ -147,7 +151,14 @@ impl Member for KafkaMember {
     }
 
     fn poll(&self, wait: Duration) -> Option<KafkaResult<BorrowedMessage<'_>>> {
-        self.consumer.poll(wait)
+        let polled = self.consumer.poll(wait);
+        if let Some(Err(error)) = &polled
+            && error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown)
+        {
+            self.rebootstrap.report_unreachable(Instant::now());
+        }
+        self.rebootstrap.run_due(&*self.consumer, Instant::now());
+        polled
     }
 
     fn next_answer(&self, answers: &mut CompletionQueue, wait: Duration) -> Option<PartOutcome> {

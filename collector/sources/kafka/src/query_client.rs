@@ -2,16 +2,53 @@
 //! connection a request waits for the fetch before it, which may wait long for messages. One client
 //! serves the complete source; the library supports many threads.
 
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use millrace_kafka_tokens::{ErrorEvents, KafkaClient, TokenSource};
-use rdkafka::consumer::{BaseConsumer, DefaultConsumerContext};
+use millrace_kafka_tokens::{ErrorEvents, KafkaClient, Rebootstrap, TokenSource};
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer as _, DefaultConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::metadata::Metadata;
 
 use super::settings::SourceSettings;
 
-/// A client for queries.
-pub(super) type QueryConsumer = BaseConsumer<DefaultConsumerContext>;
+/// A client for queries. Nobody polls it.
+pub(super) struct QueryConsumer {
+    consumer: Arc<BaseConsumer<DefaultConsumerContext>>,
+    rebootstrap: Rebootstrap,
+}
+
+impl QueryConsumer {
+    pub(super) fn create(config: &ClientConfig) -> KafkaResult<Self> {
+        let servers = config.get("bootstrap.servers").unwrap_or_default();
+        Ok(Self { consumer: Arc::new(config.create()?), rebootstrap: Rebootstrap::new(servers) })
+    }
+
+    /// Requests a topic's metadata, without one every topic's. After a failure the client may get
+    /// its bootstrap servers again.
+    pub(super) fn request_metadata(
+        &self,
+        topic: Option<&str>,
+        timeout: Duration,
+    ) -> KafkaResult<Metadata> {
+        self.rebootstrap.run_due(&*self.consumer, Instant::now());
+        let answer = self.consumer.fetch_metadata(topic, timeout);
+        if answer.is_err() {
+            self.rebootstrap.report_unreachable(Instant::now());
+        }
+        answer
+    }
+}
+
+impl Deref for QueryConsumer {
+    type Target = BaseConsumer<DefaultConsumerContext>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.consumer
+    }
+}
 
 /// The client, created when it is first needed, and the tokens of all clients of the source.
 #[derive(Default)]
@@ -49,11 +86,11 @@ impl QueryClient {
         }
         let mut config = settings.reading_client();
         config.remove("group.id");
-        let client: Arc<QueryConsumer> = Arc::new(config.create()?);
+        let client = Arc::new(QueryConsumer::create(&config)?);
         let tokens = settings.tokens.clone().map(TokenSource::start).transpose();
         let tokens = tokens.map_err(|error| KafkaError::ClientCreation(error.to_string()))?;
         if let Some(tokens) = &tokens {
-            tokens.attach(&client, ErrorEvents::Unpolled);
+            tokens.attach(&client.consumer, ErrorEvents::Unpolled);
         }
         Ok(parts.insert((client, tokens)).clone())
     }

@@ -85,7 +85,7 @@ impl SourceTopics {
         }
         let name = self.names.first()?.to_str().ok()?;
         let patience = Duration::from_millis(RESPONSE_MILLIS.unsigned_abs().into());
-        let metadata = self.client.fetch_metadata(Some(name), patience).ok()?;
+        let metadata = self.client.request_metadata(Some(name), patience).ok()?;
         let brokers = metadata.brokers();
         let search = self.searches.fetch_add(1, Ordering::Relaxed);
         let found = brokers.get(search.checked_rem(brokers.len())?)?.id();
@@ -215,8 +215,9 @@ mod tests {
     use super::*;
 
     fn topics(servers: &str, names: &[&str]) -> SourceTopics {
-        let client: QueryConsumer =
-            ClientConfig::new().set("bootstrap.servers", servers).create().unwrap();
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", servers);
+        let client = QueryConsumer::create(&config).unwrap();
         SourceTopics::new(Arc::new(client), names.iter().map(|name| Arc::from(*name)))
     }
 

@@ -118,6 +118,7 @@ pub(crate) fn run(args: &Args, cases: &[Case], results: &mut Results) -> Result<
     let collector = Collector::ours(None)?;
     for case in cases {
         let Side::Bill(dataset) = case.side else { continue };
+        let case = &Case { count: args.records, ..*case };
         let merges = if args.merging { Merges::Always } else { Merges::After };
         let filled = fill(&mut world, &collector, case, args.size(), dataset)?;
         let ways = way::of(dataset, &args.ways())?.into_iter();
@@ -314,6 +315,10 @@ fn make_tables(engine: &Engine, dataset: Dataset, way: &Way) -> Result<()> {
     for table in queries::tables(dataset) {
         for setting in way.settings {
             engine.query(&format!("ALTER TABLE {DATABASE}.{table} MODIFY SETTING {setting}"))?;
+        }
+        for statement in way.statements {
+            let sql = statement.replace("{table}", &format!("{DATABASE}.{table}"));
+            engine.query(&sql.replace("{own}", queries::own_column(dataset)))?;
         }
     }
     Ok(())

@@ -33,6 +33,7 @@ pub(super) fn build_children(validated: &Validated<'_>) -> PipelineChildren {
         kafka,
         clickhouse,
         signals,
+        schema,
         // The edge pools have it.
         processing: _,
         // Merged into those of the edge pools.
@@ -57,11 +58,8 @@ pub(super) fn build_children(validated: &Validated<'_>) -> PipelineChildren {
                 clickhouse: clickhouse.clone(),
                 signals: signals.map(|_, is| TableSettings { attributes, ..is.table.clone() }),
                 deletion_policy: DeletionPolicy::Retain,
-                // Whoever watches the tables sets these fields: the pipeline must not set or reset
-                // them.
-                changes: None,
-                approved_plan: None,
-                consent: Vec::new(),
+                // Fields that the pipeline omits belong to whoever wrote them in the schema.
+                approval: schema.clone(),
                 ownership,
                 max_gateways: Some(gateway.replicas.unwrap_or(gateway.scaling.max_replicas)),
                 paused: false,

@@ -10,7 +10,8 @@ use millrace_reports::PlannedStep;
 use super::coordination::{self, CoordinationCheck};
 use super::observe::{self, Observed, ServerTables};
 use super::plan::{
-    RemainingSteps, SchemaPlan, TablesComparison, permit_for, reason_of, summarize_remaining,
+    RemainingSteps, SchemaPlan, TablesComparison, consent_field, permit_for, reason_of,
+    summarize_remaining,
 };
 use super::validate;
 use crate::clickhouse::migrations::TableLocation;
@@ -72,7 +73,7 @@ pub(super) async fn apply_plans(
     Applied {
         revision: declared.revision(),
         database: declared.database.as_str().to_owned(),
-        differences: summarize_remaining(&left),
+        differences: summarize_remaining(&left, consent_field(schema)),
         failure,
         withheld,
         coordination: looked,

@@ -45,7 +45,7 @@ impl Observed {
             let tables = server.tables.as_ref().ok();
             tables.is_some_and(|tables| tables.tables.contains_key(journal.table()))
         };
-        let policy = schema.spec.changes.unwrap_or_default();
+        let policy = schema.spec.approval.changes.unwrap_or_default();
         policy == ChangePolicy::Automatic || self.servers.iter().all(tables)
     }
 }

@@ -1,8 +1,9 @@
 //! Compares each server's tables with the declaration, and judges what remains after the plan.
 //! Pure.
 
+use kube::Resource;
 use millrace_crds::Reason;
-use millrace_crds::v1alpha1::{ChangePolicy, SchemaDifference, TelemetrySchema};
+use millrace_crds::v1alpha1::{ChangePolicy, SchemaDifference, TelemetryPipeline, TelemetrySchema};
 use millrace_ddl as ddl;
 
 use super::observe::{Observed, ServerTables};
@@ -35,12 +36,12 @@ pub(super) fn permit_for(
     schema: &TelemetrySchema,
     plan: &ddl::MigrationPlan,
 ) -> Option<ddl::Permit> {
-    let named = schema.spec.approved_plan.as_ref();
+    let named = schema.spec.approval.approved_plan.as_ref();
     let hash = plan.hash();
     if named.is_some_and(|named| named.split(',').any(|each| each.trim() == hash)) {
         return Some(ddl::Permit::up_to(ddl::StepClass::Rewrite));
     }
-    match schema.spec.changes.unwrap_or_default() {
+    match schema.spec.approval.changes.unwrap_or_default() {
         ChangePolicy::Automatic => Some(ddl::Permit::ADDITIVE),
         ChangePolicy::Manual => None,
     }
@@ -75,12 +76,22 @@ pub(super) struct RemainingSteps {
     pub(super) outdated: Option<String>,
 }
 
+/// Returns the field in which a person allows a destructive step. A pipeline's list replaces that
+/// of its schema, so the pipeline's field is named where there is one.
+pub(super) fn consent_field(schema: &TelemetrySchema) -> &'static str {
+    let mut owners = schema.metadata.owner_references.iter().flatten();
+    match owners.any(|owner| owner.kind == TelemetryPipeline::kind(&())) {
+        true => "spec.schema.consent of the TelemetryPipeline",
+        false => "spec.consent",
+    }
+}
+
 /// Judges the remaining differences and steps.
-pub(super) fn summarize_remaining(left: &RemainingSteps) -> TablesComparison {
+pub(super) fn summarize_remaining(left: &RemainingSteps, consent_field: &str) -> TablesComparison {
     let RemainingSteps { drift, refused, blocked, plans, outdated } = left;
     let outdated = outdated.as_deref();
     let mut pending: Vec<String> =
-        refused.iter().map(|step| waiting_step(step, outdated)).collect();
+        refused.iter().map(|step| waiting_step(step, outdated, consent_field)).collect();
     pending.dedup();
     pending.truncate(SHOWN_MAX);
     let is_unagreed = |step: &ddl::PlanStep| matches!(step.loss, ddl::Loss::Unagreed(_));
@@ -124,9 +135,9 @@ fn waits_for_collectors(step: &ddl::PlanStep, outdated: Option<&str>) -> bool {
 }
 
 /// Returns a waiting step, and what it waits for.
-fn waiting_step(step: &ddl::PlanStep, outdated: Option<&str>) -> String {
+fn waiting_step(step: &ddl::PlanStep, outdated: Option<&str>, consent_field: &str) -> String {
     let consent = match &step.loss {
-        ddl::Loss::Unagreed(name) => format!("; list {name} in spec.consent to allow it"),
+        ddl::Loss::Unagreed(name) => format!("; list {name} in {consent_field} to allow it"),
         ddl::Loss::Agreed(_) if waits_for_collectors(step, outdated) => {
             format!("; waits: {}", outdated.unwrap_or_default())
         }

@@ -59,7 +59,7 @@ pub fn render_pipeline(view: &PipelineView<'_>) -> String {
         let link = view.links.clickhouse.as_ref().map(|link| (link, names_of(&report)));
         path::push_path(&mut html, drawn, report.lag_bound_seconds, link);
     }
-    problems::push_problems(&mut html, &report.findings);
+    problems::push_problems(&mut html, &report.findings, report.documentation_url.as_deref());
     timeline::push_day(&mut html, view.day, facts.at_second);
     resources::push_tree(&mut html, &resource_tree(facts));
     resources::push_events(&mut html, view.events, facts.at_second);

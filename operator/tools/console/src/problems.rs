@@ -1,6 +1,7 @@
 //! Renders problems: each cause once, grouped by severity. Faults and losses are unfolded,
 //! advice is folded.
 
+use millrace_crds::Remedy;
 use millrace_reports::units::{format_duration, format_plural};
 use millrace_reports::{Finding, ProblemGroup, Severity, group_findings};
 
@@ -19,8 +20,8 @@ const OBJECTS_MAX: usize = 12;
 /// Maximum characters of a message before it is folded: some three lines.
 const MESSAGE_CHARS_MAX: usize = 280;
 
-/// Renders the section.
-pub(crate) fn push_problems(html: &mut Html, findings: &[Finding]) {
+/// Renders the section; remedies link to a page below `book_url`.
+pub(crate) fn push_problems(html: &mut Html, findings: &[Finding], book_url: Option<&str>) {
     if findings.is_empty() {
         html.raw("<h2 id=\"problems\">No problems</h2>\n");
         return;
@@ -39,13 +40,18 @@ pub(crate) fn push_problems(html: &mut Html, findings: &[Finding]) {
             .wrap_text("<span class=\"dim\">", format_plural(all.len() as u64, "cause"), "</span>")
             .raw("</summary>\n<ul class=\"plain\">\n");
         for group in all.iter().take(ITEMS_MAX) {
-            push_card(html, group, class);
+            push_card(html, group, class, book_url);
         }
         html.raw("</ul>\n").push_omitted(all.len(), ITEMS_MAX).raw("</details>\n");
     }
 }
 
-fn push_card(html: &mut Html, group: &ProblemGroup<'_>, class: &'static str) {
+fn push_card(
+    html: &mut Html,
+    group: &ProblemGroup<'_>,
+    class: &'static str,
+    book_url: Option<&str>,
+) {
     let one = group.main;
     html.wrap_text("<li class=\"state ", class, "\"><b>")
         .wrap_text("", &one.reason, "</b> ")
@@ -74,11 +80,21 @@ fn push_card(html: &mut Html, group: &ProblemGroup<'_>, class: &'static str) {
         }
     }
     if let Some(remedy) = &one.remedy {
-        html.wrap_text("<p class=\"remedy\">→ ", remedy.text, "").wrap_text(
-            " <span class=\"dim\">",
-            remedy.section,
-            "</span></p>",
-        );
+        push_remedy(html, remedy, book_url);
     }
     html.raw("</li>\n");
+}
+
+/// Renders what to do, with a link to the section that has more where the documentation's address
+/// is known.
+fn push_remedy(html: &mut Html, remedy: &Remedy, book_url: Option<&str>) {
+    html.wrap_text("<p class=\"remedy\">→ ", remedy.text, " <span class=\"dim\">");
+    // Whoever may write a status chooses the address: a browser would run one of another scheme.
+    match book_url.filter(|url| url.starts_with("https://") || url.starts_with("http://")) {
+        Some(_) => html
+            .wrap_text("<a rel=\"noreferrer\" href=\"", remedy.address(book_url), "\">")
+            .wrap_text("", remedy.section, "</a>"),
+        None => html.push_text(remedy.section),
+    };
+    html.raw("</span></p>");
 }

@@ -8,7 +8,7 @@ use millrace_crds::InvalidText;
 use millrace_crds::v1alpha1::{
     ClickHouseTarget, CollectorSettings, DeletionPolicy, EdgeMode, EdgeSettings, GatewaySettings,
     KafkaConnection, Ownership, PerSignal, PipelineEdge, PipelineSignal, PipelineSignals,
-    ProcessingStep, RolloutSettings, Signal, SignalDefaults, TelemetryPipelineSpec,
+    ProcessingStep, RolloutSettings, SchemaApproval, Signal, SignalDefaults, TelemetryPipelineSpec,
 };
 
 use crate::account::Account;
@@ -167,6 +167,7 @@ impl PipelineDraft {
             kafka: self.kafka,
             clickhouse: self.clickhouse,
             signals: PipelineSignals { defaults: self.defaults, each: self.signals },
+            schema: SchemaApproval::default(),
             processing: self.processing,
             resource_attributes: BTreeMap::new(),
             edges: self.edges,
@@ -181,7 +182,7 @@ impl PipelineDraft {
 }
 
 /// Adds an entry, unless a value of the file is to be filled in there already.
-fn report_missing(account: &mut Account, to: &str, what: &str) {
+pub(crate) fn report_missing(account: &mut Account, to: &str, what: &str) {
     if !account.entries.iter().any(|entry| entry.target_field() == Some(to)) {
         account.missing(to, what);
     }

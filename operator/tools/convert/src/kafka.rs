@@ -3,7 +3,7 @@
 
 use millrace_crds::v1alpha1::{
     CaSource, CertificateSecret, Compression, EdgeBuffer, EdgeSettings, KafkaAuthentication,
-    KafkaAuthenticationType, KafkaTls, PartitionBy, PasswordSecret, Signal,
+    KafkaTls, PartitionBy, Signal,
 };
 use millrace_crds::{BootstrapServer, TopicName};
 
@@ -16,16 +16,16 @@ use crate::tls::{TlsTargets, account_tls};
 use crate::tree::Node;
 use crate::work::Work;
 
+mod authentication;
+
 /// Longest message of an edge without a setting, and with one, in bytes.
 const MESSAGE_BYTES: u64 = 1_000_000;
 const MESSAGE_BYTES_MAX: u64 = 8 << 20;
 
-const USER_SECRET: &str = "kafka-user";
 const CA_SECRET: &str = "kafka-ca";
 const CERTIFICATE_SECRET: &str = "kafka-client";
 
 const BROKERS: &str = "spec.kafka.bootstrapServers";
-const AUTHENTICATION: &str = "spec.kafka.authentication";
 
 /// The Collector's default group, and its default topic of spans; its other topics are Millrace's.
 const GROUP_USUAL: &str = "otel-collector";
@@ -168,7 +168,7 @@ fn convert_connection(work: &mut Work, fields: &mut Fields<'_>) {
         }
         for name in ["sasl", "plain_text"] {
             if let Some(node) = each.take_field(name) {
-                convert_sasl(work, &node);
+                authentication::convert_sasl(work, &node);
             }
         }
         work.account.account_remaining(each, |_| {
@@ -232,55 +232,6 @@ fn convert_tls(work: &mut Work, node: &Node<'_>) {
         let secret = checked_name(CERTIFICATE_SECRET).map(CertificateSecret::of_secret);
         work.draft.kafka.authentication = secret.map(KafkaAuthentication::of_certificate);
     }
-}
-
-fn convert_sasl(work: &mut Work, node: &Node<'_>) {
-    let is_plain = node.get("mechanism").is_none();
-    let mechanism = match node.get("mechanism").and_then(|it| it.plain_text()).as_deref() {
-        None if is_plain => Some(KafkaAuthenticationType::Plain),
-        Some("PLAIN") => Some(KafkaAuthenticationType::Plain),
-        Some("SCRAM-SHA-256") => Some(KafkaAuthenticationType::ScramSha256),
-        Some("SCRAM-SHA-512") => Some(KafkaAuthenticationType::ScramSha512),
-        _ => None,
-    };
-    let Some(mechanism) = mechanism else {
-        return work.account.unsupported(
-            node,
-            "only PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are converted: create such a user, or set \
-             kafka.authentication to type Tls, OAuthBearer or AwsMskIam",
-        );
-    };
-    let before = work.draft.kafka.authentication.as_ref();
-    if before.is_some_and(|it| it.r#type == KafkaAuthenticationType::Tls) {
-        return work.account.unsupported(
-            node,
-            "a connection authenticates by a certificate or by a password: select one of them in \
-             kafka.authentication",
-        );
-    }
-    work.draft.kafka.authentication = PasswordSecret::of_name(USER_SECRET)
-        .map(|secret| KafkaAuthentication::of_password(mechanism, &secret));
-    let mut fields = work.account.open_block(node, Fate::carried(AUTHENTICATION));
-    let what = format!(
-        "create the Secret {USER_SECRET} in the pipeline's namespace: keys username and password"
-    );
-    let mut asked = false;
-    for name in ["username", "password"] {
-        if let Some(field) = fields.take_field(name) {
-            asked = true;
-            work.account.fill_in(&field, AUTHENTICATION, &*what);
-        }
-    }
-    if !asked {
-        work.account.missing(AUTHENTICATION, &*what);
-    }
-    if let Some(field) = fields.take_field("mechanism") {
-        work.account.carried(&field, format!("{AUTHENTICATION}.type"));
-    }
-    work.account.account_remaining(fields, |name| match name {
-        "version" => Fate::not_needed("versions are negotiated with the broker"),
-        _ => Fate::unsupported("it belongs to another mechanism"),
-    });
 }
 
 /// Converts topics and encodings: each signal's own, and the older ones for all.

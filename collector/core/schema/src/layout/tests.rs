@@ -191,7 +191,7 @@ fn choices_hold_for_a_readers_tables_too() {
         |body_index| Layout { reader: Reader::ClickStack, body_index, ..Layout::default() };
     let body = |body_index| {
         let table = laid_out(TableKind::Logs, AttributeStorage::Map, &layout(body_index));
-        let found = table.indexes.iter().find(|index| index.name == "idx_lower_body").copied();
+        let found = table.indexes.iter().find(|index| index.expr == Expr::Lower("Body")).copied();
         found.map(|index| index.kind)
     };
     assert_eq!(body(BodyIndex::Text), Some(IndexKind::TextOfWords));
@@ -203,4 +203,31 @@ fn choices_hold_for_a_readers_tables_too() {
     let refused = taken.check_table(TableKind::Traces, AttributeStorage::Map).unwrap_err();
     assert!(refused.to_string().contains("SampleRate"), "{refused}");
     assert_eq!(taken.check_table(TableKind::Logs, AttributeStorage::Map), Ok(()));
+}
+
+/// Scenario: each table with filters, and with inverted indexes in their place. Guarantee: no two
+/// kinds of index have one name, so that a table with one of them gets the other too.
+#[test]
+fn an_index_of_another_kind_has_another_name() {
+    let of = |reader, body_index, attribute_index| Layout {
+        reader,
+        body_index,
+        attribute_index,
+        ..Layout::default()
+    };
+    for reader in [Reader::Otel, Reader::Otel151, Reader::ClickStack] {
+        let filters = of(reader, BodyIndex::Tokens, AttributeIndex::Keys);
+        let values = of(reader, BodyIndex::Tokens, AttributeIndex::Default);
+        let texts = of(reader, BodyIndex::Text, AttributeIndex::Text);
+        for kind in TableKind::ALL {
+            for attributes in [AttributeStorage::Map, AttributeStorage::Json] {
+                let indexes = |layout| laid_out(kind, attributes, layout).indexes;
+                let text = indexes(&texts);
+                for filter in indexes(&filters).iter().chain(&indexes(&values)) {
+                    let same = text.iter().find(|index| index.name == filter.name);
+                    assert!(same.is_none_or(|index| index.kind == filter.kind), "{filter:?}");
+                }
+            }
+        }
+    }
 }

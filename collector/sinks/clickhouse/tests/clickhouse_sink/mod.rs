@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fake_server::{FakeServer, Reply};
-use millrace_config::{ByteSize, ClickHouseExporter, Credentials, HttpEndpoint, SecretFile};
+use millrace_config::{
+    Attributes, ByteSize, ClickHouseExporter, Credentials, HttpEndpoint, SecretFile,
+};
 use millrace_ledger::OffsetRange;
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::drain::Drain;
@@ -81,6 +83,7 @@ impl Fixture {
             endpoints: urls.into_iter().map(|url| HttpEndpoint::new(url).unwrap()).collect(),
             insert_timeout_seconds: 1,
             max_inserts_in_flight: 2,
+            attributes: Some(Attributes::Json),
             ..ClickHouseExporter::default()
         };
         change(&mut exporter);

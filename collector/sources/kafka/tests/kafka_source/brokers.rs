@@ -24,9 +24,13 @@ struct Followed {
 }
 
 impl Followed {
+    /// Starts with a session that outlasts what is refused: a coordinator that refuses a commit
+    /// also delays heartbeats, and a member that is evicted rightly reads again what it could not
+    /// commit.
     fn start(kafka: Kafka) -> Self {
         let sink = FakeSink::new(Mode::Store);
-        let running = Running::start(&kafka, &sink, Options::default());
+        let options = Options { session_seconds: 60, ..Options::default() };
+        let running = Running::start(&kafka, &sink, options);
         let mut followed = Self { kafka, sink, running, sent: Vec::new() };
         followed.goes_on("before");
         followed

@@ -116,6 +116,7 @@ struct Options {
     delivery: DeliveryMode,
     instance: Option<&'static str>,
     drain_seconds: u64,
+    session_seconds: u32,
     /// The brokers' address, if not the direct one.
     servers: Option<String>,
 }
@@ -130,6 +131,7 @@ impl Default for Options {
             delivery: DeliveryMode::AtLeastOnce,
             instance: None,
             drain_seconds: 20,
+            session_seconds: 6,
             servers: None,
         }
     }
@@ -153,7 +155,7 @@ impl Running {
             },
             workers: NonZeroU16::new(options.workers),
             fetch_queue_bytes: ByteSize::mib(1),
-            session_timeout_seconds: 6,
+            session_timeout_seconds: options.session_seconds,
             ..KafkaReceiver::default()
         };
         let servers = options.servers.unwrap_or_else(|| kafka.cluster.bootstrap_servers());

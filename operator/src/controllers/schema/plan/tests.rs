@@ -1,7 +1,11 @@
 //! Tests the private parts of `controllers/schema/plan.rs`.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
 use super::super::validate::test_support::parse_schema;
 use super::*;
+
+const CONSENT: &str = "spec.consent";
 
 fn drift(kind: ddl::DriftKind, severity: ddl::Severity) -> ddl::Drift {
     ddl::Drift { object: "otel.otel_traces".into(), kind, severity }
@@ -27,7 +31,7 @@ fn first_plan() -> ddl::MigrationPlan {
 fn object(changes: &str, approved: &str) -> TelemetrySchema {
     let text = "clickhouse: {endpoints: ['http://c:8123']}, signals: {traces: {}}";
     let mut object = parse_schema(&format!("{text}, changes: {changes}"));
-    object.spec.approved_plan = Some(approved.to_owned());
+    object.spec.approval.approved_plan = Some(approved.to_owned());
     object
 }
 
@@ -64,13 +68,26 @@ fn what_waits_says_for_what() {
     let mut waiting = left(vec![missing("SpanId")]);
     waiting.refused = vec![step.clone()];
     waiting.plans = vec!["b".into(), "a".into(), "b".into()];
-    let standing = summarize_remaining(&waiting);
+    let standing = summarize_remaining(&waiting, CONSENT);
     assert_eq!(standing.trouble.unwrap().0, Reason::ConsentRequired);
     assert_eq!(standing.plan_hash.as_deref(), Some("a,b"));
     assert!(standing.pending[0].contains("list otel.otel_traces.ttl in spec.consent"));
     step.loss = ddl::Loss::None;
     waiting.refused.push(step);
-    assert_eq!(summarize_remaining(&waiting).waiting, Some(Reason::ApprovalRequired));
+    assert_eq!(summarize_remaining(&waiting, CONSENT).waiting, Some(Reason::ApprovalRequired));
+}
+
+/// Scenario: the tables of a standalone object, and of a pipeline's. Guarantee: each waiting step
+/// names the field that its user writes; the pipeline would overwrite the other one.
+#[test]
+fn consent_is_given_where_the_tables_are_declared() {
+    let mut schema = object("Automatic", "");
+    assert_eq!(consent_field(&schema), CONSENT);
+    schema.metadata.owner_references = Some(vec![OwnerReference {
+        kind: "TelemetryPipeline".to_owned(),
+        ..OwnerReference::default()
+    }]);
+    assert_eq!(consent_field(&schema), "spec.schema.consent of the TelemetryPipeline");
 }
 
 /// Scenario: a drop has consent while a pool still runs an older collector. Guarantee: it waits
@@ -84,7 +101,7 @@ fn an_agreed_drop_waits_for_collectors() {
     let mut waiting = left(Vec::new());
     waiting.refused = vec![step];
     waiting.outdated = Some("GatewayPool prod has not rolled out".to_owned());
-    let standing = summarize_remaining(&waiting);
+    let standing = summarize_remaining(&waiting, CONSENT);
     assert_eq!(standing.waiting, Some(Reason::CollectorsOutdated));
     assert!(standing.pending[0].contains("waits: GatewayPool prod"), "{:?}", standing.pending);
     assert_eq!(standing.trouble, None);
@@ -95,17 +112,20 @@ fn an_agreed_drop_waits_for_collectors() {
 #[test]
 fn a_missing_column_is_the_trouble_and_an_extra_one_is_told() {
     let extra = ddl::DriftKind::ExtraColumn { column: "x".into(), live: "String".into() };
-    let standing = summarize_remaining(&left(vec![
-        drift(extra.clone(), ddl::Severity::Notice),
-        missing("SpanId"),
-    ]));
+    let standing = summarize_remaining(
+        &left(vec![drift(extra.clone(), ddl::Severity::Notice), missing("SpanId")]),
+        CONSENT,
+    );
     let (reason, message) = standing.trouble.unwrap();
     assert_eq!(reason, Reason::TableColumnMissing);
     assert!(message.contains("SpanId"), "{message}");
     assert_eq!(standing.drift.len(), 2);
     assert_eq!(standing.drift[1].table, "otel.otel_traces");
     assert!(!standing.drift[1].difference.starts_with("otel."));
-    assert_eq!(summarize_remaining(&left(vec![drift(extra, ddl::Severity::Notice)])).trouble, None);
+    assert_eq!(
+        summarize_remaining(&left(vec![drift(extra, ddl::Severity::Notice)]), CONSENT).trouble,
+        None
+    );
 }
 
 /// Scenario: a hundred differences, and one that two servers share. Guarantee: the status remains
@@ -113,6 +133,9 @@ fn a_missing_column_is_the_trouble_and_an_extra_one_is_told() {
 #[test]
 fn a_status_shows_so_many_differences_and_no_more() {
     let many: Vec<_> = (0..100).map(|at| missing(&format!("c{at}"))).collect();
-    assert_eq!(summarize_remaining(&left(many)).drift.len(), SHOWN_MAX);
-    assert_eq!(summarize_remaining(&left(vec![missing("c"), missing("c")])).drift.len(), 1);
+    assert_eq!(summarize_remaining(&left(many), CONSENT).drift.len(), SHOWN_MAX);
+    assert_eq!(
+        summarize_remaining(&left(vec![missing("c"), missing("c")]), CONSENT).drift.len(),
+        1
+    );
 }

@@ -95,6 +95,26 @@ fn a_pipeline_in_trouble_is_told_whole() {
     assert!(!rendered(&fixture(&str::to_owned), false).contains("http-equiv"));
 }
 
+/// Scenario: a pipeline whose status has the documentation's address, none, and one that is no web
+/// page. Guarantee: a remedy links to its section of that release; the last two have no link.
+#[test]
+fn a_remedy_links_to_the_documentation_of_its_release() {
+    let page_of = |url: Option<&str>| {
+        let mut fixture = fixture(&str::to_owned);
+        let status = fixture.facts.pipeline.status.as_mut().unwrap();
+        status.documentation_url = url.map(str::to_owned);
+        rendered(&fixture, false)
+    };
+    let page = page_of(Some("https://docs.example/millrace/0.1.0/"));
+    let link = "href=\"https://docs.example/millrace/0.1.0/troubleshooting.html#not-ready\"";
+    assert!(page.contains(link), "{page}");
+    for url in [None, Some("javascript:alert(1)//")] {
+        let page = page_of(url);
+        assert!(!page.contains("javascript:") && !page.contains("#not-ready\""), "{page}");
+        assert!(page.contains("docs/troubleshooting.md#not-ready"), "{page}");
+    }
+}
+
 /// Returns the page's cards of problems, each with its first words.
 fn cards(page: &str) -> Vec<&str> {
     let problems = page.split("<h2 id=\"problems\">").nth(1).unwrap();

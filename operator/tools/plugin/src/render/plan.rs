@@ -43,7 +43,7 @@ pub fn render_plan(report: &PlanReport, palette: Palette) -> String {
         }
     }
     for pending in &report.pending {
-        let hash = pending.hash.as_ref().map(|hash| format!(" (spec.approvedPlan: {hash})"));
+        let hash = pending.hash.as_ref().map(|hash| format!(" (spec.schema.approvedPlan: {hash})"));
         let schema = &pending.schema;
         let hash = hash.unwrap_or_default();
         page.push_heading(&format!("STATEMENTS ALREADY PENDING: TelemetrySchema {schema}{hash}"));

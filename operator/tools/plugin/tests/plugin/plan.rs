@@ -155,7 +155,7 @@ async fn conflicts_and_waiting_plans_are_told() {
         text.contains("conflict with \"argocd\"") && text.contains("--force-conflicts"),
         "{text}"
     );
-    assert!(text.contains("spec.approvedPlan: abc123"), "{text}");
+    assert!(text.contains("spec.schema.approvedPlan: abc123"), "{text}");
     assert!(text.contains("drop column otel.otel_logs.Old"), "{text}");
 }
 
