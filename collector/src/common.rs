@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use millrace_config::{ByteSize, NameError};
 use millrace_pipeline::budget::Budget;
+use millrace_pipeline::component::ComponentError;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::Publish;
 use millrace_pipeline::readiness::{Readiness, ReadinessPart};
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use millrace_rules::{Rules, RulesError};
 use millrace_sink_clickhouse::SinkError;
-use millrace_sink_kafka::{BufferError, ProducerError};
+use millrace_sink_kafka::ProducerError;
 use millrace_source_kafka::StartError;
-use millrace_source_otlp::OtlpError;
 use millrace_source_prometheus::TargetStatus;
 
 use crate::admin::AdminError;
@@ -26,18 +26,9 @@ pub(crate) enum RunError {
     /// The admin listener failed.
     #[error(transparent)]
     Admin(#[from] AdminError),
-    /// The OTLP receiver failed.
+    /// A source or an exporter of an edge failed.
     #[error(transparent)]
-    Otlp(#[from] OtlpError),
-    /// The receiver of files failed.
-    #[error("files: {0}")]
-    Files(#[from] millrace_source_files::StartError),
-    /// The receiver of the kernel's log failed.
-    #[error("kernel: {0}")]
-    Kernel(#[from] millrace_source_kernel::StartError),
-    /// The receiver of scraped targets failed.
-    #[error("prometheus: {0}")]
-    Prometheus(#[from] millrace_source_prometheus::StartError),
+    Component(#[from] ComponentError),
     /// A variable that a watch of pods needs is not set.
     #[error(
         "receivers.containers.podMetadata or an enrich step: the environment variable {0} is not \
@@ -61,9 +52,6 @@ pub(crate) enum RunError {
     /// A Kafka producer failed.
     #[error("kafka: {0}")]
     Producer(#[from] ProducerError),
-    /// The edge's buffer on disk failed.
-    #[error(transparent)]
-    Buffer(#[from] BufferError),
     /// The Kafka source failed.
     #[error("kafka: {0}")]
     Source(#[from] StartError),
@@ -123,6 +111,21 @@ pub(crate) enum RunError {
         /// The number of partitions.
         partitions: usize,
     },
+}
+
+impl RunError {
+    /// Whether the settings are the reason, however often the process starts.
+    pub(crate) fn is_settings(&self) -> bool {
+        match self {
+            Self::Component(error) => error.is_settings(),
+            Self::SmallBudget { .. }
+            | Self::Rules(RulesError::Compile(_))
+            | Self::Pods(_)
+            | Self::Share(_)
+            | Self::Instance(_) => true,
+            _ => false,
+        }
+    }
 }
 
 /// The parts that all modes share.

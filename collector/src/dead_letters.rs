@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use millrace_collector::args::{DeadLetterCommand, DeadLetterTopics, Output, WhichDeadLetters};
 use millrace_config::{
-    CollectorMode, GroupId, KafkaConnection, KafkaExporter, KafkaReceiver, TopicName, Topics,
+    CollectorMode, EdgeExporter, GroupId, KafkaConnection, KafkaExporter, KafkaReceiver, TopicName,
+    Topics,
 };
 use millrace_dead_letters::{
     DeadLetterAccess, DeadLetterError, DeadLetterTopic, ListOptions, OutputFormat, PartitionOffset,
@@ -187,8 +188,8 @@ fn dead_letter_access(
     let (connection, configured_group, mut topics) = match config {
         Some(path) => match load_settings(&path).map_err(CommandExit::Reported)?.mode {
             CollectorMode::Gateway { kafka, .. } => gateway_topics(*kafka),
-            CollectorMode::Edge { kafka, .. } => edge_topics(*kafka),
-            CollectorMode::Direct { .. } => {
+            CollectorMode::Edge { exporter: EdgeExporter::Kafka(kafka), .. } => edge_topics(*kafka),
+            CollectorMode::Edge { .. } => {
                 return Err(CommandExit::Arguments(format!(
                     "{}: this collector has no Kafka, so it has no dead letters",
                     path.display()

@@ -8,7 +8,9 @@ use millrace_observe::otlp::{self, Export, ExportSettings, TelemetryLayer};
 use millrace_sink_clickhouse::client_tls;
 
 use crate::common::VERSION;
-use crate::sources::HOST_NAME;
+
+/// The file with the host name; in a pod it is the pod's name.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// Why the export can't start.
 #[derive(Debug, thiserror::Error)]

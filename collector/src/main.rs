@@ -8,7 +8,6 @@ mod admin;
 mod allocator;
 mod common;
 mod dead_letters;
-mod direct;
 mod edge;
 mod export;
 mod gateway;

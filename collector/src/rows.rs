@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use millrace_collector::args::Rows;
-use millrace_config::CollectorMode;
+use millrace_config::{CollectorMode, EdgeExporter};
 use millrace_sink_clickhouse::{SinkError, TestRowCounts, TestRows, TestRowsError, TestRun};
 use serde_json::json;
 
@@ -73,7 +73,8 @@ pub(crate) fn run(arguments: Rows) -> ExitCode {
 fn test_rows(mode: CollectorMode, arguments: &Rows) -> Result<TestRows, RowsError> {
     let path: &Path = &arguments.config;
     match mode {
-        CollectorMode::Gateway { clickhouse, .. } | CollectorMode::Direct { clickhouse, .. } => {
+        CollectorMode::Gateway { clickhouse, .. }
+        | CollectorMode::Edge { exporter: EdgeExporter::ClickHouse(clickhouse), .. } => {
             Ok(TestRows::new(&clickhouse, arguments.signal)?)
         }
         CollectorMode::Edge { .. } => Err(RowsError::NoClickHouse(path.display().to_string())),

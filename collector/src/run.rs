@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use millrace_config::{
-    Admin as AdminSettings, Checked, CollectorMode, Config, MAX_DOCUMENT_BYTES, Memory,
+    Admin as AdminSettings, Checked, CollectorMode, Config, ExporterNames, MAX_DOCUMENT_BYTES,
+    Memory,
 };
 use millrace_observe::otlp::Export;
 use millrace_pipeline::budget::Budget;
@@ -20,15 +21,14 @@ use millrace_pipeline::failpoint;
 use millrace_pipeline::memory::MemoryLimit;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_rules::{Rules, RulesError};
-use millrace_source_otlp::OtlpError;
+use millrace_rules::Rules;
 use millrace_source_prometheus::TargetStatus;
 
 use crate::admin::AdminContext;
 use crate::common::{Common, RunError, VERSION};
 use crate::page::{RecordPath, StatusPage};
 use crate::process::Signals;
-use crate::{admin, allocator, direct, edge, export, gateway, output, process, sources};
+use crate::{admin, allocator, edge, export, gateway, output, process, sources};
 
 /// The exit code for unusable settings: the number of a usage error in sysexits.h.
 pub(crate) const EXIT_SETTINGS: u8 = 64;
@@ -57,24 +57,10 @@ pub(crate) fn print_version() -> ExitCode {
 pub(crate) fn validate(path: &Path) -> ExitCode {
     match load_settings(path) {
         Ok(checked) => {
-            let scraped = match &checked.mode {
-                CollectorMode::Edge { sources, .. } | CollectorMode::Direct { sources, .. } => {
-                    &sources.prometheus
-                }
-                CollectorMode::Gateway { .. } => &None,
-            };
-            if let Some(Err(error)) =
-                scraped.as_deref().map(millrace_source_prometheus::check_rules)
-            {
-                output::print_error(format_args!("{}: {error}", path.display()));
-                return ExitCode::from(EXIT_SETTINGS);
-            }
             let mode = match &checked.mode {
-                CollectorMode::Edge { sources, .. } => {
-                    format!("edge: {} to kafka", sources.display_names())
-                }
-                CollectorMode::Direct { sources, .. } => {
-                    format!("direct: {} to clickhouse", sources.display_names())
+                CollectorMode::Edge { sources, exporter, .. } => {
+                    let ExporterNames { mode, section, .. } = exporter.names();
+                    format!("{mode}: {} to {section}", sources.names().join(", "))
                 }
                 CollectorMode::Gateway { .. } => "gateway: kafka to clickhouse".to_owned(),
             };
@@ -107,24 +93,7 @@ pub(crate) fn run(path: &Path) -> ExitCode {
         }
         Err(error) => {
             tracing::error!(%error, "ended");
-            ExitCode::from(match error {
-                RunError::SmallBudget { .. }
-                | RunError::Otlp(OtlpError::SmallBudget { .. })
-                | RunError::Files(
-                    millrace_source_files::StartError::Pattern { .. }
-                    | millrace_source_files::StartError::SmallBudget { .. },
-                )
-                | RunError::Kernel(millrace_source_kernel::StartError::SmallBudget { .. })
-                | RunError::Prometheus(
-                    millrace_source_prometheus::StartError::SmallBudget { .. }
-                    | millrace_source_prometheus::StartError::Rule(_),
-                )
-                | RunError::Rules(RulesError::Compile(_))
-                | RunError::Pods(_)
-                | RunError::Share(_)
-                | RunError::Instance(_) => EXIT_SETTINGS,
-                _ => EXIT_FAILED,
-            })
+            ExitCode::from(if error.is_settings() { EXIT_SETTINGS } else { EXIT_FAILED })
         }
     };
     if let Some(export) = export {
@@ -151,7 +120,7 @@ pub(crate) fn load_settings(path: &Path) -> Result<Checked, ExitCode> {
     let checked = Config::load(&text).map_err(|error| {
         complain(&error.problems().iter().map(ToString::to_string).collect::<Vec<_>>())
     })?;
-    sources::check(&checked.mode).map_err(|error| complain(&[error.to_string()]))?;
+    sources::check_sources(&checked.mode).map_err(|problem| complain(&[problem]))?;
     Ok(checked)
 }
 
@@ -159,12 +128,7 @@ pub(crate) fn load_settings(path: &Path) -> Result<Checked, ExitCode> {
 fn run_mode(checked: Checked, export: Option<&Export>) -> Result<(), RunError> {
     let Checked { admin, memory, shutdown, processing, mode, .. } = checked;
     let limit = memory_limit(&memory);
-    let scrapes = match &mode {
-        CollectorMode::Edge { sources, .. } | CollectorMode::Direct { sources, .. } => {
-            sources.prometheus.is_some()
-        }
-        CollectorMode::Gateway { .. } => false,
-    };
+    let scrapes = mode.sources().is_some_and(|sources| sources.prometheus.is_some());
     allocator::tune_allocator(limit.limit_bytes, scrapes);
     let budget = Budget::new(limit.share_bytes(memory.budget_percent));
     let mut telemetry = Telemetry::new(budget.clone(), VERSION, allocator::NAME)?;
@@ -261,9 +225,8 @@ async fn serve_mode(
     tokio::spawn(served.serve(listener));
     tracing::info!(%address, "serving probes and metrics");
     match mode {
-        CollectorMode::Edge { sources, kafka } => edge::run(sources, &kafka, common, cores).await,
-        CollectorMode::Direct { sources, clickhouse } => {
-            direct::run(sources, &clickhouse, common, cores).await
+        CollectorMode::Edge { sources, positions, exporter } => {
+            edge::run(*sources, positions, exporter, common, cores).await
         }
         CollectorMode::Gateway { kafka, clickhouse } => {
             gateway::run(&kafka, &clickhouse, common, cores).await

@@ -13,7 +13,7 @@ pub(crate) mod targets;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use millrace_config::CollectorMode;
+use millrace_config::{CollectorMode, ExporterNames};
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::figures::MetricsSnapshot;
 use millrace_pipeline::readiness::Readiness;
@@ -51,14 +51,10 @@ impl RecordPath {
     /// Returns the path that a mode serves.
     pub(crate) fn from_mode(mode: &CollectorMode) -> Self {
         match mode {
-            CollectorMode::Edge { sources, .. } => {
-                Self { kind: "edge", from: sources.display_names(), to: "Kafka" }
+            CollectorMode::Edge { sources, exporter, .. } => {
+                let ExporterNames { process, system, .. } = exporter.names();
+                Self { kind: process, from: sources.names().join(", "), to: system }
             }
-            CollectorMode::Direct { sources, .. } => Self {
-                kind: "edge and gateway in one",
-                from: sources.display_names(),
-                to: "ClickHouse",
-            },
             CollectorMode::Gateway { .. } => {
                 Self { kind: "gateway", from: "Kafka".to_owned(), to: "ClickHouse" }
             }

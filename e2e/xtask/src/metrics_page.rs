@@ -13,23 +13,23 @@ use anyhow::{Context, Result, ensure};
 
 use crate::shell;
 
-/// Where the collector's metrics are registered, by their whole names.
+/// Where the collector's metrics are registered, by their whole names, besides the files of
+/// `is_source`.
 pub(crate) const COLLECTOR: &[&str] = &[
     "collector/core/pipeline/src/telemetry.rs",
-    "collector/core/pipeline/src/file_metrics.rs",
-    "collector/core/pipeline/src/kernel_metrics.rs",
-    "collector/core/pipeline/src/scrape_metrics.rs",
     "collector/rules/src/metrics.rs",
     "collector/sources/pods/src/watch.rs",
     "collector/sources/pods/src/namespaces.rs",
     "collector/sources/pods/src/share.rs",
 ];
 /// Where those of both programs are, by their whole names.
-pub(crate) const BOTH: &[&str] =
+const BOTH: &[&str] =
     &["collector/core/observe/src/process.rs", "collector/core/observe/src/otlp/mod.rs"];
 /// Where the operator's are, without `OPERATOR_PREFIX`.
 pub(crate) const OPERATOR: &str = "operator/src/telemetry/metrics.rs";
 pub(crate) const OPERATOR_PREFIX: &str = "millrace_operator_";
+/// The folder of the sources' crates.
+const SOURCES: &str = "collector/sources/";
 const PAGE: &str = "docs/reference/metrics.md";
 /// What makes histograms in these sources: those have `_bucket`, `_sum` and `_count`.
 const HISTOGRAMS: [&str; 2] = ["histogram", "seconds"];
@@ -45,6 +45,25 @@ const ELSEWHERE: [(&str, &[&str]); 8] = [
     ("millrace_operator_reconcile_duration_seconds", &["kind"]),
 ];
 
+/// Whether a file registers metrics of collectors, or of both programs: each source has its own in
+/// `metrics.rs`.
+pub(crate) fn is_collector(path: &str) -> bool {
+    COLLECTOR.contains(&path) || BOTH.contains(&path) || is_source(path)
+}
+
+fn is_source(path: &str) -> bool {
+    let below = path.strip_prefix(SOURCES).and_then(|path| path.strip_suffix("/src/metrics.rs"));
+    below.is_some_and(|name| !name.contains('/'))
+}
+
+/// The files that register collectors' metrics.
+fn collector_files() -> Result<Vec<String>> {
+    let listed = shell::output("git", &["ls-files", "--cached", "--others", SOURCES])?;
+    let sources =
+        listed.lines().filter(|path| is_source(path) && shell::root().join(path).exists());
+    Ok(COLLECTOR.iter().copied().chain(sources).map(str::to_owned).collect())
+}
+
 /// Writes the page.
 pub(crate) fn write() -> Result<()> {
     let path = shell::root().join(PAGE);
@@ -57,9 +76,10 @@ fn page() -> Result<String> {
          Every metric with its help text. What they mean together, and alerts on them: \
          [observing](../observing.md#metrics).\n",
     );
-    for (title, sources) in [("Of collectors", COLLECTOR), ("Of both programs", BOTH)] {
+    let both = BOTH.iter().map(|file| (*file).to_owned()).collect();
+    for (title, sources) in [("Of collectors", collector_files()?), ("Of both programs", both)] {
         let mut found = BTreeMap::new();
-        for source in sources {
+        for source in &sources {
             found.extend(metrics(&read(source)?, ""));
         }
         table(&mut page, title, &found)?;
@@ -218,7 +238,7 @@ fn text(source: &str) -> (String, &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{COLLECTOR, ELSEWHERE, Metric, PAGE, metrics, page, read};
+    use super::{ELSEWHERE, Metric, PAGE, metrics, page, read};
     use crate::shell;
     use anyhow::{Result, ensure};
 
@@ -268,8 +288,8 @@ mod tests {
         for (name, _) in ELSEWHERE {
             ensure!(page.contains(&format!("| `{name}` |")), "there is no {name}");
         }
-        for source in COLLECTOR {
-            let text = read(source)?;
+        for source in super::collector_files()? {
+            let text = read(&source)?;
             let names = text.split('"').filter(|it| it.starts_with("millrace_"));
             for name in names.filter(|name| super::is_name(name)) {
                 ensure!(page.contains(&format!("| `{name}` |")), "{name} of {source} isn't told");

@@ -134,9 +134,10 @@ async fn a_buffer_has_a_volume_that_holds_it() {
         world.server.put(POOL, wanted);
         settle(&world).await;
         let settings = world.collector_settings();
-        let millrace_config::CollectorMode::Edge { kafka, .. } = settings.mode else {
+        let millrace_config::CollectorMode::Edge { exporter, .. } = settings.mode else {
             panic!("no edge")
         };
+        let millrace_config::EdgeExporter::Kafka(kafka) = exporter else { panic!("no Kafka") };
         let buffer = kafka.buffer.unwrap();
         assert_eq!((buffer.max_bytes.get(), buffer.drain), (2 << 30, true));
         let pod = world.server.get(DEPLOYMENT).unwrap()["spec"]["template"]["spec"].clone();
@@ -190,12 +191,11 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let settings = world.collector_settings();
-    let millrace_config::CollectorMode::Edge { sources, .. } = settings.mode else {
+    let millrace_config::CollectorMode::Edge { sources, positions, .. } = settings.mode else {
         panic!("no edge")
     };
-    assert_eq!(sources.display_names(), "otlp, containers, files");
-    let logs = sources.logs.unwrap();
-    let containers = logs.containers.unwrap();
+    assert_eq!(sources.names(), ["otlp", "containers", "files"]);
+    let containers = sources.containers.unwrap();
     assert_eq!(containers.start_at, millrace_config::StartAt::End);
     let weight = millrace_config::NamespaceWeight { namespace: "shop".to_owned(), weight: 3 };
     assert_eq!((containers.follow_annotations, containers.weights), (false, vec![weight]));
@@ -217,12 +217,12 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
         pattern: Some("^(?P<level>[A-Z]+)".to_owned()),
         ..usual
     };
-    assert_eq!(logs.files[0].parse, expected);
-    assert_eq!(logs.files[0].include, ["/var/log/a/*.log"]);
+    assert_eq!(sources.files[0].parse, expected);
+    assert_eq!(sources.files[0].include, ["/var/log/a/*.log"]);
     let traces = Some(millrace_config::StackTraces::NodeJs);
     let multiline = millrace_config::Multiline { stack_traces: traces, ..Default::default() };
-    assert_eq!(logs.files[0].multiline, Some(multiline));
-    assert_eq!(logs.files[0].encoding, millrace_config::Encoding::Utf16Le);
+    assert_eq!(sources.files[0].multiline, Some(multiline));
+    assert_eq!(sources.files[0].encoding, millrace_config::Encoding::Utf16Le);
     let pod = world.server.get(&daemon_set).unwrap()["spec"]["template"]["spec"].clone();
     let volume = |name: &str| {
         let volumes = pod["volumes"].as_array().unwrap();
@@ -234,7 +234,7 @@ async fn a_pool_that_reads_a_nodes_files_gets_them_and_no_more() {
     let mounts = container["volumeMounts"].as_array().unwrap();
     let mount = |name: &str| mounts.iter().find(|mount| mount["name"] == name).unwrap();
     assert_eq!(mount("node-logs")["readOnly"], true);
-    assert_eq!(mount("positions")["mountPath"], logs.positions.directory.to_str().unwrap());
+    assert_eq!(mount("positions")["mountPath"], positions.directory.to_str().unwrap());
     let rights = json!({"add": ["DAC_READ_SEARCH"], "drop": ["ALL"]});
     assert_eq!(container["securityContext"]["capabilities"], rights);
     assert_eq!(container["securityContext"]["allowPrivilegeEscalation"], false);
@@ -276,7 +276,7 @@ async fn dockers_log_files_are_mounted_where_links_lead() {
     let millrace_config::CollectorMode::Edge { sources, .. } = settings.mode else {
         panic!("no edge")
     };
-    let containers = sources.logs.unwrap().containers.unwrap();
+    let containers = sources.containers.unwrap();
     assert_eq!(containers.docker_directory.as_deref(), Some(std::path::Path::new(folder)));
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
     let pod = world.server.get(&daemon_set).unwrap()["spec"]["template"]["spec"].clone();
@@ -304,11 +304,10 @@ async fn a_pool_that_reads_a_nodes_kernel_is_privileged_as_its_tries_are() {
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
     world.reconcile::<EdgePools>(POOL).await.unwrap();
     let settings = world.collector_settings();
-    let millrace_config::CollectorMode::Edge { sources, .. } = settings.mode else {
+    let millrace_config::CollectorMode::Edge { sources, positions, .. } = settings.mode else {
         panic!("no edge")
     };
-    assert_eq!(sources.display_names(), "otlp, kernel");
-    let logs = sources.logs.unwrap();
+    assert_eq!(sources.names(), ["otlp", "kernel"]);
     let pod = world.server.get(&daemon_set).unwrap()["spec"]["template"]["spec"].clone();
     let volumes = pod["volumes"].as_array().unwrap();
     let host = |name: &str| {
@@ -322,8 +321,8 @@ async fn a_pool_that_reads_a_nodes_kernel_is_privileged_as_its_tries_are() {
     let mounts = container["volumeMounts"].as_array().unwrap();
     let mount = |name: &str| mounts.iter().find(|mount| mount["name"] == name).unwrap();
     assert_eq!(mount("kmsg")["readOnly"], true);
-    assert_eq!(mount("kmsg")["mountPath"], logs.kernel.unwrap().device.to_str().unwrap());
-    assert_eq!(mount("positions")["mountPath"], logs.positions.directory.to_str().unwrap());
+    assert_eq!(mount("kmsg")["mountPath"], sources.kernel.unwrap().device.to_str().unwrap());
+    assert_eq!(mount("positions")["mountPath"], positions.directory.to_str().unwrap());
     let rights = json!({"privileged": true, "readOnlyRootFilesystem": true});
     assert_eq!(container["securityContext"], rights);
     assert_eq!(container["env"][1]["name"], "NODE_NAME");

@@ -1,5 +1,9 @@
 //! The sections of settings for requests to a server over HTTP: TLS, credentials and proxy.
 
+#[cfg(test)]
+pub(crate) mod arbitrary;
+mod check;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

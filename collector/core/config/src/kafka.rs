@@ -1,5 +1,9 @@
 //! The Kafka sections: one connection type for both directions, the receiver and the exporter.
 
+#[cfg(test)]
+pub(crate) mod arbitrary;
+mod check;
+
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 

@@ -12,10 +12,13 @@
 
 mod check;
 mod clickhouse;
+mod containers;
 mod files;
 mod http_access;
 mod kafka;
+mod kernel;
 mod lines;
+mod log_records;
 mod names;
 mod network;
 mod otlp;
@@ -23,9 +26,12 @@ mod own_telemetry;
 mod pasted;
 mod problem;
 mod process;
+mod processing;
 mod prometheus;
 mod record_times;
 mod relabel;
+#[cfg(test)]
+mod round_trip;
 mod secret;
 mod section;
 mod selector;
@@ -34,24 +40,24 @@ mod text;
 mod units;
 mod url;
 
-pub use check::{Checked, CollectorMode, LogSources, Sources};
+pub use check::{Checked, CollectorMode, EdgeExporter, ExporterNames};
 pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
-pub use files::{
-    ContainersReceiver, Encoding, FilesReceiver, KernelReceiver, Multiline, NamespaceWeight, Parse,
-    ParseFormat, PodMetadata, Positions, StackTraces, StartAt, TimeFormat, Timestamp,
-};
+pub use containers::{ContainersReceiver, NamespaceWeight, PodMetadata};
+pub use files::{Encoding, FilesReceiver};
 pub use http_access::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
 pub use kafka::{
     Acknowledge, Compression, Delivery, DiskBuffer, GroupProtocol, KafkaAwsMskIam, KafkaConnection,
     KafkaExporter, KafkaOAuth, KafkaReceiver, MAX_MESSAGE_BYTES, PartitionBy, Sasl, SaslMechanism,
     Topics,
 };
+pub use kernel::KernelReceiver;
+pub use log_records::{Multiline, Parse, ParseFormat, StackTraces, StartAt, TimeFormat, Timestamp};
 pub use names::{EnvName, GroupId, Identifier, NameError, TopicName};
 pub use network::{BootstrapServer, EndpointError, HttpEndpoint, TargetAddress};
 pub use otlp::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
 pub use own_telemetry::{OwnOtlp, OwnTelemetry};
 pub use problem::{ConfigError, Problem};
-pub use process::{Admin, Memory, Shutdown};
+pub use process::{Admin, Memory, Positions, Shutdown};
 pub use prometheus::{
     HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits, ScrapeShare, path_and_query,
     push_encoded,
@@ -67,6 +73,7 @@ pub use target_list::{
 pub use units::{ByteSize, ByteSizeError};
 pub use url::{HttpUrl, NoProxy, NoProxyError, Scheme, UrlError};
 
+use check::Checker;
 use lines::Lines;
 use section::section;
 
@@ -118,6 +125,50 @@ section! {
     }
 }
 
+impl Receivers {
+    /// Returns the names of the sections of an edge that are set, in their order in the document.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        let Self { otlp, kafka: _, containers, files, kernel, prometheus } = self;
+        let sections = [
+            ("otlp", otlp.is_some()),
+            ("containers", containers.is_some()),
+            ("files", !files.is_empty()),
+            ("kernel", kernel.is_some()),
+            ("prometheus", prometheus.is_some()),
+        ];
+        sections.into_iter().filter_map(|(name, is_set)| is_set.then_some(name)).collect()
+    }
+
+    fn check(&self, admin: &Admin, checker: &mut Checker<'_>) {
+        let Self { otlp, kafka, containers, files, kernel, prometheus } = self;
+        if let Some(otlp) = otlp {
+            checker.check_otlp(admin, otlp);
+        }
+        if let Some(kafka) = kafka {
+            checker.check_kafka_receiver(kafka);
+        }
+        if let Some(containers) = containers {
+            checker.check_containers(containers);
+        }
+        for (index, files) in files.iter().enumerate() {
+            checker.check_files(&format!("receivers.files[{index}]"), files);
+        }
+        if let Some(kernel) = kernel {
+            checker.check_kernel(kernel);
+        }
+        if let Some(prometheus) = prometheus {
+            checker.check_prometheus(prometheus);
+        }
+    }
+
+    /// Whether logs are read from where they have positions.
+    #[must_use]
+    pub fn has_positions(&self) -> bool {
+        self.containers.is_some() || !self.files.is_empty() || self.kernel.is_some()
+    }
+}
+
 section! {
     /// Destination of records.
     pub struct Exporters {
@@ -125,6 +176,18 @@ section! {
         pub kafka: Option<KafkaExporter> = None,
         /// ClickHouse tables.
         pub clickhouse: Option<ClickHouseExporter> = None,
+    }
+}
+
+impl Exporters {
+    fn check(&self, checker: &mut Checker<'_>) {
+        let Self { kafka, clickhouse } = self;
+        if let Some(kafka) = kafka {
+            checker.check_kafka_exporter(kafka);
+        }
+        if let Some(clickhouse) = clickhouse {
+            checker.check_clickhouse(clickhouse);
+        }
     }
 }
 
@@ -174,5 +237,41 @@ impl Config {
     pub fn render(&self) -> Result<String, ConfigError> {
         serde_norway::to_string(self)
             .map_err(|error| ConfigError::from_problem(Problem::of_document(error.to_string())))
+    }
+}
+
+#[cfg(test)]
+mod arbitrary {
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::Strategy;
+
+    use super::{Exporters, Receivers};
+    use crate::clickhouse::arbitrary::clickhouse;
+    use crate::containers::arbitrary::containers;
+    use crate::files::arbitrary::files;
+    use crate::kafka::arbitrary::{kafka_exporter, kafka_receiver};
+    use crate::kernel::arbitrary::kernel;
+    use crate::otlp::arbitrary::otlp;
+    use crate::prometheus::arbitrary::prometheus;
+
+    pub(crate) fn receivers() -> impl Strategy<Value = Receivers> {
+        let logs = (option::of(containers()), vec(files(), 0..3), option::of(kernel()));
+        let requests = (option::of(otlp().boxed()), option::of(kafka_receiver().boxed()));
+        (requests, logs, option::of(prometheus().boxed())).prop_map(
+            |((otlp, kafka), (containers, files, kernel), prometheus)| Receivers {
+                otlp,
+                kafka,
+                containers,
+                files,
+                kernel,
+                prometheus,
+            },
+        )
+    }
+
+    pub(crate) fn exporters() -> impl Strategy<Value = Exporters> {
+        (option::of(kafka_exporter().boxed()), option::of(clickhouse().boxed()))
+            .prop_map(|(kafka, clickhouse)| Exporters { kafka, clickhouse })
     }
 }

@@ -4,6 +4,8 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::check::Checker;
+use crate::process::Admin;
 use crate::record_times::RecordTimes;
 use crate::secret::SecretFile;
 use crate::section::section;
@@ -105,5 +107,125 @@ impl OtlpLimits {
     #[must_use]
     pub fn longest_bytes(&self) -> u64 {
         self.grpc_message_bytes.get().max(self.http_body_bytes.get())
+    }
+}
+
+impl Checker<'_> {
+    /// Checks the receiver's section. `admin` has a listener too.
+    pub(crate) fn check_otlp(&mut self, admin: &Admin, otlp: &OtlpReceiver) {
+        self.check_otlp_limits(&otlp.limits);
+        let RecordTimes { past_days, future_hours } = otlp.record_times;
+        self.check_record_times("receivers.otlp.recordTimes", past_days, future_hours);
+        self.check_listeners(admin, otlp);
+    }
+
+    fn check_otlp_limits(&mut self, limits: &OtlpLimits) {
+        let OtlpLimits {
+            grpc_message_bytes,
+            http_body_bytes,
+            header_list_bytes,
+            concurrent_streams,
+            connections,
+            handshake_seconds,
+            header_read_seconds,
+            answer_seconds,
+            request_seconds,
+            idle_seconds,
+        } = limits;
+        let field = |name: &str| format!("receivers.otlp.limits.{name}");
+        // 128 MiB: beyond it one request could fill a small process's budget.
+        let body = ByteSize::kib(1)..=ByteSize::mib(128);
+        self.check_range(&field("grpcMessageBytes"), *grpc_message_bytes, body.clone());
+        self.check_range(&field("httpBodyBytes"), *http_body_bytes, body);
+        let headers = ByteSize::kib(1)..=ByteSize::mib(1);
+        self.check_range(&field("headerListBytes"), *header_list_bytes, headers);
+        self.check_range(&field("concurrentStreams"), *concurrent_streams, 1..=10_000);
+        self.check_range(&field("connections"), *connections, 1..=100_000);
+        self.check_range(&field("handshakeSeconds"), *handshake_seconds, 1..=300);
+        self.check_range(&field("headerReadSeconds"), *header_read_seconds, 1..=300);
+        self.check_range(&field("answerSeconds"), *answer_seconds, 1..=600);
+        self.check_range(&field("requestSeconds"), *request_seconds, 1..=600);
+        self.check_range(&field("idleSeconds"), *idle_seconds, 1..=3600);
+    }
+
+    fn check_listeners(&mut self, admin: &Admin, otlp: &OtlpReceiver) {
+        let OtlpReceiver { grpc, http, limits: _, record_times: _ } = otlp;
+        if !grpc.enabled && !http.enabled {
+            self.add_problem(
+                "receivers.otlp",
+                "grpc and http are both disabled: enable at least one of them",
+            );
+        }
+        let mut seen = vec![(admin.address, "admin.address")];
+        let listeners = [
+            (grpc.enabled, grpc.address, "receivers.otlp.grpc.address"),
+            (http.enabled, http.address, "receivers.otlp.http.address"),
+        ];
+        for (enabled, address, field) in listeners {
+            // With port 0 the system assigns a free one, so it never clashes.
+            if !enabled || address.port() == 0 {
+                continue;
+            }
+            if let Some((_, other)) =
+                seen.iter().rev().find(|(other, _)| listeners_clash(*other, address))
+            {
+                self.add_problem(field, format!("{address} is also {other}: use another port"));
+            }
+            seen.push((address, field));
+        }
+    }
+}
+
+/// Whether only one of two listeners could be bound: all interfaces have each one's ports.
+fn listeners_clash(one: SocketAddr, other: SocketAddr) -> bool {
+    let all = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && (all || one.ip() == other.ip())
+}
+
+#[cfg(test)]
+pub(crate) mod arbitrary {
+    use super::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
+    use crate::record_times::RecordTimes;
+    use crate::round_trip::{size, textual};
+    use crate::secret::arbitrary::file;
+    use proptest::option;
+    use proptest::prelude::{Strategy, any};
+
+    pub(crate) fn otlp() -> impl Strategy<Value = OtlpReceiver> {
+        let tls = || {
+            option::of((file(), file(), option::of(file())).prop_map(
+                |(cert_file, key_file, client_ca_file)| ServerTls {
+                    cert_file,
+                    key_file,
+                    client_ca_file,
+                },
+            ))
+        };
+        let grpc = (any::<bool>(), any::<std::net::SocketAddr>(), tls());
+        let http = (any::<bool>(), any::<std::net::SocketAddr>(), tls());
+        let limits = (size(), size(), size(), any::<[u32; 7]>());
+        (grpc, http, limits).prop_map(
+            |(grpc, http, (grpc_bytes, http_bytes, header_bytes, numbers))| {
+                let [streams, connections, handshake, header, answer, request, idle] = numbers;
+                OtlpReceiver {
+                    // A flow label or scope id has no place in text, so it can't come back from it.
+                    grpc: GrpcListener { enabled: grpc.0, address: textual(grpc.1), tls: grpc.2 },
+                    http: HttpListener { enabled: http.0, address: textual(http.1), tls: http.2 },
+                    limits: OtlpLimits {
+                        grpc_message_bytes: grpc_bytes,
+                        http_body_bytes: http_bytes,
+                        header_list_bytes: header_bytes,
+                        concurrent_streams: streams,
+                        connections,
+                        handshake_seconds: handshake,
+                        header_read_seconds: header,
+                        answer_seconds: answer,
+                        request_seconds: request,
+                        idle_seconds: idle,
+                    },
+                    record_times: RecordTimes { past_days: streams, future_hours: idle },
+                }
+            },
+        )
     }
 }

@@ -4,9 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::check::Checker;
 use crate::secret::{ClientTls, SecretFile};
 use crate::section::section;
 use crate::url::HttpUrl;
+
+/// Most headers of requests with own traces and logs, whose files are read for each, and most
+/// attributes, which each of them carries.
+const OWN_HEADERS_MAX: usize = 16;
+const OWN_ATTRIBUTES_MAX: usize = 32;
 
 section! {
     /// Telemetry of the process itself.
@@ -73,4 +79,62 @@ const fn yes() -> bool {
 
 const fn is_yes(is: &bool) -> bool {
     *is
+}
+
+impl Checker<'_> {
+    pub(crate) fn check_own_telemetry(&mut self, own: Option<&OwnOtlp>) {
+        let Some(own) = own else { return };
+        let OwnOtlp {
+            endpoint: _,
+            headers,
+            tls,
+            traces_per_second,
+            traces_percent,
+            logs: _,
+            attributes,
+        } = own;
+        self.check_client_tls("telemetry.otlp.tls", tls.as_ref());
+        self.check_range("telemetry.otlp.tracesPerSecond", *traces_per_second, 0..=100);
+        self.check_range("telemetry.otlp.tracesPercent", *traces_percent, 1..=100);
+        for (field, entries, most) in [
+            ("headers", headers.len(), OWN_HEADERS_MAX),
+            ("attributes", attributes.len(), OWN_ATTRIBUTES_MAX),
+        ] {
+            if entries > most {
+                let message = format!("{entries} entries: use at most {most}");
+                self.add_problem(&format!("telemetry.otlp.{field}"), message);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod arbitrary {
+    use super::OwnOtlp;
+    use crate::round_trip::parsed;
+    use crate::secret::arbitrary::{client_tls, file};
+    use crate::url::HttpUrl;
+    use proptest::option;
+    use proptest::prelude::{Strategy, any};
+
+    pub(crate) fn own() -> impl Strategy<Value = OwnOtlp> {
+        let endpoint =
+            parsed::<HttpUrl>("https?://[a-z][a-z0-9.-]{0,10}(:[1-9][0-9]{0,3})?(/[a-z]{1,9})?");
+        let headers = proptest::collection::btree_map("[ -~]{0,6}", file(), 0..3);
+        let attributes = proptest::collection::btree_map("[ -~]{0,6}", "[ -~é]{0,6}", 0..3);
+        let rest = (option::of(client_tls()), any::<(u32, u8, bool)>());
+        (endpoint, headers, attributes, rest).prop_map(
+            |(endpoint, headers, attributes, (tls, (traces_per_second, traces_percent, logs)))| {
+                OwnOtlp {
+                    endpoint,
+                    headers,
+                    tls,
+                    traces_per_second,
+                    traces_percent,
+                    logs,
+                    attributes,
+                }
+            },
+        )
+    }
 }

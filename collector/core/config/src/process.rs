@@ -1,7 +1,9 @@
-//! Sections about the process itself: probes and metrics, memory, shutdown.
+//! Sections about the process itself: probes and metrics, memory, shutdown, positions.
 
 use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
+use crate::check::Checker;
 use crate::section::section;
 use crate::units::ByteSize;
 
@@ -36,5 +38,43 @@ section! {
         /// less than the deadline. During this time Kubernetes and load balancers route clients
         /// elsewhere. For collectors with `receivers.otlp`.
         pub announce_seconds: u32 = 0,
+    }
+}
+
+section! {
+    /// Where the read positions in files and in the kernel log are stored.
+    pub struct Positions {
+        /// Directory for this process alone, which outlives it.
+        pub directory: PathBuf = PathBuf::from("/var/lib/millrace/positions"),
+    }
+}
+
+impl Checker<'_> {
+    pub(crate) fn check_memory(&mut self, memory: &Memory) {
+        let Memory { limit_bytes, budget_percent } = memory;
+        if let Some(limit) = limit_bytes {
+            let top = ByteSize::bytes(1 << 50);
+            self.check_range("memory.limitBytes", *limit, ByteSize::mib(64)..=top);
+        }
+        self.check_range("memory.budgetPercent", *budget_percent, 10..=80);
+    }
+
+    pub(crate) fn check_shutdown(&mut self, shutdown: &Shutdown) {
+        /// Longer than any load balancer should take to follow readiness.
+        const ANNOUNCE_SECONDS_MAX: u32 = 60;
+        let Shutdown { deadline_seconds, announce_seconds } = shutdown;
+        self.check_range("shutdown.deadlineSeconds", *deadline_seconds, 1..=600);
+        let longest = ANNOUNCE_SECONDS_MAX.min(deadline_seconds.saturating_sub(1));
+        self.check_range("shutdown.announceSeconds", *announce_seconds, 0..=longest);
+    }
+
+    /// Nobody is routed to a gateway: its announcement would only be time lost.
+    pub(crate) fn check_announce(&mut self, shutdown: &Shutdown) {
+        if shutdown.announce_seconds > 0 {
+            self.add_problem(
+                "shutdown.announceSeconds",
+                "a gateway has no clients that follow its readiness: remove the field",
+            );
+        }
     }
 }

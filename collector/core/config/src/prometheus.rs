@@ -1,10 +1,13 @@
 //! The section of targets that are scraped.
 
+#[cfg(test)]
+pub(crate) mod arbitrary;
+mod check;
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::check;
 use crate::http_access::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
 use crate::network::TargetAddress;
 use crate::problem::{ConfigError, Problem};

@@ -1,5 +1,6 @@
 //! Which times records may have.
 
+use crate::check::Checker;
 use crate::section::section;
 
 section! {
@@ -23,5 +24,13 @@ section! {
         pub past_days: u32 = 400,
         /// Maximum time after it, in hours.
         pub future_hours: u32 = 48,
+    }
+}
+
+impl Checker<'_> {
+    pub(crate) fn check_record_times(&mut self, field: &str, past_days: u32, future_hours: u32) {
+        // A hundred years either way: every time there is.
+        self.check_range(&format!("{field}.pastDays"), past_days, 1..=36_500);
+        self.check_range(&format!("{field}.futureHours"), future_hours, 1..=876_000);
     }
 }

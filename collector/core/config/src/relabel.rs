@@ -91,3 +91,28 @@ impl RelabelAction {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod arbitrary {
+    use super::{RelabelAction, RelabelRule};
+    use proptest::prelude::{Strategy, any};
+
+    pub(crate) fn rule() -> impl Strategy<Value = RelabelRule> {
+        let action = proptest::sample::select(RelabelAction::ALL.to_vec());
+        let source = proptest::collection::vec("[ -~é]{0,6}", 0..3);
+        let texts = ("[ -~]{0,3}", "[ -~é]{0,10}", "[ -~]{0,5}", "[ -~]{0,5}");
+        (action, source, any::<u64>(), texts).prop_map(
+            |(action, source_labels, modulus, (separator, regex, replacement, target_label))| {
+                RelabelRule {
+                    action,
+                    source_labels,
+                    separator,
+                    regex,
+                    modulus,
+                    replacement,
+                    target_label,
+                }
+            },
+        )
+    }
+}

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::check::Checker;
 use crate::text::as_text;
 
 /// The longest secret read, in bytes: far above any password or private key in use.
@@ -143,6 +144,37 @@ pub struct ClientTls {
     /// Private key of the client in PEM; requires `certFile`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<SecretFile>,
+}
+
+impl Checker<'_> {
+    pub(crate) fn check_client_tls(&mut self, field: &str, tls: Option<&ClientTls>) {
+        let Some(ClientTls { ca_file: _, cert_file, key_file }) = tls else {
+            return;
+        };
+        if cert_file.is_some() != key_file.is_some() {
+            self.add_problem(
+                field,
+                "certFile and keyFile must be set together: set both, or neither",
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod arbitrary {
+    use proptest::option;
+    use proptest::prelude::Strategy;
+
+    use super::{ClientTls, SecretFile};
+
+    pub(crate) fn file() -> impl Strategy<Value = SecretFile> {
+        "/[ -~]{0,30}".prop_map(|path| SecretFile::new(path).unwrap())
+    }
+
+    pub(crate) fn client_tls() -> impl Strategy<Value = ClientTls> {
+        (option::of(file()), option::of(file()), option::of(file()))
+            .prop_map(|(ca_file, cert_file, key_file)| ClientTls { ca_file, cert_file, key_file })
+    }
 }
 
 #[cfg(test)]

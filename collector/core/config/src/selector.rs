@@ -121,6 +121,25 @@ fn is_label_text(word: &str) -> bool {
 }
 
 #[cfg(test)]
+pub(crate) mod arbitrary {
+    use proptest::prelude::Strategy;
+
+    use super::{LabelOperator, LabelRequirement, LabelSelector};
+
+    pub(crate) fn label_selector() -> impl Strategy<Value = LabelSelector> {
+        use LabelOperator::{DoesNotExist, Exists, In, NotIn};
+        let operator = proptest::sample::select(vec![In, NotIn, Exists, DoesNotExist]);
+        let values = proptest::collection::vec("[ -~]{0,20}", 0..3);
+        let requirement = ("[ -~]{0,20}", operator, values)
+            .prop_map(|(key, operator, values)| LabelRequirement { key, operator, values });
+        let match_labels = proptest::collection::btree_map("[ -~]{0,20}", "[ -~]{0,20}", 0..3);
+        (match_labels, proptest::collection::vec(requirement, 0..3)).prop_map(
+            |(match_labels, match_expressions)| LabelSelector { match_labels, match_expressions },
+        )
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,6 +1,8 @@
 //! Whole documents: what three lines give, and what is said about wrong ones, word for word.
 
-use millrace_config::{Acknowledge, AcknowledgeInsert, ByteSize, CollectorMode, Config};
+use millrace_config::{
+    Acknowledge, AcknowledgeInsert, ByteSize, CollectorMode, Config, EdgeExporter,
+};
 
 const EDGE: &str = "\
 receivers: {otlp: {}}
@@ -16,7 +18,8 @@ fn problems(text: &str) -> Vec<String> {
 #[test]
 fn two_lines_make_an_edge() {
     let checked = Config::load(EDGE).unwrap();
-    let CollectorMode::Edge { sources, kafka } = checked.mode else { panic!("not an edge") };
+    let CollectorMode::Edge { sources, exporter, .. } = checked.mode else { panic!("not an edge") };
+    let EdgeExporter::Kafka(kafka) = exporter else { panic!("not to Kafka") };
     let otlp = sources.otlp.unwrap();
     assert_eq!(otlp.grpc.address.to_string(), "[::]:4317");
     assert_eq!(otlp.http.address.to_string(), "[::]:4318");
@@ -331,7 +334,8 @@ fn otlp_goes_straight_into_clickhouse_and_a_gateway_answers_nobody() {
     let exporter = "exporters: {clickhouse: {endpoints: [http://db:8123], \
                     acknowledge: AfterBuffering}}\n";
     let checked = Config::load(&format!("receivers: {{otlp: {{}}}}\n{exporter}")).unwrap();
-    let CollectorMode::Direct { clickhouse, .. } = checked.mode else { panic!("not direct") };
+    let CollectorMode::Edge { exporter: to, .. } = checked.mode else { panic!("not an edge") };
+    let EdgeExporter::ClickHouse(clickhouse) = to else { panic!("not direct") };
     assert_eq!(clickhouse.acknowledge, AcknowledgeInsert::AfterBuffering);
     let gateway = "receivers: {kafka: {connection: {bootstrapServers: [k:1]}}}\n";
     let refused = problems(&format!("{gateway}{exporter}")).join("\n");
@@ -392,7 +396,7 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
     ] {
         let checked = Config::load(&edge(receivers, "")).unwrap();
         let CollectorMode::Edge { sources, .. } = checked.mode else { panic!("not an edge") };
-        assert_eq!(sources.display_names(), names);
+        assert_eq!(sources.names().join(", "), names);
     }
     for (receivers, exporter, said) in [
         ("containers: {}", ", acknowledge: AfterBuffering", "exporters.kafka.acknowledge: "),
@@ -660,6 +664,7 @@ fn a_buffer_needs_a_path_room_and_acknowledgements_that_wait() {
         ]
     );
     let good = Config::load(&edge("    buffer: {path: /var/lib/millrace}\n")).unwrap();
-    let CollectorMode::Edge { kafka, .. } = good.mode else { panic!("not an edge") };
+    let CollectorMode::Edge { exporter, .. } = good.mode else { panic!("not an edge") };
+    let EdgeExporter::Kafka(kafka) = exporter else { panic!("not to Kafka") };
     assert_eq!(kafka.buffer.unwrap().max_bytes, ByteSize::mib(1024));
 }

@@ -3,5 +3,4 @@
 
 mod documents;
 mod prometheus;
-mod round_trip;
 mod target_list;

@@ -15,7 +15,7 @@ fn edge(prometheus: &str, exporter: &str) -> String {
 fn targets_make_an_edge() {
     let checked = Config::load(&edge("{jobs: [{name: node, targets: [n:9100]}]}", "")).unwrap();
     let CollectorMode::Edge { sources, .. } = checked.mode else { panic!("not an edge") };
-    assert_eq!(sources.display_names(), "prometheus");
+    assert_eq!(sources.names(), ["prometheus"]);
     let prometheus = sources.prometheus.unwrap();
     let job = &prometheus.jobs[0];
     assert_eq!(

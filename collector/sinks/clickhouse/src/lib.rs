@@ -9,14 +9,16 @@
 //! Wiring: [`SinkSettings::new`], then [`ClickHouseSink::new`] with [`SinkParts`]. The sink stores
 //! nothing, so it is done when its source is.
 //!
-//! [`DirectPublisher`] is its source of requests without Kafka. [`TestRows`] finds the rows of test
-//! records, with the sink's endpoints and log-in. This module doesn't know Kafka.
+//! [`ToClickHouse`] is an edge's exporter. Without Kafka, [`DirectPublisher`] is the sink's source
+//! of requests. [`TestRows`] finds the rows of test records, with the sink's endpoints and log-in.
+//! This module doesn't know Kafka.
 
 mod circuit_breaker;
 mod client;
 mod deliver;
 mod direct;
 mod encoder;
+mod exporter;
 mod next_step;
 mod plan;
 mod reachability;
@@ -47,6 +49,7 @@ use client::HttpClient;
 use deliver::{InsertDelivery, unknown_table};
 pub use direct::{DirectParts, DirectPublisher};
 use encoder::ColumnsEncoder;
+pub use exporter::ToClickHouse;
 pub use millrace_ddl::{RunId, TEST_RECORDS_MAX, TestRun};
 use plan::Plans;
 use route::Routes;

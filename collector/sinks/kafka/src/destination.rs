@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use millrace_config::TopicName;
 use millrace_pipeline::publish::{PendingDelivery, Publish, PublishError, PublishRequest};
 use millrace_wire::Signal;
 
@@ -27,15 +26,6 @@ impl TopicKey {
     pub(crate) const fn own(signal: Signal) -> Self {
         Self { destination: Destination::Own, signal }
     }
-}
-
-/// A topic that gets records of a signal which rules route.
-#[derive(Clone, Debug)]
-pub struct RouteOptions {
-    /// The signal of its records.
-    pub signal: Signal,
-    /// The topic's name.
-    pub topic: TopicName,
 }
 
 /// Publishes to any destination.

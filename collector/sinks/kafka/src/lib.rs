@@ -8,6 +8,7 @@ mod buffered;
 mod dead_letters;
 mod delivery;
 mod destination;
+mod exporter;
 mod failure;
 mod join_limit;
 mod lane;
@@ -22,6 +23,6 @@ mod topic;
 
 pub use buffered::{BufferError, BufferedParts, BufferedPublisher};
 pub use dead_letters::KafkaDeadLetters;
-pub use destination::RouteOptions;
+pub use exporter::ToKafka;
 pub use producer::{Context, Producer, ProducerError, Shipment, Traits, code_of, create_producer};
-pub use publisher::{KafkaPublisher, request_quarters};
+pub use publisher::KafkaPublisher;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use millrace_config::{Acknowledge, KafkaExporter, PartitionBy, TopicName};
 use millrace_pipeline::budget::Reservation;
+use millrace_pipeline::component::RouteOptions;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::{
@@ -21,7 +22,7 @@ use millrace_wire::{Signal, otlp};
 use rdkafka::producer::{Producer as _, PurgeConfig};
 
 use super::delivery::DeliveryContext;
-use super::destination::{Destination, PublishTo, RouteOptions, TopicKey, route_publishers};
+use super::destination::{Destination, PublishTo, TopicKey, route_publishers};
 use super::message::Message;
 use super::monitor::{Monitor, PROOF_AGE};
 use super::pieces::{Pieces, cut_request, outline_of};
@@ -40,8 +41,7 @@ const RETAINED_QUARTERS: u64 = 5;
 
 /// Returns the maximum memory of a request while it is published, as quarters of its length: the
 /// bytes it arrived in, and one of the two above.
-#[must_use]
-pub fn request_quarters(settings: &KafkaExporter) -> u64 {
+pub(crate) fn request_quarters(settings: &KafkaExporter) -> u64 {
     match settings.partition_by {
         PartitionBy::TraceId => 4 + 4 * SORTED_FACTOR,
         PartitionBy::Any => 4 + RETAINED_QUARTERS,

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use millrace_pipeline::file_metrics::BacklogMetrics;
+use crate::metrics::BacklogMetrics;
 use millrace_tail::{FileId, Tail};
 
 use super::source::FileSource;

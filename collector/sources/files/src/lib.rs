@@ -23,6 +23,7 @@ mod finder;
 mod forms;
 mod labels;
 mod links;
+mod metrics;
 mod namespace_filter;
 mod open;
 mod opening;
@@ -45,18 +46,18 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use millrace_config::{ContainersReceiver, FilesReceiver, Positions as PositionsSettings};
-use millrace_pipeline::budget::Budget;
-use millrace_pipeline::drain::Drain;
-use millrace_pipeline::file_metrics::FileMetrics;
+use millrace_pipeline::component::{
+    ComponentError, RunningSource, Source, SourceContext, StartingSource, start_blocking,
+};
 use millrace_pipeline::pods::{Namespaces, PodLookup};
-use millrace_pipeline::publish::Publish;
-use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
+use millrace_pipeline::telemetry::TelemetryError;
 use millrace_tail::{RecordedPositions, Tail, TailSettings, TailSource};
 use millrace_wire::Signal;
 use rustix::process::{Resource, getrlimit};
 
 use finder::{FinderSettings, SCAN_FILES_MAX};
 use labels::FileLabels;
+use metrics::FileMetrics;
 use open::Buffer;
 use outbox::{Outbox, REQUEST_BYTES};
 use source::FileSource;
@@ -87,25 +88,56 @@ pub enum SourceSettings {
     Files(FilesReceiver),
 }
 
-/// The dependencies of a receiver.
-pub struct FilesContext {
+/// The log files to read, as a source.
+pub struct LogFiles {
     /// The sources. If several match a file, the first reads it.
     pub sources: Vec<SourceSettings>,
     /// Where positions are recorded.
     pub positions: PositionsSettings,
-    /// The budget that counts bytes in flight.
-    pub budget: Budget,
-    /// Reports when to stop.
-    pub drain: Drain,
-    /// The registry of metrics.
-    pub telemetry: Arc<Telemetry>,
-    /// The publisher that receives requests.
-    pub publisher: Arc<dyn Publish>,
     /// Knows this node's pods. None: records have only the attributes that paths contain.
     pub pods: Option<Arc<dyn PodLookup>>,
     /// Knows the namespaces that `namespace_selector` selects. Without it such a source reads
     /// nothing.
     pub namespaces: Option<Arc<Namespaces>>,
+}
+
+impl LogFiles {
+    /// Returns the files of these sections; `None` if neither names any.
+    #[must_use]
+    pub fn new(
+        containers: Option<ContainersReceiver>,
+        files: Vec<FilesReceiver>,
+        positions: PositionsSettings,
+        pods: Option<Arc<dyn PodLookup>>,
+        namespaces: Option<Arc<Namespaces>>,
+    ) -> Option<Self> {
+        let containers = containers.into_iter().map(SourceSettings::Containers);
+        let sources: Vec<_> =
+            containers.chain(files.into_iter().map(SourceSettings::Files)).collect();
+        (!sources.is_empty()).then_some(Self { sources, positions, pods, namespaces })
+    }
+}
+
+impl Source for LogFiles {
+    fn name(&self) -> &'static str {
+        "files"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check_sources(&self.sources).map_err(|error| error.to_string())
+    }
+
+    fn start(self: Box<Self>, context: SourceContext) -> StartingSource {
+        Box::pin(async move {
+            let drain = context.drain.clone();
+            let reading = start_blocking(&drain, move || start(*self, context)).await?;
+            let run: RunningSource = Box::pin(async move {
+                let Some(reading) = reading else { return true };
+                tokio::task::spawn_blocking(|| reading.join()).await.unwrap_or(false)
+            });
+            Ok(run)
+        })
+    }
 }
 
 /// Why a receiver could not start.
@@ -150,6 +182,18 @@ pub enum StartError {
     Thread(#[source] io::Error),
 }
 
+impl From<StartError> for ComponentError {
+    fn from(error: StartError) -> Self {
+        let message = format!("files: {error}");
+        match error {
+            StartError::Pattern { .. } | StartError::SmallBudget { .. } => {
+                Self::invalid_settings(message)
+            }
+            _ => Self::failed(message),
+        }
+    }
+}
+
 /// A running receiver.
 #[derive(Debug)]
 pub struct FilesHandle {
@@ -166,10 +210,7 @@ impl FilesHandle {
 }
 
 /// Checks the patterns of names and lines.
-///
-/// # Errors
-/// The first invalid pattern.
-pub fn check_sources(sources: &[SourceSettings]) -> Result<(), StartError> {
+fn check_sources(sources: &[SourceSettings]) -> Result<(), StartError> {
     sources.iter().try_for_each(|source| FileSource::from_settings(source).map(drop))
 }
 
@@ -178,9 +219,9 @@ pub fn check_sources(sources: &[SourceSettings]) -> Result<(), StartError> {
 ///
 /// # Errors
 /// If the settings are invalid, or the positions can't be read.
-pub fn start(parts: FilesContext) -> Result<FilesHandle, StartError> {
-    let FilesContext { sources, positions, budget, drain, telemetry, publisher, pods, namespaces } =
-        parts;
+pub fn start(files: LogFiles, context: SourceContext) -> Result<FilesHandle, StartError> {
+    let LogFiles { sources, positions, pods, namespaces } = files;
+    let SourceContext { budget, drain, telemetry, publisher } = context;
     if !publisher.accepts_signal(Signal::Logs) {
         return Err(StartError::Unconfigured);
     }

@@ -9,10 +9,10 @@ use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use crate::metrics::FileMetrics;
 use millrace_lines::{FlushReason, LineReader, ParseFault};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
-use millrace_pipeline::file_metrics::FileMetrics;
 use millrace_pipeline::pods::Namespaces;
 use millrace_tail::{Action, FileCheck, FileId, FileTotals, ReadOutcome, Tail, TailEvent};
 use rustix::time::{ClockId, clock_gettime};

@@ -8,23 +8,25 @@
 //! it.
 
 mod device;
+mod metrics;
 mod worker;
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::{env, fs};
 
-use millrace_config::Positions as PositionsSettings;
+use millrace_config::{KernelReceiver, Positions as PositionsSettings};
 use millrace_lines::FileAttributes;
-use millrace_pipeline::budget::Budget;
+use millrace_pipeline::component::{
+    ComponentError, RunningSource, Source, SourceContext, StartingSource, start_blocking,
+};
 use millrace_pipeline::drain::Drain;
-use millrace_pipeline::kernel_metrics::KernelMetrics;
-use millrace_pipeline::publish::Publish;
-use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
+use millrace_pipeline::telemetry::TelemetryError;
 use millrace_tail::{KernelLog, KernelPosition, KernelStart, load_kernel_position};
 use millrace_wire::Signal;
 
 pub use device::Log;
+use metrics::KernelMetrics;
 use millrace_pipeline::delivery_path::DeliveryPath;
 use millrace_source_files::{OTHER_PROCESS_WAIT_MAX, Positions};
 use worker::{KernelWorker, REQUEST_BYTES, RecordReader, SLACK_BYTES};
@@ -32,22 +34,40 @@ use worker::{KernelWorker, REQUEST_BYTES, RecordReader, SLACK_BYTES};
 /// The position's directory below that of files' positions: each has its own lock.
 const FOLDER: &str = "kernel";
 
-/// The receiver's settings and the components it uses.
-pub struct KernelContext {
-    /// The log to read.
-    pub log: Log,
-    /// The machine whose log it is.
-    pub machine: Machine,
+/// The variable with the name of the pod's node.
+const NODE: &str = "NODE_NAME";
+
+/// The file with the machine's host name; in a pod it is the pod's name.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
+/// The log of this machine's kernel, as a source.
+pub struct KernelSource {
+    /// The receiver's settings.
+    pub settings: KernelReceiver,
     /// The settings of the stored position.
     pub positions: PositionsSettings,
-    /// The budget that counts the bytes in flight.
-    pub budget: Budget,
-    /// The process's drain.
-    pub drain: Drain,
-    /// The registry of metrics.
-    pub telemetry: Arc<Telemetry>,
-    /// The publisher that receives the requests.
-    pub publisher: Arc<dyn Publish>,
+}
+
+impl Source for KernelSource {
+    fn name(&self) -> &'static str {
+        "kernel"
+    }
+
+    fn start(self: Box<Self>, context: SourceContext) -> StartingSource {
+        Box::pin(async move {
+            let drain = context.drain.clone();
+            let log = Log::from_device(&self.settings.device)?;
+            let start = move || start(log, &Machine::current(), &self.positions, context);
+            let reading = start_blocking(&drain, start).await?;
+            let run: RunningSource = Box::pin(async move {
+                match reading {
+                    Some(kernel) => kernel.run().await,
+                    None => true,
+                }
+            });
+            Ok(run)
+        })
+    }
 }
 
 /// The machine whose log it is; all records have its name.
@@ -57,6 +77,17 @@ pub enum Machine {
     Node(String),
     /// Another machine, by its host name.
     Host(String),
+}
+
+impl Machine {
+    /// Returns the machine whose kernel this is: in a pod the node, which the pod's own name
+    /// doesn't identify.
+    fn current() -> Self {
+        match env::var(NODE).ok().filter(|name| !name.is_empty()) {
+            Some(node) => Self::Node(node),
+            None => Self::Host(fs::read_to_string(HOST_NAME).unwrap_or_default().trim().to_owned()),
+        }
+    }
 }
 
 /// The reason why the receiver can't start.
@@ -109,6 +140,16 @@ pub enum StartError {
     Telemetry(#[from] TelemetryError),
 }
 
+impl From<StartError> for ComponentError {
+    fn from(error: StartError) -> Self {
+        let message = format!("kernel: {error}");
+        match error {
+            StartError::SmallBudget { .. } => Self::invalid_settings(message),
+            _ => Self::failed(message),
+        }
+    }
+}
+
 /// A receiver that is ready to read.
 #[derive(Debug)]
 pub struct Kernel(KernelWorker);
@@ -127,8 +168,13 @@ impl Kernel {
 /// # Errors
 /// No exporter accepts logs, the budget is too small, the log can't be opened, or the position
 /// can't be read.
-pub fn start(parts: KernelContext) -> Result<Kernel, StartError> {
-    let KernelContext { log, machine, positions, budget, drain, telemetry, publisher } = parts;
+pub fn start(
+    log: Log,
+    machine: &Machine,
+    positions: &PositionsSettings,
+    context: SourceContext,
+) -> Result<Kernel, StartError> {
+    let SourceContext { budget, drain, telemetry, publisher } = context;
     if !publisher.accepts_signal(Signal::Logs) {
         return Err(StartError::Unconfigured);
     }
@@ -153,7 +199,7 @@ pub fn start(parts: KernelContext) -> Result<Kernel, StartError> {
             tracing::info!("the machine has booted: reading the kernel log from its oldest record");
         }
     }
-    let source = match &machine {
+    let source = match machine {
         Machine::Node(name) => FileAttributes::new(&[("k8s.node.name", name)], &[]),
         Machine::Host(name) => FileAttributes::new(&[("host.name", name)], &[]),
     };

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::metrics::KernelMetrics;
 use millrace_lines::{
     FileAttributes, KERNEL_RECORD_BYTES_MAX, KernelMoment, KernelRecord, KernelWriter,
     LogsRequest as Lines,
@@ -13,7 +14,6 @@ use millrace_lines::{
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
-use millrace_pipeline::kernel_metrics::KernelMetrics;
 use millrace_pipeline::random_seed::random_seed;
 use millrace_tail::{KernelLog, RecordStatus};
 use millrace_wire::Signal;

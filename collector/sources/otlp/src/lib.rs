@@ -30,10 +30,10 @@ use std::time::Duration;
 
 use millrace_config::{OtlpLimits, OtlpReceiver, ServerTls};
 use millrace_pipeline::budget::Budget;
-use millrace_pipeline::drain::Drain;
+use millrace_pipeline::component::{
+    ComponentError, RunningSource, Source, SourceContext, StartingSource,
+};
 use millrace_pipeline::memory_shares::MemoryShares;
-use millrace_pipeline::publish::Publish;
-use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::framing::GRPC_PREFIX_BYTES;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -52,18 +52,35 @@ pub use tls::TlsError;
 /// delay the short ones behind it.
 const LEAST_THREADS: usize = 2;
 
-/// The parts that a receiver works with.
-pub struct OtlpContext {
-    /// Counts the bytes in flight.
-    pub budget: Budget,
-    /// Signals when to stop.
-    pub drain: Drain,
-    /// Counts requests and records.
-    pub telemetry: Arc<Telemetry>,
-    /// Receives the checked requests.
-    pub publisher: Arc<dyn Publish>,
+/// The listeners for clients, as a source.
+pub struct OtlpSource {
+    /// The receiver's settings.
+    pub settings: OtlpReceiver,
     /// The threads for compression and checks; at least two are started.
     pub threads: usize,
+}
+
+impl Source for OtlpSource {
+    fn name(&self) -> &'static str {
+        "listeners"
+    }
+
+    fn start(self: Box<Self>, context: SourceContext) -> StartingSource {
+        Box::pin(async move {
+            let otlp = Otlp::bind(&self.settings, self.threads, context).await?;
+            if let Some(address) = otlp.grpc_address() {
+                tracing::info!(%address, "listening for OTLP over gRPC");
+            }
+            if let Some(address) = otlp.http_address() {
+                tracing::info!(%address, "listening for OTLP over HTTP");
+            }
+            let run: RunningSource = Box::pin(async move {
+                otlp.serve().await;
+                true
+            });
+            Ok(run)
+        })
+    }
 }
 
 /// A receiver that could not start.
@@ -104,6 +121,15 @@ pub enum OtlpError {
     Threads(#[source] io::Error),
 }
 
+impl From<OtlpError> for ComponentError {
+    fn from(error: OtlpError) -> Self {
+        match error {
+            OtlpError::SmallBudget { .. } => Self::invalid_settings(error),
+            _ => Self::failed(error),
+        }
+    }
+}
+
 /// A receiver with its sockets bound, before it accepts connections.
 pub struct Otlp {
     grpc: Option<Listener>,
@@ -111,13 +137,18 @@ pub struct Otlp {
 }
 
 impl Otlp {
-    /// Binds the listeners, loads certificates and starts the threads.
+    /// Binds the listeners, loads certificates and starts the threads for compression and checks:
+    /// at least two.
     ///
     /// # Errors
     /// One of these fails.
-    pub async fn bind(settings: &OtlpReceiver, parts: OtlpContext) -> Result<Self, OtlpError> {
+    pub async fn bind(
+        settings: &OtlpReceiver,
+        threads: usize,
+        context: SourceContext,
+    ) -> Result<Self, OtlpError> {
         let OtlpReceiver { grpc, http, limits, record_times } = settings;
-        let OtlpContext { budget, drain, telemetry, publisher, threads } = parts;
+        let SourceContext { budget, drain, telemetry, publisher } = context;
         budget.set_idle(idle_bytes(budget.limit_bytes(), limits, threads));
         let longest_bytes = limits.longest_bytes() + GRPC_PREFIX_BYTES as u64;
         let intake = Intake::new(budget.clone(), longest_bytes);

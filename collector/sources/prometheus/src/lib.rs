@@ -18,6 +18,7 @@ mod client;
 mod connect;
 mod discovery;
 mod gunzip;
+mod metrics;
 mod report;
 mod resolve;
 mod rules;
@@ -32,12 +33,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millrace_config::{HttpTargets, HttpUrl, PrometheusReceiver, UrlError};
-use millrace_pipeline::budget::Budget;
+use millrace_pipeline::component::{
+    ComponentError, RunningSource, Source, SourceContext, StartingSource,
+};
 use millrace_pipeline::drain::Drain;
-use millrace_pipeline::publish::Publish;
-use millrace_pipeline::scrape_metrics::ScrapeMetrics;
 use millrace_pipeline::share::Shares;
-use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
+use millrace_pipeline::telemetry::TelemetryError;
 use millrace_wire::Signal;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -55,9 +56,11 @@ use discovery::files::TargetFiles;
 use discovery::http::HttpList;
 use discovery::share::ShareReader;
 use discovery::{TargetList, TargetUpdate};
+use metrics::ScrapeMetrics;
 use resolve::Resolver;
+pub use rules::RuleError;
 use rules::RuledJob;
-pub use rules::{RuleError, check_rules};
+use rules::check_rules;
 use set::{ConnectedJob, TargetSet, TargetSource};
 use worker::{SCRAPE_BYTES, TargetContext};
 
@@ -73,24 +76,45 @@ const FINISH_TIME: Duration = Duration::from_secs(3);
 /// How long an empty share waits for the operator to fetch its report: it does so every 5 s.
 const REPORT_TIME: Duration = Duration::from_secs(10);
 
-/// The receiver's settings and the components it uses.
-pub struct PrometheusContext {
+/// The targets to scrape, as a source.
+pub struct PrometheusSource {
     /// The receiver's settings.
     pub settings: PrometheusReceiver,
-    /// The budget that counts the bytes in flight.
-    pub budget: Budget,
-    /// The process's drain.
-    pub drain: Drain,
-    /// The registry of metrics.
-    pub telemetry: Arc<Telemetry>,
-    /// The publisher that receives the requests.
-    pub publisher: Arc<dyn Publish>,
     /// The state of targets that the receiver updates.
     pub target_status: TargetStatus,
     /// The share that jobs and targets come from; `None` if they come from the settings.
     pub share: Option<Shares>,
     /// The resolver of host names.
     pub hosts: HostNames,
+}
+
+impl PrometheusSource {
+    /// Returns a source that resolves host names as the system does.
+    #[must_use]
+    pub fn new(
+        settings: PrometheusReceiver,
+        target_status: TargetStatus,
+        share: Option<Shares>,
+    ) -> Self {
+        Self { settings, target_status, share, hosts: HostNames::of_system() }
+    }
+}
+
+impl Source for PrometheusSource {
+    fn name(&self) -> &'static str {
+        "prometheus"
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check_rules(&self.settings).map_err(|error| error.to_string())
+    }
+
+    fn start(self: Box<Self>, context: SourceContext) -> StartingSource {
+        Box::pin(async move {
+            let run: RunningSource = Box::pin(start(*self, context)?.run());
+            Ok(run)
+        })
+    }
 }
 
 /// The reason why the receiver can't start.
@@ -124,6 +148,16 @@ pub enum StartError {
     Telemetry(#[from] TelemetryError),
 }
 
+impl From<StartError> for ComponentError {
+    fn from(error: StartError) -> Self {
+        let message = format!("prometheus: {error}");
+        match error {
+            StartError::SmallBudget { .. } | StartError::Rule(_) => Self::invalid_settings(message),
+            _ => Self::failed(message),
+        }
+    }
+}
+
 /// A receiver that is ready to scrape.
 #[derive(Debug)]
 pub struct Prometheus {
@@ -154,17 +188,9 @@ enum ListReader {
 ///
 /// # Errors
 /// No exporter accepts metrics, the budget is too small, or a URL or rule is invalid.
-pub fn start(parts: PrometheusContext) -> Result<Prometheus, StartError> {
-    let PrometheusContext {
-        settings,
-        budget,
-        drain,
-        telemetry,
-        publisher,
-        target_status,
-        share,
-        hosts,
-    } = parts;
+pub fn start(targets: PrometheusSource, context: SourceContext) -> Result<Prometheus, StartError> {
+    let PrometheusSource { settings, target_status, share, hosts } = targets;
+    let SourceContext { budget, drain, telemetry, publisher } = context;
     let PrometheusReceiver { jobs, allow_local_addresses, .. } = settings;
     if !publisher.accepts_signal(Signal::Metrics) {
         return Err(StartError::Unconfigured);

@@ -68,10 +68,7 @@ impl Deref for RuledJob {
 }
 
 /// Checks the rules of all jobs.
-///
-/// # Errors
-/// The first invalid rule.
-pub fn check_rules(settings: &PrometheusReceiver) -> Result<(), RuleError> {
+pub(crate) fn check_rules(settings: &PrometheusReceiver) -> Result<(), RuleError> {
     settings.jobs.iter().try_for_each(|job| JobRules::new(job).map(drop))
 }
 

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::metrics::ScrapeMetrics;
 use http_body_util::BodyExt;
 use millrace_pipeline::backoff::Backoff;
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::memory_shares::MemoryShares;
-use millrace_pipeline::scrape_metrics::ScrapeMetrics;
 use millrace_scrape::{
     BodyLimits, MetricsRequest as Points, Schedule, Scrape, ScrapeReport, SeriesMemory,
     TargetAttributes,

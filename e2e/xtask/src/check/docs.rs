@@ -107,10 +107,7 @@ impl Tree {
                 let name = text.lines().find_map(|line| line.strip_prefix("name = \""));
                 tree.crates.extend(name.map(|name| name.trim_end_matches('"').to_owned()));
             }
-            if [metrics_page::COLLECTOR, metrics_page::BOTH]
-                .iter()
-                .any(|sources| sources.contains(&path.as_str()))
-            {
+            if metrics_page::is_collector(path) {
                 tree.metrics.extend(quoted(text).map(str::to_owned));
             } else if path == metrics_page::OPERATOR {
                 let names = quoted(text).map(|name| format!("{OPERATOR_PREFIX}{name}"));

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use millrace_buffer::FolderError;
 use millrace_config::{DiskBuffer, KafkaExporter};
 use millrace_pipeline::budget::Budget;
+use millrace_pipeline::component::RouteOptions;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{
     DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest,
@@ -29,7 +30,7 @@ use millrace_pipeline::readiness::{Readiness, ReadinessPart};
 use millrace_pipeline::telemetry::{RefusalReason, Telemetry};
 use millrace_wire::Signal;
 
-use super::destination::{Destination, PublishTo, RouteOptions, TopicKey, route_publishers};
+use super::destination::{Destination, PublishTo, TopicKey, route_publishers};
 use super::pieces::{Pieces, cut_request};
 use super::producer::ProducerError;
 use super::publisher::KafkaPublisher;

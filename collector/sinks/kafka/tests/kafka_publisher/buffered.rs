@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use millrace_config::{ByteSize, DiskBuffer, KafkaExporter, TopicName, Topics};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::cancellation::{CancelOutcome, Cancellation, Canceller};
+use millrace_pipeline::component::RouteOptions;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{
     DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest,
 };
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_sink_kafka::{BufferedParts, BufferedPublisher, RouteOptions};
+use millrace_sink_kafka::{BufferedParts, BufferedPublisher};
 use millrace_wire::limits::WireLimits;
 use millrace_wire::{Signal, otlp};
 use rdkafka::message::Message;

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use millrace_config::{FilesReceiver, Positions, StartAt};
 use millrace_pipeline::budget::Budget;
+use millrace_pipeline::component::SourceContext;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::pods::{Namespaces, PodLookup};
 use millrace_pipeline::publish::DeliveryReceipt;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_source_files::{FilesContext, FilesHandle, SourceSettings, start};
+use millrace_source_files::{FilesHandle, LogFiles, SourceSettings, start};
 use tempfile::TempDir;
 
 use millrace_fake_publisher::{FakePublisher, ReceivedRecord, Reserved, Script};
@@ -77,17 +78,19 @@ impl Rig {
         self.budget = Budget::new(64 << 20);
         self.telemetry = Arc::new(Telemetry::new(self.budget.clone(), "0", "system").unwrap());
         self.drain = Drain::new(PATIENCE);
-        let parts = FilesContext {
+        let files = LogFiles {
             sources: self.sources.clone(),
             positions: Positions { directory: self.positions() },
+            pods: self.pods.clone(),
+            namespaces: self.namespaces.clone(),
+        };
+        let context = SourceContext {
             budget: self.budget.clone(),
             drain: self.drain.clone(),
             telemetry: Arc::clone(&self.telemetry),
             publisher: Arc::clone(&self.publisher) as _,
-            pods: self.pods.clone(),
-            namespaces: self.namespaces.clone(),
         };
-        self.files = Some(start(parts).unwrap());
+        self.files = Some(start(files, context).unwrap());
     }
 
     /// Drains, and requires that everything was confirmed.

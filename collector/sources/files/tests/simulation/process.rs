@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use crate::metrics::FileMetrics;
 use millrace_pipeline::budget::{Budget, Reservation};
-use millrace_pipeline::file_metrics::FileMetrics;
 use millrace_pipeline::publish::{
     DeliveryReceipt, DeliverySender, PendingDelivery, Publish, PublishError, PublishRequest,
 };

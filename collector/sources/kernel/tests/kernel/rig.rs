@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use millrace_config::Positions;
 use millrace_pipeline::budget::Budget;
+use millrace_pipeline::component::SourceContext;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_source_kernel::{KernelContext, Log, Machine, StartError, start};
+use millrace_source_kernel::{Log, Machine, StartError, start};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -91,15 +92,14 @@ impl Rig {
         self.telemetry = Arc::new(Telemetry::new(self.budget.clone(), "0", "system").unwrap());
         self.drain = Drain::new(PATIENCE);
         *self.publisher.tries.lock().unwrap() = 0;
-        let kernel = start(KernelContext {
-            log,
-            machine,
-            positions: Positions { directory: self.positions() },
+        let context = SourceContext {
             budget: self.budget.clone(),
             drain: self.drain.clone(),
             telemetry: Arc::clone(&self.telemetry),
             publisher: Arc::clone(&self.publisher) as _,
-        })?;
+        };
+        let positions = Positions { directory: self.positions() };
+        let kernel = start(log, &machine, &positions, context)?;
         self.running = Some(tokio::spawn(kernel.run()));
         Ok(())
     }

@@ -10,12 +10,13 @@ use flate2::write::GzEncoder;
 use millrace_config::OtlpReceiver;
 use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::cancellation::Cancellation;
+use millrace_pipeline::component::SourceContext;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{
     DeliveryReceipt, DeliverySender, PendingDelivery, Publish, PublishError, PublishRequest,
 };
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_source_otlp::{Otlp, OtlpContext};
+use millrace_source_otlp::Otlp;
 use millrace_wire::Signal;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
@@ -113,14 +114,13 @@ impl Rig {
             held: Mutex::default(),
             cancellations: Mutex::default(),
         });
-        let parts = OtlpContext {
+        let context = SourceContext {
             budget: budget.clone(),
             drain: drain.clone(),
             telemetry: Arc::clone(&telemetry),
             publisher: Arc::clone(&publisher) as Arc<dyn Publish>,
-            threads: 2,
         };
-        let otlp = Otlp::bind(&settings, parts).await.unwrap();
+        let otlp = Otlp::bind(&settings, 2, context).await.unwrap();
         let (grpc, http) = (otlp.grpc_address().unwrap(), otlp.http_address().unwrap());
         let served = tokio::spawn(otlp.serve());
         Self { publisher, telemetry, budget, drain, grpc, http, served }

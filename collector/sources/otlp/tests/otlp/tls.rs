@@ -10,7 +10,8 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use millrace_certificates::{Authority, Identity};
 use millrace_config::{SecretFile, ServerTls};
-use millrace_source_otlp::{Otlp, OtlpContext, OtlpError};
+use millrace_pipeline::component::SourceContext;
+use millrace_source_otlp::{Otlp, OtlpError};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -188,14 +189,13 @@ async fn unusable_certificates_stop_the_start_with_a_reason() {
         settings.grpc.address = ([127, 0, 0, 1], 0).into();
         settings.http.enabled = false;
         settings.grpc.tls = Some(tls);
-        let parts = OtlpContext {
+        let context = SourceContext {
             budget: rig.budget.clone(),
             drain: rig.drain.clone(),
             telemetry: Arc::clone(&rig.telemetry),
             publisher: Arc::clone(&rig.publisher) as _,
-            threads: 1,
         };
-        let Err(error @ OtlpError::Tls { .. }) = Otlp::bind(&settings, parts).await else {
+        let Err(error @ OtlpError::Tls { .. }) = Otlp::bind(&settings, 1, context).await else {
             panic!("started with {expected}")
         };
         let text = error.to_string();

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::metrics::ScrapeMetrics;
 use millrace_config::{TARGET_LIST_BYTES_MAX, TargetGroup};
-use millrace_pipeline::scrape_metrics::ScrapeMetrics;
 use tokio::sync::mpsc::Sender;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;

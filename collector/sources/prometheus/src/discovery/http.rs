@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::metrics::ScrapeMetrics;
 use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http_body_util::BodyExt;
 use millrace_config::{HttpUrl, TARGET_LIST_BYTES_MAX, TargetGroup};
-use millrace_pipeline::scrape_metrics::ScrapeMetrics;
 use tokio::sync::mpsc::Sender;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};

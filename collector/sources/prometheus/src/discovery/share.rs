@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::metrics::ScrapeMetrics;
 use millrace_config::{HttpTargets, HttpUrl, ListedAddress, ListedName, ListedValue, ScrapeJob};
-use millrace_pipeline::scrape_metrics::ScrapeMetrics;
 use millrace_pipeline::share::Shares;
 use millrace_shares::{Share, TargetEntry, TargetId};
 use tokio::sync::mpsc::Sender;

@@ -11,12 +11,13 @@ use std::time::Duration;
 use millrace_certificates::Authority;
 use millrace_config::{HttpTls, PrometheusReceiver, Scheme, ScrapeJob, SecretFile, TargetAddress};
 use millrace_pipeline::budget::Budget;
+use millrace_pipeline::component::SourceContext;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{
     DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest,
 };
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_source_prometheus::{HostNames, PrometheusContext, TargetStatus, start};
+use millrace_source_prometheus::{HostNames, PrometheusSource, TargetStatus, start};
 use millrace_wire::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -169,21 +170,23 @@ fn measure(folder: &tempfile::TempDir, lines: usize, keeps: bool, is_https: bool
     let telemetry = Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap());
     let drain = Drain::new(Duration::from_secs(10));
     let board = TargetStatus::default();
-    let parts = PrometheusContext {
+    let targets = PrometheusSource {
         settings: PrometheusReceiver {
             jobs: vec![job],
             allow_local_addresses: true,
             ..PrometheusReceiver::default()
         },
-        budget,
-        drain: drain.clone(),
-        telemetry: Arc::clone(&telemetry),
-        publisher: Arc::new(Void),
         target_status: board.clone(),
         share: None,
         hosts: HostNames::of_system(),
     };
-    let scraper = start(parts).unwrap();
+    let context = SourceContext {
+        budget,
+        drain: drain.clone(),
+        telemetry: Arc::clone(&telemetry),
+        publisher: Arc::new(Void),
+    };
+    let scraper = start(targets, context).unwrap();
     let running = client.spawn(scraper.run());
     let scrapes = || {
         let text = telemetry.render().unwrap();

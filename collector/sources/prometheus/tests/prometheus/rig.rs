@@ -7,13 +7,14 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use millrace_config::{PrometheusReceiver, ScrapeJob, ScrapeShare, TargetAddress};
 use millrace_pipeline::budget::Budget;
+use millrace_pipeline::component::SourceContext;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{
     DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest,
 };
 use millrace_pipeline::share::Shares;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_source_prometheus::{HostNames, PrometheusContext, StartError, TargetStatus, start};
+use millrace_source_prometheus::{HostNames, PrometheusSource, StartError, TargetStatus, start};
 use millrace_wire::Signal;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -389,16 +390,14 @@ impl Rig {
         let publisher = Arc::new(FakePublisher::default());
         let drain = Drain::new(drain_time);
         let board = TargetStatus::default();
-        let prometheus = start(PrometheusContext {
-            settings,
+        let context = SourceContext {
             budget: budget.clone(),
             drain: drain.clone(),
             telemetry: Arc::clone(&telemetry),
             publisher: Arc::clone(&publisher) as _,
-            target_status: board.clone(),
-            share,
-            hosts,
-        })?;
+        };
+        let targets = PrometheusSource { settings, target_status: board.clone(), share, hosts };
+        let prometheus = start(targets, context)?;
         let running = Some(tokio::spawn(prometheus.run()));
         Ok(Self { publisher, telemetry, budget, drain, board, running })
     }

@@ -3,69 +3,66 @@
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 
-use crate::telemetry::{Telemetry, TelemetryError};
+use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 
 /// The metrics of the log file reader.
 #[derive(Debug, Clone)]
-pub struct FileMetrics {
+pub(crate) struct FileMetrics {
     /// Open files.
-    pub open: IntGauge,
+    pub(crate) open: IntGauge,
     /// Known files.
-    pub known: IntGauge,
+    pub(crate) known: IntGauge,
     /// Bytes in the files that are not yet confirmed.
     behind_bytes: IntGauge,
     /// The age and namespaces of the backlog.
-    pub backlog: BacklogMetrics,
+    pub(crate) backlog: BacklogMetrics,
     /// Bytes that were put into records, each once.
     accepted_bytes: IntCounter,
     /// Those of them that are confirmed.
     confirmed_bytes: IntCounter,
     /// Bytes read, including repeated reads.
-    pub read_bytes: IntCounter,
+    pub(crate) read_bytes: IntCounter,
     /// Records made of them.
-    pub records: IntCounter,
+    pub(crate) records: IntCounter,
     /// Records cut at the longest line.
-    pub cut: IntCounter,
+    pub(crate) cut: IntCounter,
     /// Records in which invalid UTF-8 was replaced.
-    pub invalid_utf8: IntCounter,
+    pub(crate) invalid_utf8: IntCounter,
     /// Container lines without the container format.
-    pub unparsed: IntCounter,
+    pub(crate) unparsed: IntCounter,
     /// Records whose text, time or severity doesn't match the source's `parse`, by reason (a few
     /// fixed ones).
-    pub parse_failed: IntCounterVec,
+    pub(crate) parse_failed: IntCounterVec,
     /// Container records sent without their pod's labels, which weren't known in time.
-    pub unlabeled: IntCounter,
+    pub(crate) unlabeled: IntCounter,
     /// Times that a file was read without its pod's pattern because there were too many patterns.
-    pub patterns_omitted: IntCounter,
+    pub(crate) patterns_omitted: IntCounter,
     /// Bytes that were observed and gone before they were read.
-    pub lost_bytes: IntCounter,
+    pub(crate) lost_bytes: IntCounter,
     /// Attempts at compressed files that are torn, damaged or incomplete.
-    pub damaged: IntCounter,
+    pub(crate) damaged: IntCounter,
     /// Unwatched directories, because of which all directories are walked.
-    pub unwatched: IntGauge,
+    pub(crate) unwatched: IntGauge,
     /// Times that the kernel's event queue was full and all directories were walked instead.
-    pub events_lost: IntCounter,
+    pub(crate) events_lost: IntCounter,
     /// Times that the positions could not be written.
-    pub positions_failed: IntCounter,
+    pub(crate) positions_failed: IntCounter,
 }
 
 /// The age and namespaces of unconfirmed bytes.
 #[derive(Debug, Clone)]
-pub struct BacklogMetrics {
+pub(crate) struct BacklogMetrics {
     /// The minimum age of the oldest, in seconds.
-    pub seconds: IntGauge,
+    pub(crate) seconds: IntGauge,
     /// Unconfirmed bytes of containers' files, by the namespace that wrote them.
-    pub namespace_bytes: IntGaugeVec,
+    pub(crate) namespace_bytes: IntGaugeVec,
     /// The minimum age of the oldest of those, in seconds, by namespace.
-    pub namespace_seconds: IntGaugeVec,
+    pub(crate) namespace_seconds: IntGaugeVec,
 }
 
 impl FileMetrics {
     /// Creates and registers the metrics.
-    ///
-    /// # Errors
-    /// If a name is in use.
-    pub fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
+    pub(crate) fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
         let gauge = |name, help| telemetry.gauge(name, help);
         let counter = |name, help| telemetry.counter(name, help);
         Ok(Self {
@@ -164,7 +161,12 @@ fn parse_failed(telemetry: &Telemetry) -> Result<IntCounterVec, TelemetryError> 
 impl FileMetrics {
     /// Sets the bytes of the current backlog, and those accepted and confirmed since the start, all
     /// at the same moment so that they can be compared.
-    pub fn record_progress(&self, behind_bytes: u64, taken_bytes: u64, confirmed_bytes: u64) {
+    pub(crate) fn record_progress(
+        &self,
+        behind_bytes: u64,
+        taken_bytes: u64,
+        confirmed_bytes: u64,
+    ) {
         let grow = |counter: &IntCounter, to: u64| counter.inc_by(to.saturating_sub(counter.get()));
         self.behind_bytes.set(i64::try_from(behind_bytes).unwrap_or(i64::MAX));
         grow(&self.accepted_bytes, taken_bytes);

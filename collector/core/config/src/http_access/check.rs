@@ -1,8 +1,9 @@
 //! Judges the settings of requests to a server over HTTP.
 
-use super::Checker;
+use super::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
+use crate::check::Checker;
 use crate::network::host_and_port;
-use crate::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy, Scheme};
+use crate::url::Scheme;
 
 /// Most scopes, further fields, and hosts without a proxy.
 const ENTRIES_MAX: usize = 64;
@@ -12,7 +13,7 @@ const TEXT_BYTES_MAX: usize = 1024;
 
 impl Checker<'_> {
     /// `field` is the path of the section with these fields.
-    pub(super) fn check_http_access(&mut self, field: &str, access: &HttpAccess) {
+    pub(crate) fn check_http_access(&mut self, field: &str, access: &HttpAccess) {
         let HttpAccess { tls, authorization, basic_auth, oauth2, proxy, follow_redirects: _ } =
             access;
         let given = [

@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 
-use super::Checker;
+use super::{HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits};
+use crate::Receivers;
+use crate::check::Checker;
 use crate::lines::Lines;
 use crate::pasted;
 use crate::problem::ConfigError;
-use crate::{
-    ByteSize, HttpTargets, HttpUrl, PrometheusReceiver, Receivers, ScrapeJob, ScrapeLimits,
-    TARGETS_MAX,
-};
+use crate::target_list::TARGETS_MAX;
+use crate::units::ByteSize;
+use crate::url::HttpUrl;
 
 /// Most jobs: each has a line on the page of targets.
 const JOBS_MAX: usize = 1000;
@@ -59,7 +60,7 @@ pub(crate) fn check_shared_job(job: &ScrapeJob) -> Result<(), ConfigError> {
 
 impl Checker<'_> {
     /// Makes jobs of those that are pasted. Where that can't be done they stay as they are.
-    pub(super) fn expand_pasted(&mut self, mut receivers: Receivers) -> Receivers {
+    pub(crate) fn expand_pasted(&mut self, mut receivers: Receivers) -> Receivers {
         if let Some(receiver) = &mut receivers.prometheus
             && !receiver.scrape_configs.is_empty()
         {
@@ -78,7 +79,7 @@ impl Checker<'_> {
         receivers
     }
 
-    pub(super) fn check_prometheus(&mut self, receiver: &PrometheusReceiver) {
+    pub(crate) fn check_prometheus(&mut self, receiver: &PrometheusReceiver) {
         let PrometheusReceiver { jobs, scrape_configs, share, allow_local_addresses: _ } = receiver;
         let field = "receivers.prometheus.jobs";
         let has_jobs = !jobs.is_empty() || !scrape_configs.is_empty();

@@ -2,29 +2,26 @@
 
 use prometheus::IntCounter;
 
-use crate::telemetry::{Telemetry, TelemetryError};
+use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 
 /// The metrics of the kernel log reader.
 #[derive(Debug, Clone)]
-pub struct KernelMetrics {
+pub(crate) struct KernelMetrics {
     /// Records made of the log's records.
-    pub records: IntCounter,
+    pub(crate) records: IntCounter,
     /// Records that were overwritten before they were read.
-    pub lost: IntCounter,
+    pub(crate) lost: IntCounter,
     /// Records whose header can't be parsed.
-    pub unparsed: IntCounter,
+    pub(crate) unparsed: IntCounter,
     /// Records in which invalid UTF-8 was replaced.
-    pub invalid_utf8: IntCounter,
+    pub(crate) invalid_utf8: IntCounter,
     /// Times that the position could not be written.
-    pub positions_failed: IntCounter,
+    pub(crate) positions_failed: IntCounter,
 }
 
 impl KernelMetrics {
     /// Creates and registers the metrics.
-    ///
-    /// # Errors
-    /// If a name is in use.
-    pub fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
+    pub(crate) fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
         let counter = |name, help| telemetry.counter(name, help);
         Ok(Self {
             records: counter("millrace_kernel_records_total", "Records read from the kernel log.")?,

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 
 use millrace_processing::{CompileError, Config as Steps, RouteConfig, RuleSet};
 
-use super::Checker;
-use crate::{TopicName, Topics};
+use crate::check::Checker;
+use crate::kafka::Topics;
+use crate::names::TopicName;
 
 impl Checker<'_> {
     /// Compiles the rules of a collector that runs them.
-    pub(super) fn check_processing(&mut self, steps: &Steps) {
+    pub(crate) fn check_processing(&mut self, steps: &Steps) {
         if !self.check_step_names(steps) {
             return;
         }
@@ -21,7 +22,7 @@ impl Checker<'_> {
 
     /// Checks the topics of `route` steps: names that Kafka accepts, and none of the exporter's
     /// own, whose readers would store the records too.
-    pub(super) fn check_routes(&mut self, steps: &Steps, own: &Topics) {
+    pub(crate) fn check_routes(&mut self, steps: &Steps, own: &Topics) {
         for (index, step) in steps.steps.iter().enumerate() {
             let Some(RouteConfig { topic, .. }) = &step.route else { continue };
             let field = format!("processing[{index}].route.topic");
@@ -35,7 +36,7 @@ impl Checker<'_> {
     }
 
     /// An exporter to ClickHouse has no other destinations.
-    pub(super) fn check_no_routes(&mut self, steps: &Steps) {
+    pub(crate) fn check_no_routes(&mut self, steps: &Steps) {
         for (index, _) in steps.steps.iter().enumerate().filter(|(_, step)| step.route.is_some()) {
             self.add_problem(
                 &format!("processing[{index}].route"),
@@ -46,7 +47,7 @@ impl Checker<'_> {
     }
 
     /// A gateway reads what edges have processed, and repeats must give the same rows.
-    pub(super) fn check_no_processing(&mut self, steps: &Steps) {
+    pub(crate) fn check_no_processing(&mut self, steps: &Steps) {
         if !steps.steps.is_empty() {
             self.add_problem(
                 "processing",
@@ -100,4 +101,35 @@ fn message_of(error: &CompileError) -> String {
         text.push_str(&format!("; supported: {}", supported.join(", ")));
     }
     text
+}
+
+#[cfg(test)]
+pub(crate) mod arbitrary {
+    use millrace_processing::{Config as Steps, DropConditions, ErrorMode, SignalName, Step};
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::Strategy;
+    use proptest::sample::select;
+
+    /// Steps of statements and of conditions; the crate of rules has its own tests of the others.
+    pub(crate) fn processing() -> impl Strategy<Value = Steps> {
+        let texts = || vec("[ -~]{1,20}", 0..3);
+        let drop = option::of((texts(), texts()).prop_map(|(resources, logs)| DropConditions {
+            resources,
+            logs,
+            ..DropConditions::default()
+        }));
+        let mode = select(vec![ErrorMode::Ignore, ErrorMode::Silent, ErrorMode::Propagate]);
+        let signals = vec(select(vec![SignalName::Traces, SignalName::Metrics]), 0..3);
+        let step = ("[ -~]{0,10}", mode, signals, texts(), drop);
+        let step = step.prop_map(|(name, error_mode, signals, statements, drop)| Step {
+            name,
+            error_mode,
+            signals,
+            statements,
+            drop,
+            ..Step::default()
+        });
+        vec(step, 0..3).prop_map(|steps| Steps { steps })
+    }
 }

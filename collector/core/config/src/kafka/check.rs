@@ -2,16 +2,18 @@
 
 use std::collections::HashMap;
 
-use super::Checker;
-use crate::kafka::DEAD_LETTER_SUFFIX;
-use crate::{
-    Acknowledge, ByteSize, DiskBuffer, KafkaExporter, KafkaReceiver, MAX_MESSAGE_BYTES,
-    MessageTimes, TopicName, Topics,
+use super::{
+    Acknowledge, DEAD_LETTER_SUFFIX, DiskBuffer, KafkaAwsMskIam, KafkaConnection, KafkaExporter,
+    KafkaReceiver, MAX_MESSAGE_BYTES, Sasl, SaslMechanism, Topics,
 };
+use crate::check::Checker;
+use crate::names::TopicName;
+use crate::record_times::MessageTimes;
+use crate::units::ByteSize;
 
 impl Checker<'_> {
     /// One topic at least, and none named twice.
-    pub(super) fn check_topics(
+    fn check_topics(
         &mut self,
         field: &str,
         topics: &Topics,
@@ -28,7 +30,7 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn check_any_topic(&mut self, field: &str, topics: &Topics) {
+    fn check_any_topic(&mut self, field: &str, topics: &Topics) {
         if topics.configured_topics().next().is_none() {
             self.add_problem(
                 field,
@@ -38,7 +40,7 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn check_kafka_receiver(&mut self, receiver: &KafkaReceiver) {
+    pub(crate) fn check_kafka_receiver(&mut self, receiver: &KafkaReceiver) {
         let KafkaReceiver {
             connection,
             group_id: _,
@@ -84,13 +86,7 @@ impl Checker<'_> {
         self.check_record_times("receivers.kafka.recordTimes", past_days, future_hours);
     }
 
-    pub(super) fn check_record_times(&mut self, field: &str, past_days: u32, future_hours: u32) {
-        // A hundred years either way: every time there is.
-        self.check_range(&format!("{field}.pastDays"), past_days, 1..=36_500);
-        self.check_range(&format!("{field}.futureHours"), future_hours, 1..=876_000);
-    }
-
-    pub(super) fn check_kafka_exporter(&mut self, exporter: &KafkaExporter) {
+    pub(crate) fn check_kafka_exporter(&mut self, exporter: &KafkaExporter) {
         let KafkaExporter {
             connection,
             topics,
@@ -121,7 +117,7 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn check_disk_buffer(
+    fn check_disk_buffer(
         &mut self,
         buffer: &DiskBuffer,
         message: ByteSize,
@@ -141,6 +137,80 @@ impl Checker<'_> {
                 "AfterBuffering answers clients before records are safe, so it can't be combined \
                  with a buffer on disk: use AfterKafka or remove the buffer",
             );
+        }
+    }
+
+    fn check_connection(&mut self, field: &str, connection: &KafkaConnection) {
+        let KafkaConnection { bootstrap_servers, tls, sasl } = connection;
+        if bootstrap_servers.is_empty() {
+            self.add_problem(
+                &format!("{field}.bootstrapServers"),
+                "no broker is configured: set at least one, as in [kafka-0.kafka:9092]",
+            );
+        }
+        self.check_client_tls(&format!("{field}.tls"), tls.as_ref());
+        let Some(sasl) = sasl else { return };
+        self.check_sasl(&format!("{field}.sasl"), sasl);
+        if sasl.mechanism == SaslMechanism::Plain && tls.is_none() {
+            self.add_problem(
+                &format!("{field}.sasl.mechanism"),
+                "PLAIN without tls sends the password in plaintext: add `tls: {}` or use \
+                 SCRAM-SHA-512",
+            );
+        }
+        if sasl.aws_msk_iam.is_some() && tls.is_none() {
+            self.add_problem(
+                &format!("{field}.sasl.awsMskIam"),
+                "it requires tls, as Amazon MSK does: add `tls: {}`",
+            );
+        }
+    }
+
+    fn check_sasl(&mut self, field: &str, sasl: &Sasl) {
+        let Sasl { mechanism, username, username_file, password_file, oauth, aws_msk_iam } = sasl;
+        let has_username = username.is_some() || username_file.is_some();
+        if *mechanism == SaslMechanism::OAuthBearer {
+            if oauth.is_some() == aws_msk_iam.is_some() {
+                let message = "OAUTHBEARER requires either oauth or awsMskIam";
+                self.add_problem(field, message);
+            }
+            if let Some(aws) = aws_msk_iam {
+                self.check_aws_msk_iam(&format!("{field}.awsMskIam"), aws);
+            }
+            if has_username || password_file.is_some() {
+                let message = "OAUTHBEARER has no user name or password: remove usernameFile, \
+                               username and passwordFile";
+                self.add_problem(field, message);
+            }
+            return;
+        }
+        for (name, is_set) in [("oauth", oauth.is_some()), ("awsMskIam", aws_msk_iam.is_some())] {
+            if is_set {
+                let message = "only OAUTHBEARER uses it: remove it, or change mechanism";
+                self.add_problem(&format!("{field}.{name}"), message);
+            }
+        }
+        if username.is_some() == username_file.is_some() {
+            self.add_problem(field, "set either username or usernameFile");
+        }
+        if password_file.is_none() {
+            let message = format!("{} requires it: add it", mechanism.as_str());
+            self.add_problem(&format!("{field}.passwordFile"), message);
+        }
+    }
+
+    fn check_aws_msk_iam(&mut self, field: &str, settings: &KafkaAwsMskIam) {
+        let KafkaAwsMskIam { region, access_key_id_file, secret_access_key_file } = settings;
+        let is_known =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if region.is_empty() || !region.bytes().all(is_known) {
+            let message = "not a region of AWS: write, for example, eu-central-1";
+            self.add_problem(&format!("{field}.region"), message);
+        }
+        if access_key_id_file.is_some() != secret_access_key_file.is_some() {
+            let message = "accessKeyIdFile and secretAccessKeyFile must be set together: set both, \
+                           or neither";
+            self.add_problem(field, message);
         }
     }
 }

@@ -2,45 +2,42 @@
 
 use prometheus::{IntCounter, IntGauge};
 
-use crate::telemetry::{Telemetry, TelemetryError};
+use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 
 /// The metrics of the scraper of targets.
 #[derive(Debug, Clone)]
-pub struct ScrapeMetrics {
+pub(crate) struct ScrapeMetrics {
     /// Targets from the settings and from lists.
-    pub targets: IntGauge,
+    pub(crate) targets: IntGauge,
     /// Entries of lists that aren't scraped.
-    pub targets_dropped: IntGauge,
+    pub(crate) targets_dropped: IntGauge,
     /// Lists that currently can't be read.
-    pub lists_failing: IntGauge,
+    pub(crate) lists_failing: IntGauge,
     /// Lists read.
-    pub list_reads: IntCounter,
+    pub(crate) list_reads: IntCounter,
     /// Failed reads of lists.
-    pub list_failures: IntCounter,
+    pub(crate) list_failures: IntCounter,
     /// Targets whose last scrape succeeded.
-    pub targets_up: IntGauge,
+    pub(crate) targets_up: IntGauge,
     /// Remembered series.
-    pub series: IntGauge,
+    pub(crate) series: IntGauge,
     /// The memory of the series.
-    pub series_bytes: IntGauge,
+    pub(crate) series_bytes: IntGauge,
     /// Scrapes whose points are safe.
-    pub scrapes: IntCounter,
+    pub(crate) scrapes: IntCounter,
     /// Scrapes that failed, among those.
-    pub failed: IntCounter,
+    pub(crate) failed: IntCounter,
     /// Scrapes that weren't made, or whose points were dropped.
-    pub skipped: IntCounter,
+    pub(crate) skipped: IntCounter,
     /// Samples read.
-    pub samples: IntCounter,
+    pub(crate) samples: IntCounter,
     /// Samples dropped.
-    pub dropped: IntCounter,
+    pub(crate) dropped: IntCounter,
 }
 
 impl ScrapeMetrics {
     /// Creates and registers the metrics.
-    ///
-    /// # Errors
-    /// If a name is in use.
-    pub fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
+    pub(crate) fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
         let counter = |name, help| telemetry.counter(name, help);
         let gauge = |name, help| telemetry.gauge(name, help);
         Ok(Self {
