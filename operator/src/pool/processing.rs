@@ -23,8 +23,8 @@ pub fn build_processing(steps: &[ProcessingStep], mode: EdgeMode, uses: &mut Sec
 }
 
 /// Returns why a pool is refused: its rules' errors with step, line and column in the spec if they
-/// don't compile, else `refusal`. The check of all settings compiles the rules too, so only those of
-/// a refused pool are compiled again.
+/// don't compile, else `refusal`. The check of all settings compiles the rules too, so only those
+/// of a refused pool are compiled again.
 pub fn explain_refusal(steps: &[ProcessingStep], refusal: Invalid) -> Invalid {
     let rules = build_settings(steps, |key| key.key.to_string());
     match compile_rules(&rules) {

@@ -1,10 +1,10 @@
 //! Gives a client its bootstrap servers again after it lost all of its brokers.
 //!
 //! librdkafka removes each broker that a metadata answer doesn't list, and a broker of KRaft that
-//! has just started lists none until its controller lets it in. A client that asks in this moment
-//! removes all it knows. It then adds its bootstrap servers again, but an answer that is handled
-//! completely calls that off: if the last broker's thread ends before, the client knows no broker
-//! and never connects again (librdkafka 2.10 and later, its issue 5301).
+//! has just started lists none until its controller lets it in. A client whose request comes in
+//! this moment removes all it knows. It then adds its bootstrap servers again, but an answer that
+//! is handled completely calls that off: if the last broker's thread ends before, the client knows
+//! no broker and never connects again (librdkafka 2.10 and later, its issue 5301).
 //!
 //! A client reports that it reaches no broker, and its servers are added again a few times after
 //! that. Servers that it knows are not added twice.

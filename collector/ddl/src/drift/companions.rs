@@ -19,8 +19,8 @@ pub(super) fn of_view(view: &DeclaredView, live: Option<&ObservedTable>) -> Opti
         let kind = DriftKind::ViewTarget { declared: target.to_string() };
         return Some(breaking_drift(name, kind));
     }
-    let query = plain.split_once(" AS SELECT ").map(|(_, query)| format!("SELECT {query}"));
-    let (live, declared) = (query?, render::canonical_view_query(view));
+    let live = render::read_view_query(&live.create_statement)?;
+    let declared = render::canonical_view_query(view);
     let kind = DriftKind::ViewQuery { declared: declared.clone(), live: live.clone() };
     (live != declared).then(|| notice_drift(name, kind))
 }
@@ -29,8 +29,8 @@ fn is_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-/// Compares roll-ups and tables over shards: whether they exist, whether a roll-up has the retention
-/// of its source, and whether a table over shards has the columns of the shards' tables.
+/// Compares roll-ups and tables over shards: whether they exist, whether a roll-up has the
+/// retention of its source, and whether a table over shards has the columns of the shards' tables.
 pub(super) fn of_companions(declared: &Declared, observed: &Observed) -> Vec<Drift> {
     let live = |name: &TableName| observed.tables.get(name.table());
     let mut found = Vec::new();

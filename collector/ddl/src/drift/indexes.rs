@@ -5,8 +5,8 @@ use crate::declared::DeclaredTable;
 use crate::observe::{ObservedIndex, ObservedTable};
 use crate::render;
 
-/// Compares indexes by name, expression and type. Parameters of a type don't count: another writer's
-/// filter of another size serves the same queries.
+/// Compares indexes by name, expression and type. Parameters of a type don't count: another
+/// writer's filter of another size serves the same queries.
 pub(super) fn of_indexes(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
     let DeclaredTable { name, table, options: _ } = declared;
     let mut found = Vec::new();

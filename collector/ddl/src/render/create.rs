@@ -93,6 +93,12 @@ fn view_query(declared: &DeclaredView) -> String {
     )
 }
 
+/// Returns the query of a view, without quotes, from the statement that a server shows of it.
+pub(crate) fn read_view_query(create_statement: &str) -> Option<String> {
+    let plain = create_statement.replace('`', "");
+    plain.split_once(" AS SELECT ").map(|(_, query)| format!("SELECT {query}"))
+}
+
 /// Returns the view's query in the spelling of `system.tables`, on one line and unquoted.
 pub(crate) fn canonical_view_query(declared: &DeclaredView) -> String {
     let query = view_query(declared).replace('`', "");

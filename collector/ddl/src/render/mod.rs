@@ -35,7 +35,9 @@ pub(crate) use coordination::{
     EVENTS, PARTS, REPLICAS, SESSIONS, grant_reading, keeper_counters, replica_states,
     select_sessions, table_loads,
 };
-pub(crate) use create::{canonical_view_query, create_database, create_table, create_view};
+pub(crate) use create::{
+    canonical_view_query, create_database, create_table, create_view, read_view_query,
+};
 pub(crate) use engine::{MERGED_BY_COLUMN, deduplication_settings, retention_settings};
 pub(crate) use expression::{
     canonical_codec, canonical_index, canonical_index_kind, canonical_list, canonical_ttl,

@@ -1,3 +1,5 @@
+//! A broker that leaves itself out of its answers, and when servers are added again.
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -74,7 +76,7 @@ fn answer_requests(mut stream: TcpStream, port: u16, is_listed: &AtomicBool) {
 }
 
 /// Returns the number of brokers that the client is told of, once it is told anything.
-fn ask(client: &BaseConsumer) -> Option<usize> {
+fn count_brokers(client: &BaseConsumer) -> Option<usize> {
     let answer = client.fetch_metadata(Some("t"), Duration::from_millis(300));
     answer.ok().map(|metadata| metadata.brokers().len())
 }
@@ -89,11 +91,11 @@ fn a_client_whose_brokers_listed_none_reaches_them_again() {
     for round in 0..CLIENTS {
         broker.is_listed.store(true, Ordering::Release);
         let client = broker.client();
-        assert_eq!(ask(&client), Some(1), "round {round}");
+        assert_eq!(count_brokers(&client), Some(1), "round {round}");
         broker.is_listed.store(false, Ordering::Release);
-        ask(&client);
+        count_brokers(&client);
         broker.is_listed.store(true, Ordering::Release);
-        if ask(&client).is_some() {
+        if count_brokers(&client).is_some() {
             continue;
         }
         lost += 1;
@@ -101,7 +103,7 @@ fn a_client_whose_brokers_listed_none_reaches_them_again() {
         plan.report_unreachable(now);
         let found = DELAYS.iter().any(|delay| {
             assert!(plan.run_due(&client, now + *delay));
-            ask(&client) == Some(1)
+            count_brokers(&client) == Some(1)
         });
         assert!(found, "round {round}: the client never reaches the broker again");
     }
