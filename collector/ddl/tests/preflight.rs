@@ -3,8 +3,9 @@
 //! Keeper is not at hand.
 
 use millrace_ddl::{
-    Category, DdlClient, Declared, Engine, MigrateError, MigrateOptions, PreflightError,
-    Replication, Signals, TableOptions, migrate_server, run_preflight, verify_tables,
+    Attributes, Category, DdlClient, Declared, Engine, MigrateError, MigrateOptions,
+    PreflightError, Replication, Signals, TableOptions, migrate_server, run_preflight,
+    verify_tables,
 };
 
 use crate::scripted::{self, Answer, Asked, answer_empty, head, text};
@@ -111,7 +112,7 @@ fn serve(script: Script) -> (DdlClient, Asked) {
 
 fn replicated() -> Declared {
     let engine = Engine::ReplicatedMergeTree(Replication::default());
-    let options = TableOptions { engine, ..TableOptions::default() };
+    let options = TableOptions { engine, attributes: Attributes::Json, ..TableOptions::default() };
     let name = || "otel".parse().unwrap();
     Declared::uniform(name(), name(), Signals::ALL, &options)
 }

@@ -14,14 +14,14 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::binaries::Binary;
+use crate::binaries::{self, Binary};
 use crate::component::Component;
 use crate::error::{Result, StackError};
 use crate::image::{self, ImageName, ImageSpec};
 use crate::kubernetes::{CONTAINERD_SOCKET, COREDNS_IMAGE, PAUSE_IMAGE};
 use crate::node::{NODE_IP, Node};
 use crate::paths::Paths;
-use crate::progress::Progress;
+use crate::progress::{Progress, Silent};
 use crate::service::{create_dir, io_error, run};
 pub use status::Status;
 
@@ -229,15 +229,17 @@ impl Stack {
         Ok(applied?)
     }
 
-    /// Runs our Helm against the stack and returns what it printed, whatever its exit code.
+    /// Runs our Helm against the stack, built if need be, and returns what it printed, whatever its
+    /// exit code.
     ///
     /// # Errors
-    /// When it cannot be run at all.
+    /// When it cannot be built or run at all.
     pub fn helm<I, S>(&self, arguments: I) -> Result<Output>
     where
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
+        binaries::build_one(Binary::Helm, &self.paths, &Silent)?;
         let mut command = self.tool_command(Binary::Helm);
         Ok(command.args(arguments).output().map_err(io_error("run helm"))?)
     }

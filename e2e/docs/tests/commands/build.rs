@@ -81,7 +81,7 @@ pub(crate) fn cargo(tree: &Tree, words: &[String]) -> Vec<String> {
         return vec![format!("cargo {verb} is unknown")];
     }
     let mut faults = Vec::new();
-    let (mut package, mut filters) = (None, Vec::new());
+    let (mut package, mut example, mut filters) = (None, None, Vec::new());
     let mut rest = words[2..].iter();
     let mut runner = false;
     while let Some(word) = rest.next() {
@@ -91,6 +91,7 @@ pub(crate) fn cargo(tree: &Tree, words: &[String]) -> Vec<String> {
             "--" if verb == "run" => break,
             "--" => runner = true,
             "-p" | "--package" if !runner => package = rest.next(),
+            "--example" if !runner => example = rest.next(),
             _ if WITH_VALUE.contains(&word) && !runner => {
                 rest.next();
             }
@@ -107,6 +108,12 @@ pub(crate) fn cargo(tree: &Tree, words: &[String]) -> Vec<String> {
         faults.push(format!("there is no crate {package}"));
         return faults;
     };
+    if let Some(name) = example {
+        let examples = tree.root().join(folder).join("examples");
+        if !examples.join(name).is_dir() && !examples.join(format!("{name}.rs")).is_file() {
+            faults.push(format!("{package} has no example {name}"));
+        }
+    }
     let tests = tree.tests(folder);
     if tests.is_empty() && verb == "test" {
         faults.push(format!("{package} has no tests"));

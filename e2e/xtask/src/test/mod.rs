@@ -15,6 +15,8 @@ mod summary;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use millrace_stack::binaries::{Binary, build_one};
+use millrace_stack::paths::Paths;
 
 use crate::{alerts, build, check, first_try, say};
 use nextest::Selection;
@@ -95,7 +97,10 @@ impl Phase {
             Self::Check => check::run(),
             Self::Compile => {
                 nextest::compile()?;
-                build::tested_images()
+                build::tested_images()?;
+                // Tests of the chart run it, ten at a time.
+                build_one(Binary::Helm, &Paths::from_env()?, &say::progress())?;
+                Ok(())
             }
             Self::Tests => {
                 let selection = Selection { variables: &[SEED_SECONDS], ..Selection::of(ALL) };
