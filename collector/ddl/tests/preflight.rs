@@ -3,7 +3,7 @@
 //! Keeper is not at hand.
 
 use millrace_ddl::{
-    Attributes, Category, DdlClient, Declared, Engine, MigrateError, MigrateOptions,
+    AttributeStorage, Category, DdlClient, Declared, Engine, MigrateError, MigrateOptions,
     PreflightError, Replication, Signals, TableOptions, migrate_server, run_preflight,
     verify_tables,
 };
@@ -112,7 +112,8 @@ fn serve(script: Script) -> (DdlClient, Asked) {
 
 fn replicated() -> Declared {
     let engine = Engine::ReplicatedMergeTree(Replication::default());
-    let options = TableOptions { engine, attributes: Attributes::Json, ..TableOptions::default() };
+    let options =
+        TableOptions { engine, attributes: AttributeStorage::Json, ..TableOptions::default() };
     let name = || "otel".parse().unwrap();
     Declared::uniform(name(), name(), Signals::ALL, &options)
 }

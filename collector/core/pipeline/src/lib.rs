@@ -11,6 +11,7 @@ pub mod cancellation;
 pub mod clock;
 pub mod component;
 pub mod dead_letter;
+mod dedup_token;
 pub mod delivery_path;
 pub mod drain;
 pub mod failpoint;
