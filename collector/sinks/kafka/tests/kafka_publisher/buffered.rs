@@ -420,6 +420,10 @@ async fn routed_records_have_their_own_topic_and_buffer() {
     assert_eq!(rig.metric("millrace_records_in_flight{signal=\"traces\"}"), 20);
     mock.broker_up(1).unwrap();
     wait_until("the buffer to be empty", || rig.metric("millrace_buffer_records") == 0);
+    // The gauge of the buffers is their last report: records in flight are counted at once.
+    wait_until("no record to be in flight", || {
+        rig.metric("millrace_records_in_flight{signal=\"traces\"}") == 0
+    });
     wait_until("direct delivery", || rig.readiness.is_ready());
     publish_routed(&rig, "routed-last").unwrap().await.unwrap();
     assert!(rig.publisher.flush(Duration::from_secs(5)));
