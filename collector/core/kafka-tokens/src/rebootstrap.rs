@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rdkafka::ClientConfig;
+
 use crate::native::{KafkaClient, add_bootstrap_servers};
 
 /// When the servers are added after a report. A removed broker's name is taken until its thread has
@@ -29,10 +31,11 @@ pub struct Rebootstrap {
 }
 
 impl Rebootstrap {
-    /// Creates a plan without times. `servers` are the client's `bootstrap.servers`.
+    /// Creates a plan without times, for a client with these settings.
     #[must_use]
-    pub fn new(servers: &str) -> Self {
-        Self { servers: servers.to_owned(), due: Mutex::default() }
+    pub fn of_client(config: &ClientConfig) -> Self {
+        let servers = config.get("bootstrap.servers").unwrap_or_default().to_owned();
+        Self { servers, due: Mutex::default() }
     }
 
     /// Records that the client reaches no broker. While a former report has times left, nothing

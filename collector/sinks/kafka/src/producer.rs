@@ -193,7 +193,7 @@ pub fn create_producer<S: Shipment>(
     }
     let producer = config.create_with_context(Context {
         last_error: Mutex::new(None),
-        rebootstrap: Rebootstrap::new(config.get("bootstrap.servers").unwrap_or_default()),
+        rebootstrap: Rebootstrap::of_client(&config),
         _shipments: std::marker::PhantomData,
     })?;
     let tokens = TokenSettings::of_connection(connection).map(TokenSource::start).transpose()?;

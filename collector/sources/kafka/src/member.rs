@@ -133,8 +133,7 @@ impl KafkaMember {
         let names = settings.topics.iter().map(|topic| Arc::clone(&topic.name));
         let topics = Arc::new(SourceTopics::new(asker.ensure_client(settings)?, names));
         let committer = Committer::start(worker, Arc::clone(&consumer), Arc::clone(&topics))?;
-        let servers = client.get("bootstrap.servers").unwrap_or_default();
-        let rebootstrap = Rebootstrap::new(servers);
+        let rebootstrap = Rebootstrap::of_client(&client);
         Ok(Self { consumer, rebootstrap, topics, committer: RefCell::new(Some(committer)) })
     }
 
@@ -152,12 +151,16 @@ impl Member for KafkaMember {
 
     fn poll(&self, wait: Duration) -> Option<KafkaResult<BorrowedMessage<'_>>> {
         let polled = self.consumer.poll(wait);
-        if let Some(Err(error)) = &polled
-            && error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown)
-        {
-            self.rebootstrap.report_unreachable(Instant::now());
+        // A client that receives messages knows brokers.
+        if !matches!(polled, Some(Ok(_))) {
+            let now = Instant::now();
+            let code =
+                polled.as_ref().and_then(|polled| polled.as_ref().err()?.rdkafka_error_code());
+            if code == Some(RDKafkaErrorCode::AllBrokersDown) {
+                self.rebootstrap.report_unreachable(now);
+            }
+            self.rebootstrap.run_due(&*self.consumer, now);
         }
-        self.rebootstrap.run_due(&*self.consumer, Instant::now());
         polled
     }
 

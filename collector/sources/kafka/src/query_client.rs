@@ -22,8 +22,8 @@ pub(super) struct QueryConsumer {
 
 impl QueryConsumer {
     pub(super) fn create(config: &ClientConfig) -> KafkaResult<Self> {
-        let servers = config.get("bootstrap.servers").unwrap_or_default();
-        Ok(Self { consumer: Arc::new(config.create()?), rebootstrap: Rebootstrap::new(servers) })
+        let consumer = Arc::new(config.create()?);
+        Ok(Self { consumer, rebootstrap: Rebootstrap::of_client(config) })
     }
 
     /// Requests a topic's metadata, without one every topic's. After a failure the client may get

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use super::*;
@@ -35,16 +34,20 @@ impl Broker {
         Self { address: format!("127.0.0.1:{port}"), is_listed }
     }
 
-    fn client(&self) -> BaseConsumer {
-        ClientConfig::new()
+    fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config
             .set("bootstrap.servers", &self.address)
             // The oldest form of metadata.
             .set("api.version.request", "false")
             .set("broker.version.fallback", "0.9.0")
             .set("reconnect.backoff.ms", "10")
-            .set("reconnect.backoff.max.ms", "100")
-            .create()
-            .unwrap()
+            .set("reconnect.backoff.max.ms", "100");
+        config
+    }
+
+    fn client(&self) -> BaseConsumer {
+        self.config().create().unwrap()
     }
 }
 
@@ -75,7 +78,7 @@ fn answer_requests(mut stream: TcpStream, port: u16, is_listed: &AtomicBool) {
     }
 }
 
-/// Returns the number of brokers that the client is told of, once it is told anything.
+/// Returns the number of brokers in an answer to the client; `None` without an answer.
 fn count_brokers(client: &BaseConsumer) -> Option<usize> {
     let answer = client.fetch_metadata(Some("t"), Duration::from_millis(300));
     answer.ok().map(|metadata| metadata.brokers().len())
@@ -99,7 +102,7 @@ fn a_client_whose_brokers_listed_none_reaches_them_again() {
             continue;
         }
         lost += 1;
-        let (plan, now) = (Rebootstrap::new(&broker.address), Instant::now());
+        let (plan, now) = (Rebootstrap::of_client(&broker.config()), Instant::now());
         plan.report_unreachable(now);
         let found = DELAYS.iter().any(|delay| {
             assert!(plan.run_due(&client, now + *delay));
@@ -114,8 +117,9 @@ fn a_client_whose_brokers_listed_none_reaches_them_again() {
 /// are added at three times after the first, and at three after the last.
 #[test]
 fn a_report_is_followed_by_three_tries_and_a_report_meanwhile_changes_nothing() {
-    let client = Broker::start().client();
-    let (plan, start) = (Rebootstrap::new("127.0.0.1:1"), Instant::now());
+    let broker = Broker::start();
+    let client = broker.client();
+    let (plan, start) = (Rebootstrap::of_client(&broker.config()), Instant::now());
     let due_at = |now: Instant| plan.run_due(&client, now);
     assert!(!due_at(start), "nothing was reported");
     plan.report_unreachable(start);
