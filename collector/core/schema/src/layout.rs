@@ -120,9 +120,7 @@ pub enum AttributeIndex {
     /// them would skip nothing. JSON: none, since each path is a separate column.
     #[default]
     Default,
-    /// Bloom filters of keys alone; of a JSON column, of its paths.
-    Keys,
-    /// Inverted indexes of keys; of a Map's values too.
+    /// Inverted indexes of keys; of a Map's values too. Of a JSON column, of its paths.
     Text,
 }
 
@@ -417,11 +415,10 @@ fn lay_indexes(shape: &mut Table, layout: &Layout) {
         },
         (Expr::MapKeys(_), _) => match layout.attribute_index {
             AttributeIndex::None | AttributeIndex::Default => false,
-            AttributeIndex::Keys => true,
             AttributeIndex::Text => make_text(index, IndexKind::TextOfItems),
         },
         (Expr::MapValues(column), _) => match layout.attribute_index {
-            AttributeIndex::None | AttributeIndex::Keys => false,
+            AttributeIndex::None => false,
             AttributeIndex::Default => AttributeColumn::Scope.column_name(kind) != Some(column),
             AttributeIndex::Text => make_text(index, IndexKind::TextOfItems),
         },
@@ -464,7 +461,7 @@ fn name_text_index(filter: &'static str) -> &'static str {
 
 /// Returns the indexes of the paths of JSON columns.
 fn path_indexes(kind: TableKind, wanted: AttributeIndex) -> Vec<Index> {
-    if matches!(wanted, AttributeIndex::None | AttributeIndex::Default) {
+    if wanted != AttributeIndex::Text {
         return Vec::new();
     }
     [
@@ -475,9 +472,7 @@ fn path_indexes(kind: TableKind, wanted: AttributeIndex) -> Vec<Index> {
     .into_iter()
     .filter_map(|(column, name)| {
         let mut index = bloom_index(name, Expr::JsonAllPaths(column.column_name(kind)?), 10);
-        if wanted == AttributeIndex::Text {
-            make_text(&mut index, IndexKind::TextOfItems);
-        }
+        make_text(&mut index, IndexKind::TextOfItems);
         Some(index)
     })
     .collect()

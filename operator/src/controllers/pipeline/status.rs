@@ -5,7 +5,8 @@
 
 use kube::Resource;
 use millrace_crds::v1alpha1::{
-    PipelineEdgeStatus, PodCount, TelemetryPipeline, TelemetryPipelineStatus,
+    PerSignal, PipelineEdgeStatus, PipelineSignal, PodCount, TelemetryPipeline,
+    TelemetryPipelineStatus,
 };
 use millrace_crds::{ConditionStatus, ConditionType, Reason};
 
@@ -86,6 +87,7 @@ pub(super) async fn report_status(
         None,
     );
     let signals = spec.signals.with_defaults();
+    status.retention = Some(describe_retention(&signals));
     let engines = signals.iter().map(|(signal, is)| (signal, is.table.engine()));
     spread::state_spread_rows(&mut conditions, &spec.clickhouse, engines);
     conditions.set_paused(is_paused(pipeline));
@@ -97,6 +99,15 @@ pub(super) async fn report_status(
         }
     }
     Ok(())
+}
+
+/// Returns the retention of each signal's tables, as `traces 30d, logs Forever`.
+fn describe_retention(signals: &PerSignal<PipelineSignal>) -> String {
+    let of_signals = signals.iter().filter_map(|(signal, is)| {
+        let ttl = is.table.ttl.as_ref()?;
+        Some(format!("{} {ttl}", signal.as_str()))
+    });
+    of_signals.collect::<Vec<_>>().join(", ")
 }
 
 /// Sets all conditions to false: children don't have the spec yet, or are being deleted.

@@ -51,7 +51,8 @@ pub(super) fn build_options(
             ddl::Engine::ReplicatedReplacingMergeTree(replication()?)
         }
     };
-    let ttl = ttl.as_ref().map(|period| build_ttl(&field("ttl"), period)).transpose()?;
+    let period = ttl.as_ref().and_then(crds::TableTtl::period);
+    let ttl = period.map(|period| build_ttl(&field("ttl"), period)).transpose()?;
     let storage = match storage {
         None => ddl::Storage::default(),
         Some(storage) => build_storage(&field, storage)?,
@@ -61,9 +62,8 @@ pub(super) fn build_options(
 }
 
 fn build_ttl(field: &str, period: &millrace_crds::Period) -> Result<ddl::Ttl, StepError> {
-    ddl::Ttl::from_seconds(period.seconds()).ok_or_else(|| {
-        invalid_field(field, "longer than 100 years: write less, or omit it to retain rows")
-    })
+    ddl::Ttl::from_seconds(period.seconds())
+        .ok_or_else(|| invalid_field(field, "longer than 100 years: write less, or Forever"))
 }
 
 fn build_storage(
@@ -135,7 +135,6 @@ fn build_layout(
         },
         attribute_index: match attributes.unwrap_or_default() {
             crds::AttributeIndex::Default => ddl::AttributeIndex::Default,
-            crds::AttributeIndex::Keys => ddl::AttributeIndex::Keys,
             crds::AttributeIndex::Text => ddl::AttributeIndex::Text,
             crds::AttributeIndex::None => ddl::AttributeIndex::None,
         },
