@@ -13,14 +13,6 @@ pub(crate) struct Scratch {
     held: Option<Reservation>,
 }
 
-/// Why bytes could not be converted.
-pub(crate) enum Unreadable {
-    /// The result is longer than the cap.
-    TooLong(String),
-    /// The bytes don't match their declared format.
-    Malformed(String),
-}
-
 impl Scratch {
     /// Returns the buffer's content.
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -29,30 +21,25 @@ impl Scratch {
 
     /// Replaces the buffer's content with what `write` produces under a cap: first the expected
     /// length, then the limit, so that a few bytes don't reserve the budget of a long request.
+    /// `write` refuses a result over its cap as too large.
     pub(crate) fn fill_capped(
         &mut self,
         budget: &Budget,
         expected_bytes: usize,
         limit_bytes: usize,
-        mut write: impl FnMut(usize, &mut Vec<u8>) -> Result<(), Unreadable>,
-    ) -> Result<(), (Denial, RefusalReason)> {
+        mut write: impl FnMut(usize, &mut Vec<u8>) -> Result<(), Denial>,
+    ) -> Result<(), Denial> {
         for cap_bytes in [expected_bytes.min(limit_bytes), limit_bytes] {
             if !self.cover_bytes(cap_bytes, budget) {
                 break;
             }
             match write(cap_bytes, &mut self.bytes) {
-                Ok(()) => return Ok(()),
-                Err(Unreadable::TooLong(_)) if cap_bytes < limit_bytes => {}
-                Err(Unreadable::TooLong(message)) => {
-                    let denied = Denial::too_large(format!("{message}; send smaller batches"));
-                    return Err((denied, RefusalReason::TooLarge));
-                }
-                Err(Unreadable::Malformed(message)) => {
-                    return Err((Denial::malformed(message), RefusalReason::Malformed));
-                }
+                Err(denied)
+                    if denied.reason == RefusalReason::TooLarge && cap_bytes < limit_bytes => {}
+                written => return written,
             }
         }
-        Err((Denial::full(), RefusalReason::Full))
+        Err(Denial::full())
     }
 
     /// Reserves budget for a buffer that may grow to `bytes`.
