@@ -130,16 +130,11 @@ impl TopicPublisher {
         let DeliveryContext { number, partition, trace, .. } = batch;
         let now = Instant::now();
         let mut state = self.lock();
-        match class {
-            Class::Denied => state.lanes.suspend_lanes(None, now),
-            Class::NoTopic if code == Code::UnknownPartition => {
-                state.lanes.suspend_lanes(Some(partition), now);
-            }
-            Class::NoTopic => state.lanes.suspend_lanes(None, now),
-            _ if matches!(code, Code::PurgeQueue | Code::PurgeInflight) => {
-                state.lanes.suspend_lanes(Some(partition), now);
-            }
-            _ => {}
+        let is_withdrawn = matches!(code, Code::PurgeQueue | Code::PurgeInflight);
+        if is_withdrawn || code == Code::UnknownPartition {
+            state.lanes.suspend_lanes(Some(partition), now);
+        } else if matches!(class, Class::Denied | Class::NoTopic) {
+            state.lanes.suspend_lanes(None, now);
         }
         let is_new = class == Class::TooLarge && self.join_limit.too_long(payload.len());
         let Some(message) = state.lanes.end_send(partition, number, None) else { return };
@@ -159,7 +154,7 @@ impl TopicPublisher {
             }
             return;
         }
-        if !matches!(code, Code::PurgeQueue | Code::PurgeInflight) {
+        if !is_withdrawn {
             state.last_failure = Some(format!("{code}; {}", class.advice()));
         }
         self.publish_state(&state);
@@ -209,25 +204,14 @@ impl TopicPublisher {
     }
 }
 
-impl DeliveryContext {
-    /// Ends it at its topic, which then sends the next. The topic is gone when the publisher is.
-    fn end_at_topic(self, end: impl FnOnce(&TopicPublisher, Self)) {
-        if let Some(topic) = self.topic.upgrade() {
-            end(&topic, self);
-            topic.send_waiting();
-        }
-    }
-}
-
 impl Shipment for DeliveryContext {
-    fn handle_result(self, result: Result<(), Code>) {
-        self.end_at_topic(|topic, batch| match result {
-            Ok(()) => topic.record_stored(batch),
-            Err(code) => topic.record_failed(batch, code, &[]),
-        });
-    }
-
-    fn handle_failure(self, code: Code, payload: &[u8]) {
-        self.end_at_topic(|topic, batch| topic.record_failed(batch, code, payload));
+    /// Ends it at its topic, which then sends the next. The topic is gone when the publisher is.
+    fn handle_result(self, result: Result<(), (Code, &[u8])>) {
+        let Some(topic) = self.topic.upgrade() else { return };
+        match result {
+            Ok(()) => topic.record_stored(self),
+            Err((code, payload)) => topic.record_failed(self, code, payload),
+        }
+        topic.send_waiting();
     }
 }

@@ -22,18 +22,9 @@ use super::failure::Class;
 
 /// A message in flight, which receives its result.
 pub trait Shipment: Send + Sync + 'static {
-    /// Called once, from the producer's thread. Must not block.
-    fn handle_result(self, result: Result<(), RDKafkaErrorCode>);
-
-    /// Called instead of `ended` with the bytes of a message that failed, for implementations that
-    /// use them. Must not block either.
-    fn handle_failure(self, code: RDKafkaErrorCode, payload: &[u8])
-    where
-        Self: Sized,
-    {
-        let _ = payload;
-        self.handle_result(Err(code));
-    }
+    /// Called once, from the producer's thread; for a message that failed with its bytes. Must not
+    /// block.
+    fn handle_result(self, result: Result<(), (RDKafkaErrorCode, &[u8])>);
 }
 
 /// How long the producer's thread waits for events before it checks whether to end. The library
@@ -250,12 +241,10 @@ impl<S: Shipment> ProducerContext for Context<S> {
     type DeliveryOpaque = Box<S>;
 
     fn delivery(&self, result: &DeliveryResult<'_>, shipment: Box<S>) {
-        match result {
-            Ok(_) => shipment.handle_result(Ok(())),
-            Err((error, message)) => {
-                shipment.handle_failure(code_of(error), message.payload().unwrap_or_default());
-            }
-        }
+        shipment.handle_result(match result {
+            Ok(_) => Ok(()),
+            Err((error, message)) => Err((code_of(error), message.payload().unwrap_or_default())),
+        });
     }
 }
 

@@ -88,10 +88,6 @@ impl TopicPublisher {
         })
     }
 
-    pub(crate) fn settings(&self) -> &TopicOptions {
-        &self.settings
-    }
-
     /// Returns whether a request may be sent, if only to test whether Kafka stores it.
     pub(crate) fn is_accepting(&self) -> bool {
         self.accepts.load(Ordering::Acquire)
