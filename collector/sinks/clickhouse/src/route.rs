@@ -174,9 +174,10 @@ impl Route {
             if is_stalled && may_leave() && stall.take_if(Stall::leave_to_others).is_some() {
                 return None;
             }
-            if queued.is_none() {
-                queued = Some(Queued::new(self));
-            }
+            queued.get_or_insert_with(|| {
+                self.lock().waiting += 1;
+                Counted { route: self, count: |state| &mut state.waiting }
+            });
             let until_then = async {
                 match until {
                     Some(until) => tokio::time::sleep_until(until.into()).await,
@@ -225,13 +226,13 @@ impl<'a> Permit<'a> {
         &self,
         until: Instant,
         stall: &mut Option<Stall<'a>>,
-    ) -> Option<Overdue<'a>> {
+    ) -> Option<Counted<'a>> {
         stall.get_or_insert_with(|| Stall::new(self.route));
         self.route.update_state(|state| {
             state.circuits.record_silence(self.replica, self.started, Instant::now(), until);
             let has_room = state.overdue < self.route.most_waiting;
             state.overdue += usize::from(has_room);
-            has_room.then(|| Overdue(self.route))
+            has_room.then(|| Counted { route: self.route, count: |state| &mut state.overdue })
         })
     }
 
@@ -259,30 +260,16 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// An accepted insert that waits.
+/// An insert that one of its route's counts includes until this is dropped.
 #[derive(Debug)]
-struct Queued<'a>(&'a Route);
-
-impl<'a> Queued<'a> {
-    fn new(route: &'a Route) -> Self {
-        route.lock().waiting += 1;
-        Self(route)
-    }
+pub(super) struct Counted<'a> {
+    route: &'a Route,
+    count: fn(&mut RouteState) -> &mut usize,
 }
 
-impl Drop for Queued<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.lock().waiting -= 1;
-    }
-}
-
-/// An attempt that has waited long for its answer, and has no slot.
-#[derive(Debug)]
-pub(super) struct Overdue<'a>(&'a Route);
-
-impl Drop for Overdue<'_> {
-    fn drop(&mut self) {
-        self.0.lock().overdue -= 1;
+        *(self.count)(&mut self.route.lock()) -= 1;
     }
 }
 

@@ -45,18 +45,6 @@ impl SinkReadiness {
         self.part.set_warning(note);
     }
 
-    fn block_table(&self, table: &str, shard: usize, reason: String) {
-        self.update_state(|inner| {
-            inner.blocked.insert((table.to_owned(), shard), reason);
-        });
-    }
-
-    fn unblock_table(&self, table: &str, shard: usize) {
-        self.update_state(|inner| {
-            inner.blocked.remove(&(table.to_owned(), shard));
-        });
-    }
-
     fn update_state(&self, change: impl FnOnce(&mut Inner)) {
         let mut inner = self.lock();
         change(&mut inner);
@@ -96,13 +84,15 @@ impl<'a> BlockedTable<'a> {
 
     /// Records why the table still accepts nothing.
     pub(super) fn set_reason(&self, reason: String) {
-        self.state.block_table(self.table, self.shard, reason);
+        let place = (self.table.to_owned(), self.shard);
+        self.state.update_state(|inner| drop(inner.blocked.insert(place, reason)));
     }
 }
 
 impl Drop for BlockedTable<'_> {
     fn drop(&mut self) {
-        self.state.unblock_table(self.table, self.shard);
+        let place = (self.table.to_owned(), self.shard);
+        self.state.update_state(|inner| drop(inner.blocked.remove(&place)));
     }
 }
 

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use millrace_config::{AcknowledgeInsert, ClickHouseExporter};
 use millrace_pipeline::batch::BatchLimits;
 use millrace_pipeline::budget::Budget;
+use millrace_pipeline::component::RunningExporter;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{
     DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest,
@@ -123,18 +124,22 @@ impl DirectPublisher {
         this.threads.push(spawn("direct-divide", Box::new(work))?);
         Ok(this)
     }
+}
 
-    /// Cuts open batches and waits until all accepted requests are stored and answered, at most for
-    /// `time`. Nothing is accepted afterwards. Returns false when some were not stored in time;
-    /// their clients get a retryable answer.
-    #[must_use]
-    pub fn flush(&self, time: Duration) -> bool {
+impl RunningExporter for DirectPublisher {
+    /// Cuts open batches and waits until all accepted requests are stored and answered.
+    fn flush(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         self.shared.closed.store(true, Ordering::Release);
         for lane in &self.shared.lanes {
             lane.cut_all(&self.shared);
         }
         self.shared.outbox.wait_until_done(until)
+    }
+
+    /// It has no routes: only Kafka's topics can be routed to.
+    fn route_publishers(self: Arc<Self>) -> Vec<Arc<dyn Publish>> {
+        Vec::new()
     }
 }
 
