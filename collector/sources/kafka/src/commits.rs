@@ -162,8 +162,8 @@ impl<M: Member> GroupSession<M> {
         tracing::debug!(worker = self.worker, ?commits, "commit");
         let mut list = TopicPartitionList::new();
         for commit in commits {
-            let Some(topic) = self.topic_of(commit.key) else { continue };
-            let mut element = list.add_partition(&topic.name, commit.key.partition);
+            let topic = &self.topic_of(commit.key).name;
+            let mut element = list.add_partition(topic, commit.key.partition);
             element.set_offset(Offset::Offset(commit.offset))?;
             let number = self.topic_number(commit.key);
             let promises = Promises { topic: number, ..commit.promises.clone() };
@@ -225,8 +225,7 @@ impl<M: Member> GroupSession<M> {
 
     /// Records a commit for the lag board: no owner will find gaps before it again.
     pub(super) fn record_committed(&self, commit: &Commit<PartitionKey>) {
-        if let Some(topic) = self.topic_of(commit.key) {
-            self.shared.lag.record_committed(&topic.name, commit.key.partition, commit.offset);
-        }
+        let topic = &self.topic_of(commit.key).name;
+        self.shared.lag.record_committed(topic, commit.key.partition, commit.offset);
     }
 }

@@ -102,12 +102,9 @@ impl<M: Member> GroupSession<M> {
     /// are lost.
     fn record_gap(&self, key: PartitionKey, got: i64) {
         let Some(partition) = self.partitions.get(&key) else { return };
-        if got > partition.next_offset
-            && partition.has_position
-            && let Some(topic) = self.topic_of(key)
-        {
-            let wanted = partition.next_offset;
-            self.shared.lag.record_gap(&topic.name, key.partition, wanted, got);
+        let wanted = partition.next_offset;
+        if got > wanted && partition.has_position {
+            self.shared.lag.record_gap(&self.topic_of(key).name, key.partition, wanted, got);
         }
     }
 
@@ -119,7 +116,7 @@ impl<M: Member> GroupSession<M> {
         message: &impl FetchedMessage,
         cut: Cut,
     ) {
-        let Some(signal) = self.topic_of(key).map(|topic| topic.signal) else { return };
+        let signal = self.topic_of(key).signal;
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         if partition.open.is_some() {
             return;
@@ -168,7 +165,7 @@ impl<M: Member> GroupSession<M> {
     }
 
     fn append_to_batch(&mut self, key: PartitionKey, offset: i64, message: &impl FetchedMessage) {
-        let Some(topic) = self.shared.settings.topics.get(usize::from(key.topic)) else { return };
+        let topic = &self.shared.settings.topics[usize::from(key.topic)];
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         partition.next_offset = offset + 1;
         partition.has_position = true;

@@ -44,8 +44,7 @@ impl<M: Member> GroupSession<M> {
         payload: &[u8],
     ) -> bool {
         let bytes = payload.len();
-        let signal = self.topic_of(key).map(|topic| topic.signal);
-        let written_bytes = signal.map_or(0, |signal| decoded_bytes(signal, payload));
+        let written_bytes = decoded_bytes(self.topic_of(key).signal, payload);
         let limit_bytes = self.shared.budget.limit_bytes();
         let needed = memory_for(bytes as u64, written_bytes, limit_bytes);
         if needed <= HEADROOM_BYTES || too_long(bytes).is_some() {

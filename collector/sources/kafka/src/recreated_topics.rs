@@ -70,12 +70,10 @@ impl<M: Member> GroupSession<M> {
     pub(super) fn restart_partition(&mut self, key: PartitionKey, offset: i64) {
         let Some(old) = self.partitions.get(&key) else { return };
         let (expected, leaving) = (old.next_offset, old.leaving);
-        if let Some(topic) = self.topic_of(key) {
-            tracing::warn!(
-                topic = %topic.name, partition = key.partition, expected, offset,
-                "the partition begins again: its topic was recreated"
-            );
-        }
+        tracing::warn!(
+            topic = %self.topic_of(key).name, partition = key.partition, expected, offset,
+            "the partition begins again: its topic was recreated"
+        );
         self.drop_partition(key);
         self.begin_partition(key, Some(offset), Promises::default());
         if let Some(partition) = self.partitions.get_mut(&key) {
