@@ -176,7 +176,7 @@ impl Route {
             }
             queued.get_or_insert_with(|| {
                 self.lock().waiting += 1;
-                Counted { route: self, count: |state| &mut state.waiting }
+                CountedInsert { route: self, count: |state| &mut state.waiting }
             });
             let until_then = async {
                 match until {
@@ -226,13 +226,13 @@ impl<'a> Permit<'a> {
         &self,
         until: Instant,
         stall: &mut Option<Stall<'a>>,
-    ) -> Option<Counted<'a>> {
+    ) -> Option<CountedInsert<'a>> {
         stall.get_or_insert_with(|| Stall::new(self.route));
         self.route.update_state(|state| {
             state.circuits.record_silence(self.replica, self.started, Instant::now(), until);
             let has_room = state.overdue < self.route.most_waiting;
             state.overdue += usize::from(has_room);
-            has_room.then(|| Counted { route: self.route, count: |state| &mut state.overdue })
+            has_room.then(|| CountedInsert { route: self.route, count: |state| &mut state.overdue })
         })
     }
 
@@ -262,12 +262,12 @@ impl Drop for Permit<'_> {
 
 /// An insert that one of its route's counts includes until this is dropped.
 #[derive(Debug)]
-pub(super) struct Counted<'a> {
+pub(super) struct CountedInsert<'a> {
     route: &'a Route,
     count: fn(&mut RouteState) -> &mut usize,
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedInsert<'_> {
     fn drop(&mut self) {
         *(self.count)(&mut self.route.lock()) -= 1;
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use millrace_pipeline::publish::PublishError;
 use millrace_pipeline::telemetry::RefusalReason;
 
-/// The gRPC codes of answers, which a `google.rpc.Status` over HTTP has too. INTERNAL and UNKNOWN are
-/// excluded on purpose: they make an OTLP client drop its data.
+/// The gRPC codes of answers, which a `google.rpc.Status` over HTTP has too. INTERNAL and UNKNOWN
+/// are excluded on purpose: they make an OTLP client drop its data.
 pub(crate) mod code {
     pub(crate) const OK: u32 = 0;
     pub(crate) const INVALID_ARGUMENT: u32 = 3;

@@ -159,8 +159,8 @@ impl BufferedPublisher {
 }
 
 impl RunningExporter for BufferedPublisher {
-    /// Makes accepted records safe, in Kafka or on the disk. Records on disk stay there, or are sent
-    /// first if the folder ends with the process.
+    /// Makes accepted records safe, in Kafka or on the disk. Records on disk stay there, or are
+    /// sent first if the folder ends with the process.
     fn flush(&self, time: Duration) -> bool {
         // First the disk sends nothing more, then requests in flight end.
         let started = Instant::now();
