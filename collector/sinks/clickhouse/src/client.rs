@@ -15,7 +15,7 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use millrace_config::Credentials;
 use millrace_ddl::render::Statement;
-use millrace_observe::log::error_chain;
+use millrace_observe::error_chain;
 use millrace_pipeline::body::InsertBody;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::sink::Insert;

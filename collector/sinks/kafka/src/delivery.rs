@@ -5,7 +5,7 @@
 //! alone, or a group that can't be divided, is returned.
 
 use std::borrow::Cow;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use millrace_observe::otlp::{SPANS, Trace, is_own_telemetry};
@@ -21,17 +21,7 @@ use super::lane::InFlight;
 use super::message::{Envelope, Message, split_message};
 use super::producer::{Shipment, code_of};
 use super::request_part::RequestPart;
-use super::topic::{TopicOptions, TopicPublisher, TopicState};
-
-/// The data that accompanies a message through the client library.
-pub(crate) struct DeliveryContext {
-    number: u64,
-    partition: usize,
-    bytes: usize,
-    handed_over: Instant,
-    trace: Trace,
-    topic: Weak<TopicPublisher>,
-}
+use super::topic::{DeliveryContext, TopicOptions, TopicPublisher, TopicState};
 
 impl TopicPublisher {
     /// Passes a message to the library, which copies it.

@@ -15,11 +15,10 @@ use millrace_pipeline::readiness::ReadinessPart;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::Producer as _;
 
-use super::delivery::DeliveryContext;
 use super::failure::Class;
 use super::producer::{Producer, code_of};
 use super::queue_thread::QueueThread;
-use super::topic::TopicPublisher;
+use super::topic::{DeliveryContext, TopicPublisher};
 
 /// How often readiness is reported, and how often metadata is requested during a failure.
 const PERIOD: Duration = Duration::from_secs(1);

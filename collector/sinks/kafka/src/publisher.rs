@@ -21,7 +21,6 @@ use millrace_wire::otlp::Bucket;
 use millrace_wire::{Signal, otlp};
 use rdkafka::producer::{Producer as _, PurgeConfig};
 
-use super::delivery::DeliveryContext;
 use super::destination::{Destination, PublishTo, TopicKey, route_publishers};
 use super::message::Message;
 use super::monitor::{Monitor, PROOF_AGE, start_monitor};
@@ -29,7 +28,7 @@ use super::pieces::{Pieces, cut_request, outline_of};
 use super::producer::{Producer, ProducerError, Traits, create_producer};
 use super::queue_thread::QueueThread;
 use super::request_part::{RequestPart, Waiter};
-use super::topic::{TopicOptions, TopicPublisher, topic_of};
+use super::topic::{DeliveryContext, TopicOptions, TopicPublisher, topic_of};
 
 /// The first reservation for sorting by trace, as a multiple of a request: one copy, and what is
 /// repeated around its spans, at most twice the request. Afterwards the exact size is known.

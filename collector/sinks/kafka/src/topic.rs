@@ -13,16 +13,16 @@
 //! Only [`TopicPublisher::wait_idle`] blocks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use millrace_config::{TopicName, Topics};
+use millrace_observe::otlp::Trace;
 use millrace_pipeline::publish::PublishError;
 use millrace_pipeline::telemetry::{RefusalReason, Telemetry};
 use millrace_wire::Signal;
 use millrace_wire::otlp::RequestOutline;
 
-use super::delivery::DeliveryContext;
 use super::join_limit::JoinLimit;
 use super::lanes::Lanes;
 use super::message::{Envelope, Message, OpenMessage};
@@ -45,6 +45,16 @@ pub(crate) struct TopicOptions {
     pub(crate) time_out: Option<Duration>,
     /// Each partition has its own open message, for the traces that belong there.
     pub(crate) by_trace: bool,
+}
+
+/// The data that accompanies a message through the client library.
+pub(crate) struct DeliveryContext {
+    pub(super) number: u64,
+    pub(super) partition: usize,
+    pub(super) bytes: usize,
+    pub(super) handed_over: Instant,
+    pub(super) trace: Trace,
+    pub(super) topic: Weak<TopicPublisher>,
 }
 
 /// Publishes to one topic.

@@ -15,7 +15,8 @@ use super::dead_letter_queues::PendingDeadLetter;
 use super::divide::{BatchParts, too_many_parts};
 use super::member::Member;
 use super::outcomes::DeadLetterId;
-use super::partition::{OpenBatch, PartitionKey};
+use super::partition::OpenBatch;
+use super::partition_key::PartitionKey;
 use super::parts::{PartOrigin, PendingInsert};
 use super::session::GroupSession;
 

@@ -12,7 +12,7 @@ use millrace_pipeline::batch::CutReason;
 use rdkafka::topic_partition_list::Offset;
 
 use super::member::Member;
-use super::partition::PartitionKey;
+use super::partition_key::PartitionKey;
 use super::session::GroupSession;
 
 /// How long a deleted message is awaited: it may have been fetched before.

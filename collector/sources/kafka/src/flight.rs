@@ -16,7 +16,8 @@ use super::dead_letter_queues::PendingDeadLetter;
 use super::finish::UncommittedReason;
 use super::member::Member;
 use super::outcomes::{DeadLetterId, PartStatus};
-use super::partition::{AssignedPartition, OpenBatch, PartitionKey};
+use super::partition::{AssignedPartition, OpenBatch};
+use super::partition_key::PartitionKey;
 use super::parts::{OpenPart, PartOrigin, PendingInsert};
 use super::session::GroupSession;
 use super::settings::{DeliveryMode, SourceTopic};
@@ -417,7 +418,8 @@ impl<M: Member> GroupSession<M> {
         self.shared.telemetry.add_buffered(signal, -records);
     }
 
-    /// Returns a partition's topic: [`GroupSession::key_of`] makes keys of the settings' topics only.
+    /// Returns a partition's topic: [`GroupSession::key_of`] makes keys of the settings' topics
+    /// only.
     pub(super) fn topic_of(&self, key: PartitionKey) -> &SourceTopic {
         &self.shared.settings.topics[usize::from(key.topic)]
     }

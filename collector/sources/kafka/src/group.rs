@@ -20,7 +20,8 @@ use super::context::ConsumerEvent;
 use super::finish::{UncommittedPartition, UncommittedReason};
 use super::member::Member;
 use super::metadata::CommittedOffset;
-use super::partition::{AssignedPartition, PartitionKey};
+use super::partition::AssignedPartition;
+use super::partition_key::PartitionKey;
 use super::session::{GroupSession, PendingJoin, PendingLeave};
 use super::settings::DeliveryMode;
 

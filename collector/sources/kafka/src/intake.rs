@@ -1,6 +1,5 @@
 //! Messages to batches: appends directly from librdkafka's buffer, and cuts.
 
-use millrace_config::MAX_MESSAGE_BYTES;
 use millrace_ledger::{Cut, Intent};
 use millrace_pipeline::batch::{BatchSize, CutReason};
 use millrace_pipeline::failpoint;
@@ -8,11 +7,12 @@ use millrace_pipeline::memory_shares::HEADROOM_BYTES;
 use millrace_pipeline::sink::{AcceptedRecords, RejectedRecords, Rejection};
 use rdkafka::topic_partition_list::Offset;
 
-use super::dead_letter::{TOO_LONG, build_dead_letter};
+use super::dead_letter::{build_dead_letter, too_long};
 use super::flight::SEEK_RETRY;
 use super::member::{FetchedMessage, Member};
 use super::memory::cover_batch;
-use super::partition::{AssignedPartition, OpenBatch, PartitionKey};
+use super::partition::{AssignedPartition, OpenBatch};
+use super::partition_key::PartitionKey;
 use super::session::GroupSession;
 
 /// The length from which on a message is a separate batch: twice the brokers' default. It may make
@@ -259,18 +259,6 @@ impl<M: Member> GroupSession<M> {
         }
         self.next_cut = self.partitions.values().filter_map(open).min();
     }
-}
-
-/// Returns why a message is too long to be decoded, if it is.
-pub(super) fn too_long(bytes: usize) -> Option<Rejection> {
-    let limit_bytes = MAX_MESSAGE_BYTES.as_usize();
-    (bytes > limit_bytes).then(|| Rejection {
-        reason: TOO_LONG,
-        detail: format!(
-            "{bytes} bytes exceed the {limit_bytes} bytes that can be decoded; they remain \
-             in the source topic"
-        ),
-    })
 }
 
 /// Returns whether a batch opened under `open` must end before a message under `next`.

@@ -7,7 +7,8 @@
 use rdkafka::error::KafkaResult;
 
 use super::member::Member;
-use super::partition::{AssignedPartition, PartitionKey};
+use super::partition::AssignedPartition;
+use super::partition_key::PartitionKey;
 use super::session::{Flow, GroupSession};
 
 impl<M: Member> GroupSession<M> {

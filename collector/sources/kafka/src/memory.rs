@@ -11,9 +11,10 @@ use millrace_wire::limits::WRITTEN_BYTES;
 use millrace_wire::{Signal, otlp};
 use rdkafka::topic_partition_list::Offset;
 
-use super::intake::too_long;
+use super::dead_letter::too_long;
 use super::member::Member;
-use super::partition::{AssignedPartition, OpenBatch, PartitionKey};
+use super::partition::{AssignedPartition, OpenBatch};
+use super::partition_key::PartitionKey;
 use super::session::GroupSession;
 
 /// The step in which reservations change, so that the shared counter isn't changed per message: a

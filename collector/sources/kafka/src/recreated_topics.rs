@@ -17,7 +17,7 @@ use millrace_ledger::Promises;
 use rdkafka::topic_partition_list::Offset;
 
 use super::member::Member;
-use super::partition::PartitionKey;
+use super::partition_key::PartitionKey;
 use super::session::GroupSession;
 use super::topics::{ID_REQUEST_INTERVAL, TopicId};
 

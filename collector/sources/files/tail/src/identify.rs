@@ -15,11 +15,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::fingerprint::Fingerprint;
-use crate::inode::{Identification, Inode, InodeId};
+use crate::inode::{FileId, Identification, Inode, InodeId};
 use crate::machine::{OpenOutcome, ReadOutcome, Tail, TailEvent};
 use crate::names::{is_kin, unpacked_path};
 use crate::position::Position;
-use crate::text::{FileId, FileText, NOWHERE, ReadState};
+use crate::text::{FileText, NOWHERE, ReadState};
 
 /// Scans that wait for a copy of a text whose file has another one, or is gone and read to its end.
 /// A copy was made before that: the next scan finds it, one more finds a head that wasn't complete.

@@ -47,7 +47,7 @@ pub use checkpoint::{CheckpointError, PositionFallback, RecordedPositions, load_
 pub use fair_queue::{FairQueue, Weight};
 pub use file_check::FileCheck;
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
-pub use inode::{FileObservation, InodeId};
+pub use inode::{FileId, FileObservation, InodeId};
 pub use kernel::{
     KernelFallback, KernelLog, KernelPosition, KernelStart, RecordStatus, load_kernel_position,
 };
@@ -57,5 +57,5 @@ pub use machine::{
 };
 pub use pause::PauseSet;
 pub use position::{Position, STREAMS};
-pub use text::{FileId, Ticket};
+pub use text::Ticket;
 pub use unlisted::UnlistedPaths;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::checkpoint::{self, RecordedPositions};
 use crate::identify::{SCANS_AT_END, SCANS_FOR_COPY};
-use crate::inode::{Identification, Inode, InodeId};
+use crate::inode::{FileId, Identification, Inode, InodeId};
 use crate::names::LogNames;
 use crate::pause::PauseSet;
 use crate::position::Position;
 use crate::scan::SCANS_RECORDED;
-use crate::text::{FileId, FileText, ReadState, Ticket};
+use crate::text::{FileText, ReadState, Ticket};
 use crate::unlisted::UnlistedPaths;
 
 /// The settings of files that are read by the same rules.

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::identify::SCANS_AT_END;
-use crate::inode::{FileObservation, Identification, Inode, InodeId};
+use crate::inode::{FileId, FileObservation, Identification, Inode, InodeId};
 use crate::machine::{Action, Tail, TailEvent, TailSource};
 use crate::names::{nearest_name, unpacked_path};
-use crate::text::{FileId, FileText, ReadState};
+use crate::text::{FileText, ReadState};
 use crate::unlisted::UnlistedPaths;
 
 /// Scans after which a recorded text without a file is forgotten: 2,400 of 250 ms are the 10
