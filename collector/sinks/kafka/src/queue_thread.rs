@@ -42,3 +42,28 @@ impl<T> Drop for QueueThread<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::QueueThread;
+
+    /// Scenario: values are queued for a thread that hasn't read any, and its owner goes. Guarantee:
+    /// the thread gets all of them before it ends, and the owner waits for that.
+    #[test]
+    fn a_thread_ends_after_the_values_that_were_queued() {
+        let (begin, begun) = sync_channel::<()>(0);
+        let (seen, results) = sync_channel(4);
+        let thread = QueueThread::start("test", 2, move |values| {
+            let _ = begun.recv();
+            values.iter().for_each(|value: u8| seen.send(value).unwrap());
+        });
+        let thread = thread.unwrap();
+        assert!(thread.try_send(1).is_ok() && thread.try_send(2).is_ok());
+        assert!(thread.try_send(3).is_err(), "the queue is full");
+        drop(begin);
+        drop(thread);
+        assert_eq!(results.try_iter().collect::<Vec<_>>(), [1, 2]);
+    }
+}

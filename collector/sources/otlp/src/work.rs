@@ -114,7 +114,6 @@ struct RequestWorker {
 
 /// Converts messages to plain protobuf. Each step's input is released before the next one, so that
 /// at most two copies of a message exist at a time.
-#[derive(Default)]
 struct MessageReader {
     decompressor: Decompressor,
     /// The decompressed message.
@@ -126,11 +125,10 @@ struct MessageReader {
 }
 
 impl RequestWorker {
-    fn new(shared: Arc<WorkerContext>, kept_bytes: usize) -> Self {
-        Self {
-            shared,
-            reader: MessageReader { retained_bytes: kept_bytes, ..MessageReader::default() },
-        }
+    fn new(shared: Arc<WorkerContext>, retained_bytes: usize) -> Self {
+        let [plain, protobuf] = [(); 2].map(|()| Scratch::new(&shared.budget));
+        let decompressor = Decompressor::default();
+        Self { shared, reader: MessageReader { decompressor, plain, protobuf, retained_bytes } }
     }
 
     fn run(mut self, jobs: &Mutex<Receiver<RequestJob>>) {
@@ -174,7 +172,7 @@ impl RequestWorker {
         let (signal, cancellation, client) = (*signal, cancellation.clone(), Some(*client));
         let CollectedBody { bytes: body, memory: room } = body;
         let plain = reader
-            .read(&shared.budget, signal, *layout, body, room, *limit_bytes)
+            .read(signal, *layout, body, room, *limit_bytes)
             .map_err(|denied| (denied, None))?;
         let now = now_unix_nanos();
         let times = edge_times(&shared.record_times, now);
@@ -215,7 +213,6 @@ impl MessageReader {
     /// another buffer holds its message.
     fn read<'s>(
         &'s mut self,
-        budget: &Budget,
         signal: Signal,
         layout: MessageLayout,
         body: &'s mut Vec<u8>,
@@ -226,7 +223,7 @@ impl MessageReader {
         if let Some(encoding) = layout.encoding {
             let message = body.get(layout.start..).unwrap_or_default();
             let expected = message.len().saturating_mul(EXPECTED_RATIO).max(LEAST_EXPANSION_BYTES);
-            plain.fill_capped(budget, expected, limit_bytes, |cap_bytes, out| {
+            plain.fill_capped(expected, limit_bytes, |cap_bytes, out| {
                 let result = decompressor.decompress(encoding, message, cap_bytes, out);
                 result.map_err(|error| {
                     unreadable_denial(matches!(error, DecompressError::TooLong { .. }), error)
@@ -245,7 +242,7 @@ impl MessageReader {
                     return Err(Denial::too_large(limit_bytes));
                 }
                 // Protobuf is seldom longer than its JSON.
-                protobuf.fill_capped(budget, text.len(), limit_bytes, |cap_bytes, out| {
+                protobuf.fill_capped(text.len(), limit_bytes, |cap_bytes, out| {
                     let result = json::transcode_request(signal, text, cap_bytes, out);
                     result.map_err(|error| {
                         let is_too_long = matches!(error.kind(), JsonErrorKind::TooLong { .. });

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::publish::DeliverySender;
-use millrace_pipeline::sink::{Rejection, TableIndex};
+use millrace_pipeline::sink::{DeliveryOutcome, Rejection, TableIndex};
 use millrace_wire::Signal;
 
 /// A request in a batch.
@@ -73,14 +73,19 @@ impl CutBatch {
         }
     }
 
-    /// Records one block's answer: `None` when it is stored, else the refusal, or `Some(None)` for
-    /// a block that was abandoned. Returns whether it was the last one.
-    pub(super) fn record_answer(&self, trouble: Option<Option<RefusedPart>>) -> bool {
+    /// Records the answer to the block of a table and day. Returns whether it was the last one.
+    pub(super) fn record_answer(
+        &self,
+        (table, day): (TableIndex, i32),
+        outcome: DeliveryOutcome,
+    ) -> bool {
         let mut state = self.lock();
-        match trouble {
-            None => {}
-            Some(Some(refused)) => state.refused.push(refused),
-            Some(None) => state.is_abandoned = true,
+        match outcome {
+            DeliveryOutcome::Stored => {}
+            DeliveryOutcome::Rejected(rejection) => {
+                state.refused.push(RefusedPart { table, day, rejection });
+            }
+            DeliveryOutcome::Abandoned | DeliveryOutcome::Deferred => state.is_abandoned = true,
         }
         state.unanswered = state.unanswered.saturating_sub(1);
         state.unanswered == 0

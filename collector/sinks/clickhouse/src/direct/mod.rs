@@ -34,11 +34,11 @@ use millrace_pipeline::publish::{
     DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest,
 };
 use millrace_pipeline::random_seed::random_seed;
-use millrace_pipeline::sink::{BlockOrigin, Completion, DeliveryOutcome, Insert, PartId, Sink};
+use millrace_pipeline::sink::{BlockOrigin, Completion, Insert, PartId, Sink};
 use millrace_pipeline::telemetry::{RefusalReason, Telemetry};
 use millrace_wire::Signal;
 
-use batch::{BatchRequest, CutBatch, RefusedPart};
+use batch::{BatchRequest, CutBatch};
 use lane::Lane;
 use outbox::{Outbox, QueuedBlock};
 
@@ -203,17 +203,10 @@ impl DirectInner {
             return;
         }
         let parts = inserts.into_iter().zip(0..).map(|(insert, number)| {
-            let (table, day) = (insert.block.table, insert.block.slice.day);
+            let block = (insert.block.table, insert.block.slice.day);
             let (this, owner) = (Arc::clone(self), Arc::clone(&batch));
             let completion = Completion::new(PartId(number), move |answer| {
-                let refused = match answer.outcome {
-                    DeliveryOutcome::Stored => None,
-                    DeliveryOutcome::Rejected(rejection) => {
-                        Some(Some(RefusedPart { table, day, rejection }))
-                    }
-                    DeliveryOutcome::Abandoned | DeliveryOutcome::Deferred => Some(None),
-                };
-                if owner.record_answer(refused) {
+                if owner.record_answer(block, answer.outcome) {
                     this.finish_batch(&owner);
                 }
                 this.outbox.wake();

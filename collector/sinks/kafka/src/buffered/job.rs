@@ -39,3 +39,39 @@ impl WriteJob {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use millrace_pipeline::budget::Budget;
+    use millrace_pipeline::cancellation::Canceller;
+    use millrace_pipeline::publish::{DeliveryReceipt, PendingDelivery};
+    use millrace_wire::Signal;
+
+    use super::WriteJob;
+    use crate::destination::TopicKey;
+    use crate::request_part::{RequestPart, Waiter};
+
+    /// Scenario: of two requests in a job, the clients go or are answered one after the other.
+    /// Guarantee: it is written while one of them waits, and not afterwards: both send again.
+    #[test]
+    fn what_no_client_waits_for_is_not_written() {
+        let budget = Budget::new(100);
+        let clients =
+            [(); 2].map(|()| (PendingDelivery::new_pair(), Canceller::new(Instant::now())));
+        let [((first, gone), one), ((second, _waiting), other)] = clients;
+        let part = |sender, canceller: &Canceller| {
+            let waiter = Waiter::Client(sender, canceller.cancellation());
+            let result = DeliveryReceipt::default();
+            RequestPart::new_parts(1, result, waiter, budget.empty_reservation())
+        };
+        let parts = part(first, &one).chain(part(second, &other)).collect();
+        let job = WriteJob { topic: TopicKey::own(Signal::Logs), pieces: Vec::new(), parts };
+        assert!(job.begin_write());
+        drop(gone);
+        assert!(job.begin_write());
+        other.cancel();
+        assert!(!job.begin_write());
+    }
+}
