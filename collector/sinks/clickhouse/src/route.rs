@@ -13,9 +13,10 @@
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::sink::TableIndex;
 use tokio::sync::Notify;
 
@@ -114,7 +115,7 @@ impl Routes {
     pub(super) fn route_stats(&self, table: TableIndex) -> (usize, usize) {
         let of_table = self.routes.iter().skip(usize::from(table.0)).step_by(self.tables.max(1));
         of_table.fold((usize::MAX, 0), |(allowed, open), route| {
-            (allowed.min(route.window.allowed()), open + route.lock().circuits.open_count())
+            (allowed.min(route.window.allowed()), open + lock(&route.state).circuits.open_count())
         })
     }
 }
@@ -122,7 +123,7 @@ impl Routes {
 impl Route {
     /// Returns a slot for an insert to be accepted, if one is free and few inserts wait.
     pub(super) fn try_enter(&self) -> Option<InsertSlot> {
-        if self.lock().waiting >= self.most_waiting {
+        if lock(&self.state).waiting >= self.most_waiting {
             return None;
         }
         self.window.try_enter()
@@ -130,7 +131,7 @@ impl Route {
 
     /// Returns whether inserts should be held back at their source.
     pub(super) fn is_held_back(&self) -> bool {
-        let state = self.lock();
+        let state = lock(&self.state);
         let circuits = &state.circuits;
         circuits.is_stalled(Instant::now()) || (state.stalled > 0 && !circuits.is_any_closed())
     }
@@ -152,7 +153,7 @@ impl Route {
             // From here on no change is missed.
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            if Instant::now() < not_before && self.lock().circuits.is_any_closed() {
+            if Instant::now() < not_before && lock(&self.state).circuits.is_any_closed() {
                 *slot = None;
                 tokio::time::sleep_until(not_before.into()).await;
             }
@@ -160,7 +161,7 @@ impl Route {
                 *slot = self.window.acquire_slot().await;
             }
             let now = Instant::now();
-            let direction = self.lock().circuits.choose_replica(home, now);
+            let direction = lock(&self.state).circuits.choose_replica(home, now);
             let (until, is_stalled) = match direction {
                 Direction::Send { replica, is_probe } => {
                     return Some(Permit { route: self, replica, is_probe, started: now });
@@ -175,7 +176,7 @@ impl Route {
                 return None;
             }
             queued.get_or_insert_with(|| {
-                self.lock().waiting += 1;
+                lock(&self.state).waiting += 1;
                 CountedInsert { route: self, count: |state| &mut state.waiting }
             });
             let until_then = async {
@@ -192,14 +193,9 @@ impl Route {
     }
 
     fn update_state<T>(&self, change: impl FnOnce(&mut RouteState) -> T) -> T {
-        let result = change(&mut self.lock());
+        let result = change(&mut lock(&self.state));
         self.changed.notify_waiters();
         result
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RouteState> {
-        // Each change leaves complete values behind.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -269,7 +265,7 @@ pub(super) struct CountedInsert<'a> {
 
 impl Drop for CountedInsert<'_> {
     fn drop(&mut self) {
-        *(self.count)(&mut self.route.lock()) -= 1;
+        *(self.count)(&mut lock(&self.route.state)) -= 1;
     }
 }
 
@@ -283,13 +279,13 @@ pub(super) struct Stall<'a> {
 
 impl<'a> Stall<'a> {
     fn new(route: &'a Route) -> Self {
-        route.lock().stalled += 1;
+        lock(&route.state).stalled += 1;
         Self { route, is_handed_over: false }
     }
 
     /// Leaves the waiting to another insert, if there is one.
     fn leave_to_others(&mut self) -> bool {
-        let mut state = self.route.lock();
+        let mut state = lock(&self.route.state);
         self.is_handed_over = state.stalled > 1;
         state.stalled -= usize::from(self.is_handed_over);
         self.is_handed_over
@@ -299,7 +295,7 @@ impl<'a> Stall<'a> {
 impl Drop for Stall<'_> {
     fn drop(&mut self) {
         if !self.is_handed_over {
-            self.route.lock().stalled -= 1;
+            lock(&self.route.state).stalled -= 1;
         }
     }
 }

@@ -3,13 +3,14 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use millrace_config::{Compression, KafkaConnection, SecretError};
 use millrace_kafka_tokens::{ErrorEvents, Rebootstrap, TokenSettings, TokenSource};
 use millrace_pipeline::kafka_client;
+use millrace_pipeline::mutex::lock;
 use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -205,7 +206,7 @@ pub struct Context<S> {
 impl<S> Context<S> {
     /// Returns the newest error of the client, if it is not older than `age`.
     pub(crate) fn recent_error(&self, age: Duration) -> Option<String> {
-        let last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lock(&self.last_error);
         last.as_ref().filter(|(when, _)| when.elapsed() <= age).map(|(_, text)| text.clone())
     }
 }
@@ -232,7 +233,7 @@ impl<S: Shipment> ClientContext for Context<S> {
             self.rebootstrap.report_unreachable(Instant::now());
             return;
         }
-        let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last_error);
         *last = Some((Instant::now(), format!("{reason} ({advice})")));
     }
 }

@@ -49,8 +49,8 @@ mod tests {
 
     use super::QueueThread;
 
-    /// Scenario: values are queued for a thread that hasn't read any, and its owner goes. Guarantee:
-    /// the thread gets all of them before it ends, and the owner waits for that.
+    /// Scenario: values are queued for a thread that hasn't read any, and its owner goes.
+    /// Guarantee: the thread gets all of them before it ends, and the owner waits for that.
     #[test]
     fn a_thread_ends_after_the_values_that_were_queued() {
         let (begin, begun) = sync_channel::<()>(0);

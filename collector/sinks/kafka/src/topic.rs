@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use millrace_config::{TopicName, Topics};
 use millrace_observe::otlp::Trace;
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::publish::PublishError;
 use millrace_pipeline::telemetry::{RefusalReason, Telemetry};
 use millrace_wire::Signal;
@@ -143,7 +144,7 @@ impl TopicPublisher {
         telemetry.add_buffered(*signal, checked.records as i64);
         let limit = self.join_limit.limit_bytes();
         let Some(open) = self.open.get(partition.unwrap_or_default()) else { return false };
-        let mut open = lock_mutex(open.get_or_init(Box::default));
+        let mut open = lock(open.get_or_init(Box::default));
         let mut admitted = open.buffer.len() + bytes.len() <= limit && open.try_join(checked);
         if !admitted {
             self.send_open(partition, &mut open);
@@ -168,7 +169,7 @@ impl TopicPublisher {
         let mut next = None;
         for (index, open) in self.open.iter().enumerate() {
             let Some(open) = open.get() else { continue };
-            let mut open = lock_mutex(open);
+            let mut open = lock(open);
             let Some(due) = open.opened_at().map(|since| since + self.settings.linger) else {
                 continue;
             };
@@ -309,7 +310,7 @@ impl TopicPublisher {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, TopicState> {
-        lock_mutex(&self.state)
+        lock(&self.state)
     }
 
     /// Publishes changes of the state.
@@ -386,9 +387,4 @@ pub(crate) fn topic_of(topics: &Topics, signal: Signal) -> Option<&TopicName> {
         Signal::Logs => topics.logs.as_ref(),
         Signal::Metrics => topics.metrics.as_ref(),
     }
-}
-
-fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic ends the process, so a poisoned lock occurs only in tests.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

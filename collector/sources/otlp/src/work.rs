@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::io;
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use millrace_config::RecordTimes;
@@ -16,6 +16,7 @@ use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::cancellation::Cancellation;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::memory_shares::MemoryShares;
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::publish::{DeliveryReceipt, PendingDelivery, Publish, PublishRequest};
 use millrace_pipeline::telemetry::{RefusalReason, Telemetry};
 use millrace_wire::decompress::{DecompressError, Decompressor};
@@ -134,7 +135,7 @@ impl RequestWorker {
     fn run(mut self, jobs: &Mutex<Receiver<RequestJob>>) {
         loop {
             // The thread that has the lock waits for the next job; the others wait for the lock.
-            let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let job = lock(jobs).recv();
             let Ok(job) = job else { return };
             self.process_job(job);
         }

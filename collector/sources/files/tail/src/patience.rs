@@ -1,4 +1,4 @@
-//! How many scans a text without a file is kept.
+//! For how many scans a text without a file stays on record.
 
 /// Scans that wait for a copy of a text whose file has another one, or is gone and read to its end.
 /// A copy was made before that: the next scan finds it, one more finds a head that wasn't complete.
