@@ -139,8 +139,8 @@ async fn create_topic(sessions: &Sessions, settings: ConnectionSettings) {
 struct Message(mpsc::SyncSender<Result<(), RDKafkaErrorCode>>);
 
 impl Shipment for Message {
-    fn handle_result(self, result: Result<(), RDKafkaErrorCode>) {
-        let _ = self.0.send(result);
+    fn handle_result(self, result: Result<(), (RDKafkaErrorCode, &[u8])>) {
+        let _ = self.0.send(result.map_err(|(code, _)| code));
     }
 }
 

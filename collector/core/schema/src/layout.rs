@@ -9,9 +9,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::computed::{AttributeColumn, Computed, ComputedType};
 use crate::identifier::Identifier;
 use crate::kind::TableKind;
-use crate::reader::{Computed, Reader};
+use crate::reader::Reader;
 use crate::table::{Codec, Expr, Index, IndexKind, Table};
 use crate::tables::build_table;
 use crate::tables::parts::bloom_index;
@@ -124,32 +125,6 @@ pub enum AttributeIndex {
     Text,
 }
 
-/// One of the attribute columns of a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum AttributeColumn {
-    /// Attributes of the resource.
-    Resource,
-    /// Attributes of the instrumentation scope; the spans' table doesn't store them.
-    Scope,
-    /// Attributes of the record itself: span, log record or metric point.
-    Record,
-}
-
-impl AttributeColumn {
-    /// Returns the column's name in a table; `None`: the table has no such column.
-    #[must_use]
-    pub const fn column_name(self, kind: TableKind) -> Option<&'static str> {
-        match (self, kind) {
-            (_, TableKind::TraceIdTs) | (Self::Scope, TableKind::Traces) => None,
-            (Self::Resource, _) => Some("ResourceAttributes"),
-            (Self::Scope, _) => Some("ScopeAttributes"),
-            (Self::Record, TableKind::Traces) => Some("SpanAttributes"),
-            (Self::Record, TableKind::Logs) => Some("LogAttributes"),
-            (Self::Record, _) => Some("Attributes"),
-        }
-    }
-}
-
 /// The name of an attribute, such as `k8s.pod.name`: letters, digits, `_`, `-`, `.`, `/`, at most
 /// [`MAX_PATH_BYTES`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -207,35 +182,6 @@ impl TypedPath {
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
         if self.is_repeating { "LowCardinality(String)" } else { "String" }
-    }
-}
-
-/// The type of a column the server computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ComputedType {
-    /// `LowCardinality(String)`; empty where the attribute is missing.
-    Name,
-    /// `String`; empty where the attribute is missing.
-    Text,
-    /// `Int64`; 0 where the attribute is missing or not a number.
-    Integer,
-    /// `Float64`; 0 where the attribute is missing or not a number.
-    Float,
-    /// `UInt64`; 1 where the attribute is missing, not a number, or less than 1.
-    Factor,
-}
-
-impl ComputedType {
-    /// Returns the type in the server's spelling.
-    #[must_use]
-    pub const fn type_name(self) -> &'static str {
-        match self {
-            Self::Name => "LowCardinality(String)",
-            Self::Text => "String",
-            Self::Integer => "Int64",
-            Self::Float => "Float64",
-            Self::Factor => "UInt64",
-        }
     }
 }
 
