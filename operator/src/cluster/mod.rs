@@ -7,4 +7,4 @@ mod apply;
 mod status;
 
 pub use apply::*;
-pub use status::{STATUS_MANAGER, patch_status, patch_unknown_status};
+pub use status::{STATUS_MANAGER, patch_status, patch_unknown_status, write_status};

@@ -16,11 +16,9 @@ use tokio::sync::Semaphore;
 use super::connection::{ConnectionHash, ConnectionSettings};
 use super::failure::Failure;
 use super::lag::LagRequest;
-use super::records::{HolderRecord, KafkaResource};
 use super::resolved::ResolvedConnections;
 use super::rotation::{self, Rotation};
 use super::session::KafkaSession;
-use super::topics::{JobKind, JobOutput, TopicChange, TopicJob, TopicObservation};
 use crate::error::{ReconcileStep, StepError};
 use crate::kafka::lag_cache::{LagObservation, LagQuery, LagSource};
 use crate::outbound::Outbound;
@@ -124,82 +122,6 @@ impl Sessions {
         &self.0.resolved
     }
 
-    /// Observes a topic.
-    ///
-    /// # Errors
-    /// When Kafka can't be reached or refuses.
-    pub async fn observe_topic(
-        &self,
-        to: ConnectionSettings,
-        topic: &str,
-    ) -> Result<TopicObservation, Failure> {
-        match self.run_job(to, topic, JobKind::Observe).await? {
-            JobOutput::Observed(observation) => Ok(observation),
-            JobOutput::Made | JobOutput::Records(_) => Err(Failure::interrupted()),
-        }
-    }
-
-    /// Returns the records of a topic or group.
-    ///
-    /// # Errors
-    /// When Kafka can't be reached or refuses.
-    pub async fn read_records(
-        &self,
-        to: ConnectionSettings,
-        resource: KafkaResource,
-    ) -> Result<Vec<HolderRecord>, Failure> {
-        // Group records are queried by group only; the name is only needed to reach a broker.
-        let (KafkaResource::Topic(topic) | KafkaResource::Group(topic)) = resource.clone();
-        match self.run_job(to, &topic, JobKind::ReadRecords(resource)).await? {
-            JobOutput::Records(entries) => Ok(entries),
-            JobOutput::Made | JobOutput::Observed(_) => Err(Failure::interrupted()),
-        }
-    }
-
-    /// Replaces a record.
-    ///
-    /// # Errors
-    /// When Kafka can't be reached or refuses; `TopicMissing` without the topic it belongs to.
-    pub async fn write_record(
-        &self,
-        to: ConnectionSettings,
-        resource: KafkaResource,
-        entry: HolderRecord,
-    ) -> Result<(), Failure> {
-        let HolderRecord { topic, text, at_millis } = entry;
-        self.run_job(to, &topic, JobKind::Record { resource, text, at_millis }).await.map(|_| ())
-    }
-
-    /// Applies one change to a topic. It is safe to repeat.
-    ///
-    /// # Errors
-    /// When Kafka can't be reached or refuses.
-    pub async fn change_topic(
-        &self,
-        to: ConnectionSettings,
-        topic: &str,
-        change: TopicChange,
-    ) -> Result<(), Failure> {
-        self.run_job(to, topic, JobKind::Change(change)).await.map(|_| ())
-    }
-
-    /// Deletes a topic with all its records. A missing topic is a success.
-    ///
-    /// # Errors
-    /// When Kafka can't be reached or refuses.
-    pub async fn delete_topic(&self, to: ConnectionSettings, topic: &str) -> Result<(), Failure> {
-        self.run_job(to, topic, JobKind::Delete).await.map(|_| ())
-    }
-
-    async fn run_job(
-        &self,
-        to: ConnectionSettings,
-        topic: &str,
-        kind: JobKind,
-    ) -> Result<JobOutput, Failure> {
-        self.open_session(to).await?.run_job(TopicJob { topic: Arc::from(topic), kind }).await
-    }
-
     /// Observes the lag of `group` on `topics`; `bound` is the bound of its age, a second at least.
     ///
     /// # Errors
@@ -249,7 +171,7 @@ impl Sessions {
         if let Some(known) = state.find_session(&identity) {
             return Ok(known);
         }
-        let made = Arc::new(KafkaSession::temporary(settings, self.0.outbound.clone(), pass));
+        let made = Arc::new(KafkaSession::new(settings, self.0.outbound.clone(), Some(pass)));
         state.passing.retain(|_, session| session.strong_count() > 0);
         state.passing.insert(identity, Arc::downgrade(&made));
         Ok(made)
@@ -275,7 +197,7 @@ impl Sessions {
             let oldest = *oldest.0;
             close_sessions(state.sessions.remove(&oldest));
         }
-        let made = Arc::new(KafkaSession::new(settings.clone(), self.0.outbound.clone()));
+        let made = Arc::new(KafkaSession::new(settings.clone(), self.0.outbound.clone(), None));
         state.sessions.insert(identity, made.clone());
         if !std::mem::replace(&mut state.sweeping, true) {
             tokio::spawn(sweep_idle(Arc::downgrade(&self.0)));

@@ -23,7 +23,7 @@ use super::names::PoolNames;
 use super::secrets::SECRETS_VOLUME;
 use super::template::{CONFIG_VOLUME, collector_status};
 use crate::cache::baseline::Untried;
-use crate::cluster::hash_of;
+use crate::hash::hash_of;
 use crate::pods::CONTAINER;
 
 /// The name label of trial pods. No selector for collectors matches it: no Service, budget, policy

@@ -26,9 +26,9 @@ use super::discover::{self, MONITORS_VOLUME};
 use super::merge;
 use super::names::PoolNames;
 use super::secrets::{SECRETS_ANNOTATION, SECRETS_VOLUME, SecretUses};
-use crate::cluster::hash_of;
 use crate::context::Images;
 use crate::error::Invalid;
+use crate::hash::hash_of;
 use crate::pods::{ADMIN_PORT, CONTAINER};
 
 /// OTLP over gRPC.

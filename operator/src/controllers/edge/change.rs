@@ -25,7 +25,7 @@ use super::canary::{self, PodToReplace};
 use super::validate::Validated;
 use crate::cache::absent::AbsentCount;
 use crate::cache::baseline::Untried;
-use crate::cluster::hash_of;
+use crate::hash::hash_of;
 use crate::pool::member::{self, member_of_pod};
 use crate::pool::names::PoolNames;
 use crate::pool::preflight::{self, TrialPods};

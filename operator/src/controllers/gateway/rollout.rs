@@ -28,8 +28,9 @@ pub(super) use report::{is_stable, rollout_notices, rollout_of_decision};
 
 use super::validate::Observed;
 use crate::cache::baseline::Baseline;
-use crate::cluster::{hash_of, is_paused};
+use crate::cluster::is_paused;
 use crate::controllers::schema::PoolTables;
+use crate::hash::hash_of;
 use crate::pool::draft::PoolDraft;
 use crate::pool::preflight::{self, TrialPods};
 use crate::pool::rollout_request;

@@ -18,7 +18,8 @@ use millrace_rollout::{RolloutVerdict, WorkloadObservation, assess_rollout};
 use super::resources;
 use super::validate::Observed;
 use crate::cache::sizing::Sizing;
-use crate::cluster::{hash_of, is_paused};
+use crate::cluster::is_paused;
+use crate::hash::hash_of;
 use crate::pods::PodRates;
 use crate::pool::status::as_i32;
 

@@ -63,8 +63,7 @@ async fn write_children(
 ) -> Result<(), StepError> {
     let PipelineChildren { topics, schema, edges, gateway, labels } = prepared;
     applied.edges_declared = edges.len();
-    let children = Children::of_owner(context, pipeline)
-        .ok_or_else(|| ApplyError::not_stored("TelemetryPipeline"))?;
+    let children = Children::of_owner(context, pipeline)?;
     let paused = is_paused(pipeline);
     let names: Vec<String> = topics.iter().map(ResourceExt::name_any).collect();
     let pools: Vec<String> = edges.iter().map(|(_, edge)| edge.name_any()).collect();
@@ -173,6 +172,5 @@ async fn prune_children<K: Applicable>(
         return Ok(());
     }
     let keep: Vec<&str> = names.iter().map(String::as_str).collect();
-    children.prune_children::<K>(labels, &keep).await?;
-    Ok(())
+    children.prune_children::<K>(labels, &keep).await
 }

@@ -84,8 +84,7 @@ async fn next_step(
     prepared: PipelineChildren,
 ) -> Result<Option<String>, StepError> {
     let PipelineChildren { topics, mut schema, labels, .. } = prepared;
-    let children = Children::of_owner(context, pipeline)
-        .ok_or_else(|| ApplyError::not_stored("TelemetryPipeline"))?;
+    let children = Children::of_owner(context, pipeline)?;
     let policy = pipeline.spec.deletion_policy;
     if policy == DeletionPolicy::Delete {
         if let Some(first) = delete_pools::<EdgePool>(&children, &labels).await? {

@@ -3,13 +3,12 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use millrace_crds::Reason;
 use millrace_crds::v1alpha1 as crds;
 use millrace_ddl as ddl;
 
 use super::options::build_options;
 use crate::cache::claims::Claim;
-use crate::error::{Category, ReconcileStep, StepError};
+use crate::error::StepError;
 
 /// Returns the spec's declaration.
 ///
@@ -87,8 +86,7 @@ where
 }
 
 pub(super) fn invalid_field(field: &str, message: impl Display) -> StepError {
-    let text = format!("spec.{field}: {message}");
-    StepError::new(ReconcileStep::Validate, Category::Invalid, Reason::SpecInvalid, text)
+    StepError::spec_invalid(format!("spec.{field}: {message}"))
 }
 
 #[cfg(test)]
