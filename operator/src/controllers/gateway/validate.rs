@@ -24,6 +24,7 @@ use crate::pool::draft::{self, PoolDraft};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{CurrentSecrets, SecretUses, SecretsObservation};
 use crate::pool::template::{self, PodPlan};
+use crate::pool::variants::same_variant;
 use crate::pool::{connection, memory, merge, overrides, workload};
 
 /// The maximum of worker threads of one pod, as in the collector.
@@ -154,14 +155,12 @@ fn collector_settings(
         topics: connection::build_topics(
             signals.map(|(signal, is)| (signal, is.topic_name.as_ref())),
         )?,
-        delivery: match pool.spec.settings.delivery {
-            Delivery::AtLeastOnce => config::Delivery::AtLeastOnce,
-            Delivery::EffectivelyOnce => config::Delivery::EffectivelyOnce,
-        },
-        group_protocol: match pool.spec.settings.group_protocol {
-            GroupProtocol::Classic => config::GroupProtocol::Classic,
-            GroupProtocol::Consumer => config::GroupProtocol::Consumer,
-        },
+        delivery: same_variant!(pool.spec.settings.delivery, Delivery => config::Delivery {
+            AtLeastOnce, EffectivelyOnce
+        }),
+        group_protocol: same_variant!(pool.spec.settings.group_protocol, GroupProtocol => config::GroupProtocol {
+            Classic, Consumer
+        }),
         workers: worker_count(pool, limit_bytes / 100 * u64::from(memory.budget_percent)),
         ..config::KafkaReceiver::default()
     };
@@ -218,10 +217,7 @@ fn attribute_storage(pool: &GatewayPool) -> Result<config::Attributes, Invalid> 
              signal, or make a pool for each way",
         ));
     }
-    Ok(match first {
-        Attributes::Json => config::Attributes::Json,
-        Attributes::Map => config::Attributes::Map,
-    })
+    Ok(same_variant!(first, Attributes => config::Attributes { Json, Map }))
 }
 
 /// Joins the spec with the observation; decides the size and the rollout's next step.
