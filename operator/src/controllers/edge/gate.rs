@@ -14,9 +14,9 @@ use super::change::{
 };
 use crate::cache::absent::AbsentCount;
 use crate::cache::baseline;
-use crate::cluster::{ChildChange, Children, WorkloadComparison, is_paused, namespaced_api};
+use crate::cluster::{ChildChange, Children, WorkloadComparison, delete_object, is_paused};
 use crate::context::Context;
-use crate::error::{ReconcileStep, StepError};
+use crate::error::StepError;
 use crate::pool::names::PoolNames;
 use crate::pool::secrets::{CurrentSecrets, SecretUses};
 use crate::pool::template::{self, BASELINE_ANNOTATION};
@@ -89,20 +89,12 @@ impl Gate<'_> {
 
     /// Deletes pods, so that pods with the new template replace them.
     async fn replace_pods(&self, chosen: Vec<PodToReplace>) -> Result<(), StepError> {
-        let namespace = &self.names.namespace;
-        let pods = namespaced_api::<Pod>(&self.context.client, namespace);
         for PodToReplace { name, uid } in chosen {
+            // The pod may have ended already, and another has or will have its name.
             let this_one = Preconditions { uid, resource_version: None };
             let params = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
-            match pods.delete(&name, &params).await {
-                Ok(_) => {}
-                // The pod has ended already, and another has or will have its name.
-                Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {}
-                Err(error) => {
-                    let what = format!("delete Pod {namespace}/{name}");
-                    return Err(StepError::from_kube(ReconcileStep::Apply, what, error));
-                }
-            }
+            let namespace = &self.names.namespace;
+            delete_object::<Pod>(self.context, namespace, &name, &params).await?;
         }
         Ok(())
     }
