@@ -26,7 +26,7 @@ use crate::outbound::Outbound;
 /// Maximum number of cached sessions. Each is one or two clients of about 1 MiB and four threads.
 /// All are used in rotation, so one more must not replace the least recently used: that is the next
 /// to be used, and each would be recreated every time.
-const SESSIONS_MAX: usize = 64;
+pub(super) const SESSIONS_MAX: usize = 64;
 
 /// The memory of all sessions: cached and temporary ones, two clients of 1 MiB each. It is a part
 /// of the limit in the chart's values.
@@ -35,7 +35,7 @@ pub const SESSIONS_BYTES_MAX: usize = (SESSIONS_MAX + PASSING_MAX) * 2 * 1024 * 
 /// Maximum number of temporary sessions, each for as long as a caller waits. Further callers wait.
 /// Each creates a new connection, so connections served per minute are limited by how many can be
 /// created.
-const PASSING_MAX: usize = 16;
+pub(super) const PASSING_MAX: usize = 16;
 
 /// Longest wait for a temporary session: as long as a hanging one takes.
 const PASS_WAIT: Duration = Duration::from_secs(20);
