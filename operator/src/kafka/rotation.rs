@@ -14,13 +14,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::future::join_all;
 use tokio::time::Instant;
 
-use super::connection::{ConnectionHash, ConnectionSettings};
+use super::connection::ConnectionHash;
 use super::failure::Failure;
 use super::lag::LagRequest;
-use super::sessions::{Pace, Sessions};
+use super::lag_queue::Pace;
 use crate::kafka::lag_cache::LagObservation;
 
 /// A result is returned again for this long.
@@ -113,21 +112,6 @@ impl Rotation {
             table.connections.entry(identity).or_insert_with(|| (now, Arc::default()));
         *used_at = now;
         groups.clone()
-    }
-}
-
-/// Observes groups by one session, together, and returns their lag in the same order.
-pub(super) async fn observe_together(
-    sessions: &Sessions,
-    settings: ConnectionSettings,
-    requests: Vec<LagRequest>,
-) -> Vec<LagResult> {
-    match sessions.open_session(settings).await {
-        Ok(session) => {
-            let queries = requests.into_iter().map(|it| session.query_lag(it, Pace::AT_ONCE));
-            join_all(queries).await
-        }
-        Err(failure) => requests.iter().map(|_| Err(failure.clone())).collect(),
     }
 }
 

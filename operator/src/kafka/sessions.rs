@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{BoxFuture, FutureExt, join_all};
 use kube::Client;
 use millrace_crds::Reason;
 use tokio::sync::Semaphore;
@@ -16,8 +16,9 @@ use tokio::sync::Semaphore;
 use super::connection::{ConnectionHash, ConnectionSettings};
 use super::failure::Failure;
 use super::lag::LagRequest;
+use super::lag_queue::Pace;
 use super::resolved::ResolvedConnections;
-use super::rotation::{self, Rotation};
+use super::rotation::Rotation;
 use super::session::KafkaSession;
 use crate::error::{ReconcileStep, StepError};
 use crate::kafka::lag_cache::{LagObservation, LagQuery, LagSource};
@@ -49,28 +50,6 @@ const IDLE_MAX: Duration = Duration::from_secs(180);
 
 /// How often idle sessions are searched for.
 const SWEEP: Duration = Duration::from_secs(60);
-
-/// The intervals between observations of lag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// The interval between full observations. A pool's result is as old as its interval less its
-    /// wait here, so this must be shorter.
-    pub tick: Duration,
-    /// The interval between observations for groups never answered.
-    pub strangers: Duration,
-}
-
-impl Pace {
-    /// Answers callers at once.
-    pub const AT_ONCE: Self = Self { tick: Duration::ZERO, strangers: Duration::ZERO };
-}
-
-impl Default for Pace {
-    /// Just under the pools' interval of ten seconds.
-    fn default() -> Self {
-        Self { tick: Duration::from_secs(8), strangers: Duration::from_millis(500) }
-    }
-}
 
 /// All sessions of a process. Clones share them.
 #[derive(Clone, Default)]
@@ -140,7 +119,7 @@ impl Sessions {
             Some(session) => session.query_lag(request, self.0.pace).await,
             None => {
                 let identity = to.compute_identity();
-                let observe = async |all| rotation::observe_together(self, to, all).await;
+                let observe = async |all| observe_together(self, to, all).await;
                 self.0.rotation.query_lag(identity, request, self.0.pace, observe).await
             }
         }
@@ -212,6 +191,21 @@ impl Sessions {
         };
         let refused = settings.bootstrap_servers().split(',').find_map(host);
         refused.map_or(Ok(()), |why| Err(Failure::new(Reason::HostNotAllowed, why)))
+    }
+}
+
+/// Observes groups by one session, together, and returns their lag in the same order.
+async fn observe_together(
+    sessions: &Sessions,
+    settings: ConnectionSettings,
+    requests: Vec<LagRequest>,
+) -> Vec<Result<LagObservation, Failure>> {
+    match sessions.open_session(settings).await {
+        Ok(session) => {
+            let queries = requests.into_iter().map(|it| session.query_lag(it, Pace::AT_ONCE));
+            join_all(queries).await
+        }
+        Err(failure) => requests.iter().map(|_| Err(failure.clone())).collect(),
     }
 }
 

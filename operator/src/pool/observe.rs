@@ -10,7 +10,8 @@ use kube::api::ListParams;
 
 use super::names::PoolNames;
 use super::secrets::{CurrentSecrets, SecretUses, SecretsObservation};
-use super::template::{CONFIG_VOLUME, IMAGE_ANNOTATION};
+use super::template::IMAGE_ANNOTATION;
+use super::volumes::CONFIG_VOLUME;
 use crate::cluster::list_objects;
 use crate::context::Context;
 use crate::error::StepError;

@@ -11,8 +11,9 @@ use millrace_crds::v1alpha1::{EdgePool, PendingChange};
 use millrace_rollout::{Moving, RolloutVerdict, WorkloadObservation, assess_rollout};
 
 use super::build::{EdgeObjects, Workload};
-use super::change::{self, DesiredUnit};
+use super::change;
 use super::gate::{self, Gate, GateOutcome};
+use super::unit::DesiredUnit;
 use crate::cluster::{Applicable, ApplyError, ChildChange, Children};
 use crate::context::Context;
 use crate::error::{Category, StepError};

@@ -9,8 +9,9 @@ use millrace_crds::v1alpha1::{EdgeMode, EdgePool, PendingChange, PendingStage};
 use millrace_rollout::{LoadFigures, WorkloadObservation, assess_rollout};
 
 use super::canary::PodToReplace;
-use super::change::{
-    self, ChangeDecision, ChangeObservation, DesiredUnit, Live, WriteMode, decide_change,
+use super::change::{self, ChangeDecision, decide_change};
+use super::unit::{
+    self, BaselineTemplate, ChangeObservation, DesiredUnit, Live, WriteMode, missing_member,
 };
 use crate::cache::absent::AbsentCount;
 use crate::cache::baseline;
@@ -203,7 +204,7 @@ pub(super) fn creation_refused(
     let absent =
         baseline.absent_clock.record_count(wanted.saturating_sub(existing), now.as_second());
     context.baselines.insert(uid, baseline, now);
-    Some(change::missing_member(absent?, i64::MIN, now).find_fault()?.text)
+    Some(missing_member(absent?, i64::MIN, now).find_fault()?.text)
 }
 
 /// Returns the load of pods since the analysis of the first ones began, and of all before. Each
@@ -215,7 +216,7 @@ async fn observe_loads(
     reported: &PendingChange,
     pods: &[Pod],
 ) -> (Vec<(String, LoadFigures)>, Vec<LoadFigures>) {
-    if reported.stage != PendingStage::Analyzing || change::is_paused(reported) {
+    if reported.stage != PendingStage::Analyzing || unit::is_paused(reported) {
         return Default::default();
     }
     let now = context.clock.now();
@@ -241,7 +242,7 @@ fn observe_live<K: EdgeWorkload>(live: &K) -> Option<Live> {
     Some(Live {
         template: live.template()?.clone(),
         baseline: template::baseline_template(live)
-            .map(|(text, template)| change::BaselineTemplate { text, template }),
+            .map(|(text, template)| BaselineTemplate { text, template }),
         current: CurrentSecrets::default(),
         verdict: assess_rollout(&figures),
         desired: figures.desired,

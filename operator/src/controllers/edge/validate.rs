@@ -10,15 +10,18 @@ use millrace_crds::v1alpha1::{
     Receivers, StackTraces, StartAt, TimeFormat, Timestamp,
 };
 
-use super::build::PORTS;
 use crate::context::Images;
 use crate::error::Invalid;
 use crate::pool::draft::{self, PoolDraft};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsObservation};
-use crate::pool::template::{self, PodPlan};
+use crate::pool::template::{self, OTLP_GRPC_PORT, OTLP_HTTP_PORT, PodPlan};
 use crate::pool::variants::same_variant;
 use crate::pool::{attributes, connection, discover, memory, merge, overrides, processing, scrape};
+
+/// The ports of the pool's pods and Service.
+pub(super) const PORTS: &[(&str, i32)] =
+    &[("otlp-grpc", OTLP_GRPC_PORT), ("otlp-http", OTLP_HTTP_PORT)];
 
 /// The time for which a stopping pod still serves clients: endpoints, proxies and load balancers
 /// follow readiness within a second or two, and some poll.

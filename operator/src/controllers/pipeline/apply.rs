@@ -13,11 +13,21 @@ use millrace_crds::{ConditionType, EdgeName, is_true};
 use super::build::PipelineChildren;
 use super::child::{Child, HoldReason};
 use super::ensure::{ensure_child, ensure_schema, ensure_topic};
-use super::status::PipelineOutcome;
 use crate::cluster::{Applicable, ApplyError, ChildChange, Children, is_paused};
 use crate::context::Context;
 use crate::controllers::schema::is_at_revision;
-use crate::error::StepError;
+use crate::error::{Invalid, StepError};
+
+/// The result of the steps before the status.
+#[derive(Debug)]
+pub(super) enum PipelineOutcome {
+    /// Nothing was applied: the spec cannot work as written.
+    Invalid(Invalid),
+    /// The children, as far as applying got.
+    Applied(Box<Applied>),
+    /// The pipeline is being deleted and waits until this child is deleted.
+    Leaving(String),
+}
 
 /// The children after applying; those not reached are missing.
 #[derive(Debug, Default)]

@@ -19,8 +19,9 @@ use millrace_crds::v1alpha1::{
     DeletionPolicy, EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
 
+use super::apply::PipelineOutcome;
 use super::build::{PipelineChildren, build_children};
-use super::status::{PipelineOutcome, report_status};
+use super::status::report_status;
 use super::validate::validate_pipeline;
 use crate::cluster::{Applicable, ApplyError, Children};
 use crate::context::Context;

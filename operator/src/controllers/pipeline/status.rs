@@ -8,26 +8,15 @@ use millrace_crds::v1alpha1::{
 };
 use millrace_crds::{ConditionStatus, ConditionType, Reason};
 
-use super::apply::{Applied, Edge};
+use super::apply::{Applied, Edge, PipelineOutcome};
 use super::child::{Child, Fact};
 use super::validate;
 use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
-use crate::error::{Invalid, StepError};
+use crate::error::StepError;
 use crate::report::conditions::{Conditions, RETRIES};
 use crate::report::plaintext;
 use crate::report::spread;
-
-/// The result of the previous steps.
-#[derive(Debug)]
-pub(super) enum PipelineOutcome {
-    /// Nothing was applied: the spec cannot work as written.
-    Invalid(Invalid),
-    /// The children, as far as applying got.
-    Applied(Box<Applied>),
-    /// The pipeline is being deleted and waits until this child is deleted.
-    Leaving(String),
-}
 
 /// The conditions that make a pipeline ready, in the order in which they become true.
 const REQUIRED: &[ConditionType] = &[

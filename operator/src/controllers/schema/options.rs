@@ -1,10 +1,12 @@
 //! Translates a signal's table settings in the API to the ddl crate's options. Pure: no client.
 //! Settings are destructured without `..`, so that a new field of the API fails to compile here.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use millrace_crds::v1alpha1 as crds;
 use millrace_ddl as ddl;
 
-use super::validate::{invalid_field, parse_field};
 use crate::error::StepError;
 use crate::pool::variants::same_variant;
 
@@ -174,4 +176,16 @@ fn build_materialized(
             crds::MaterializedType::Float64 => ddl::ComputedType::Float,
         },
     })
+}
+
+pub(super) fn parse_field<T>(field: &str, text: &str) -> Result<T, StepError>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    text.parse().map_err(|error| invalid_field(field, error))
+}
+
+pub(super) fn invalid_field(field: &str, message: impl Display) -> StepError {
+    StepError::spec_invalid(format!("spec.{field}: {message}"))
 }

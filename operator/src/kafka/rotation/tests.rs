@@ -1,9 +1,10 @@
 //! Tests of the private parts of `kafka/rotation.rs`.
 
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{BoxFuture, FutureExt, join_all};
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::super::connection::ConnectionSettings;
 use super::super::sessions::{PASSING_MAX, SESSIONS_MAX};
 use super::*;
 use crate::error::{ReconcileStep, StepError};
