@@ -65,6 +65,11 @@ pub struct Metrics {
     leader: IntGauge,
 }
 
+const RECONCILES_HELP: &str = "Finished reconciles, by kind and result.";
+const WRITES_HELP: &str = "Objects written, by kind and concern (children, status, prune).";
+const REPAIRS_HELP: &str = "Owned objects that were changed or deleted and restored, by kind.";
+const UNPARSABLE_HELP: &str = "Objects that do not parse as their kind, by kind.";
+const DECISIONS_HELP: &str = "Sizing decisions for gateway pools, by reason.";
 const RUNNING_HELP: &str = "Reconciles running now, by kind.";
 const RESOURCES_HELP: &str =
     "Changes decided of the memory and processor time of a pool's pods, by reason.";
@@ -105,13 +110,53 @@ fn create_registries() -> Result<(Registry, Registry), prometheus::Error> {
     Ok((registry, common))
 }
 
-fn register<M: Collector + Clone + 'static>(
-    registry: &Registry,
-    made: Result<M, prometheus::Error>,
-) -> Result<M, prometheus::Error> {
-    let made = made?;
-    registry.register(Box::new(made.clone()))?;
-    Ok(made)
+/// Creates metrics, and registers them.
+struct Register<'a>(&'a Registry);
+
+impl Register<'_> {
+    fn add<M: Collector + Clone + 'static>(
+        &self,
+        made: Result<M, prometheus::Error>,
+    ) -> Result<M, prometheus::Error> {
+        let made = made?;
+        self.0.register(Box::new(made.clone()))?;
+        Ok(made)
+    }
+
+    fn counter(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Result<IntCounterVec, prometheus::Error> {
+        self.add(IntCounterVec::new(Opts::new(name, help), labels))
+    }
+
+    fn gauge(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Result<IntGaugeVec, prometheus::Error> {
+        self.add(IntGaugeVec::new(Opts::new(name, help), labels))
+    }
+
+    fn seconds(&self, name: &str, help: &str) -> Result<HistogramVec, prometheus::Error> {
+        let options = HistogramOpts::new(name, help).buckets(RECONCILE_BUCKETS_SECONDS.into());
+        self.add(HistogramVec::new(options, &["kind"]))
+    }
+
+    /// `most` is the maximum number of objects.
+    fn series(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+        most: usize,
+    ) -> Result<ObjectSeries, prometheus::Error> {
+        let gauge = self.add(GaugeVec::new(Opts::new(name, help), labels))?;
+        Ok(ObjectSeries { gauge, most, known: Arc::default() })
+    }
 }
 
 impl Metrics {
@@ -121,92 +166,69 @@ impl Metrics {
     /// When a name is registered twice, which is a fault in this file.
     pub fn new() -> Result<Self, prometheus::Error> {
         let (registry, common) = create_registries()?;
-        let counter = |name: &str, help: &str, labels: &[&str]| {
-            register(&registry, IntCounterVec::new(Opts::new(name, help), labels))
-        };
-        let gauge = |name: &str, help: &str| register(&registry, IntGauge::new(name, help));
-        let gauges = |name: &str, help: &str, labels: &[&str]| {
-            register(&registry, IntGaugeVec::new(Opts::new(name, help), labels))
-        };
-        let seconds = |name: &str, help: &str| {
-            let options = HistogramOpts::new(name, help).buckets(RECONCILE_BUCKETS_SECONDS.into());
-            register(&registry, HistogramVec::new(options, &["kind"]))
-        };
-        let series = |name: &str, help: &str, labels: &[&str], most: usize| {
-            let gauge = register(&registry, GaugeVec::new(Opts::new(name, help), labels))?;
-            Ok::<_, prometheus::Error>(ObjectSeries { gauge, most, known: Arc::default() })
-        };
+        let make = Register(&registry);
         Ok(Self {
-            reconciles: counter(
-                "reconciles_total",
-                "Finished reconciles, by kind and result.",
-                &["kind", "result"],
-            )?,
-            writes: counter(
-                "writes_total",
-                "Objects written, by kind and concern (children, status, prune).",
-                &["kind", "concern"],
-            )?,
-            drift_repairs: counter(
-                "drift_repairs_total",
-                "Owned objects that were changed or deleted and restored, by kind.",
-                &["kind"],
-            )?,
-            conflicts: counter("conflicts_total", CONFLICTS_HELP, &["kind"])?,
-            unparsable: counter(
-                "unparsable_objects_total",
-                "Objects that do not parse as their kind, by kind.",
-                &["kind"],
-            )?,
-            scaling_decisions: counter(
+            reconciles: make.counter("reconciles_total", RECONCILES_HELP, &["kind", "result"])?,
+            writes: make.counter("writes_total", WRITES_HELP, &["kind", "concern"])?,
+            drift_repairs: make.counter("drift_repairs_total", REPAIRS_HELP, &["kind"])?,
+            conflicts: make.counter("conflicts_total", CONFLICTS_HELP, &["kind"])?,
+            unparsable: make.counter("unparsable_objects_total", UNPARSABLE_HELP, &["kind"])?,
+            scaling_decisions: make.counter(
                 "scaling_decisions_total",
-                "Sizing decisions for gateway pools, by reason.",
+                DECISIONS_HELP,
                 &["reason"],
             )?,
-            rollouts: counter("rollout_stages_total", "Stages of rollouts, by stage.", &["stage"])?,
-            resource_decisions: counter("resource_decisions_total", RESOURCES_HELP, &["reason"])?,
-            pod_resizes: counter("pod_resizes_total", "Pods resized, by result.", &["result"])?,
-            events: counter("events_total", "Events published, by result.", &["result"])?,
-            watch_errors: counter("watch_errors_total", WATCHES_HELP, &["kind"])?,
-            failing: gauge("objects_failing", "Objects whose last reconcile failed.")?,
-            leader: gauge("leader", "1 while this replica holds the lease.")?,
-            reconcile_seconds: seconds(
-                "reconcile_duration_seconds",
-                "How long a reconcile took, by kind.",
+            rollouts: make.counter(
+                "rollout_stages_total",
+                "Stages of rollouts, by stage.",
+                &["stage"],
             )?,
-            queue_seconds: seconds(
-                "queue_duration_seconds",
-                "From an event to its reconcile, by kind.",
+            resource_decisions: make.counter(
+                "resource_decisions_total",
+                RESOURCES_HELP,
+                &["reason"],
             )?,
-            deduplication_risks: register(
-                &registry,
-                IntCounter::new("deduplication_risks_total", RISKS_HELP),
+            pod_resizes: make.counter(
+                "pod_resizes_total",
+                "Pods resized, by result.",
+                &["result"],
             )?,
+            events: make.counter("events_total", "Events published, by result.", &["result"])?,
+            watch_errors: make.counter("watch_errors_total", WATCHES_HELP, &["kind"])?,
+            failing: make
+                .add(IntGauge::new("objects_failing", "Objects whose last reconcile failed."))?,
+            leader: make.add(IntGauge::new("leader", "1 while this replica holds the lease."))?,
+            reconcile_seconds: make
+                .seconds("reconcile_duration_seconds", "How long a reconcile took, by kind.")?,
+            queue_seconds: make
+                .seconds("queue_duration_seconds", "From an event to its reconcile, by kind.")?,
+            deduplication_risks: make
+                .add(IntCounter::new("deduplication_risks_total", RISKS_HELP))?,
             // The scraper itself adds the label `namespace`.
-            short: series(
+            short: make.series(
                 "deduplication_short_ratio",
                 SHORT_HELP,
                 &["pool_namespace", "pool", "table"],
                 SHORT_POOLS_MAX,
             )?,
-            target_moves: counter("target_moves_total", MOVES_HELP, &["reason"])?,
-            targets: gauges("scrape_targets", TARGETS_HELP, &["state"])?,
+            target_moves: make.counter("target_moves_total", MOVES_HELP, &["reason"])?,
+            targets: make.gauge("scrape_targets", TARGETS_HELP, &["state"])?,
             scraping: Arc::default(),
-            coordination: series(
+            coordination: make.series(
                 "coordination_unhealthy",
                 COORDINATION_HELP,
                 &["schema_namespace", "schema", "state"],
                 UNCOORDINATED_SCHEMAS_MAX,
             )?,
-            conditions: series(
+            conditions: make.series(
                 "condition",
                 CONDITION_HELP,
                 &["kind", "object_namespace", "object", "condition", "status", "reason"],
                 OBJECTS_MAX,
             )?,
-            conditions_omitted: gauge("conditions_omitted", EXCLUDED_HELP)?,
+            conditions_omitted: make.add(IntGauge::new("conditions_omitted", EXCLUDED_HELP))?,
             omitted: Arc::default(),
-            running: gauges("reconciles_running", RUNNING_HELP, &["kind"])?,
+            running: make.gauge("reconciles_running", RUNNING_HELP, &["kind"])?,
             registry,
             common,
             exemplars: Exemplars::default(),
