@@ -24,8 +24,8 @@ pub async fn list_objects<K: Applicable>(
     })
 }
 
-/// Deletes an object. It is no error if that no longer exists, nor if `params` ask for another than
-/// exists now.
+/// Deletes an object. It is no error if that no longer exists, or is not the one that `params`
+/// require.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.

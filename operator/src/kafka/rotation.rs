@@ -6,9 +6,9 @@
 //! before its pool's next reconcile, as by cached sessions, so that no figure gets older than 30 s
 //! ([`REUSED_FOR`], ten seconds of the reconcile's interval, and 5 s for both waits). Limits: that
 //! holds while 16 temporary sessions serve all connections in 20 s, as with 1,000 connections and
-//! log-ins of 250 ms; else each connection has its turn, and a figure's age grows with their number.
-//! There are as many groups as pools, about 1 kB each; one not requested for [`FORGOTTEN_AFTER`] is
-//! dropped.
+//! log-ins of 250 ms; else each connection has its turn, and a figure's age grows with their
+//! number. There are as many groups as pools, about 1 kB each; one not requested for
+//! [`FORGOTTEN_AFTER`] is dropped.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

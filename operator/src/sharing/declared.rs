@@ -42,9 +42,10 @@ pub(super) fn sharing_policy(pool: &EdgePool) -> SharingPolicy {
     SharingPolicy {
         targets_max: TARGETS_MAX as u64,
         cap: max_samples_per_second_per_pod.map(|most| Weight::new(u64::from(most) * 1_000)),
-        overflow_policy: same_variant!(overflow_policy, OverflowPolicy => millrace_shares::OverflowPolicy {
-            Scrape, Wait
-        }),
+        overflow_policy: same_variant!(
+            overflow_policy,
+            OverflowPolicy => millrace_shares::OverflowPolicy { Scrape, Wait }
+        ),
         ..SharingPolicy::default()
     }
 }

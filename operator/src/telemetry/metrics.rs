@@ -420,21 +420,21 @@ struct ObjectSeries {
     /// The maximum number of objects.
     most: usize,
     /// The rows of each object, which the first labels name.
-    known: Arc<Mutex<BTreeMap<Vec<String>, Vec<Row>>>>,
+    known: Arc<Mutex<BTreeMap<Vec<String>, Vec<LabelledValue>>>>,
 }
 
 /// The other labels' values, and the series' value.
-type Row = (Vec<Cow<'static, str>>, f64);
+type LabelledValue = (Vec<Cow<'static, str>>, f64);
 
 impl ObjectSeries {
     /// Replaces an object's series, if it may have any; unchanged series have no gap.
-    fn set_rows(&self, object: &[&str], rows: Vec<Row>) -> bool {
+    fn set_rows(&self, object: &[&str], rows: Vec<LabelledValue>) -> bool {
         let key: Vec<String> = object.iter().map(|&label| label.to_owned()).collect();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !rows.is_empty() && known.len() >= self.most && !known.contains_key(&key) {
             return false;
         }
-        let labels = |row: &Row| -> Vec<String> {
+        let labels = |row: &LabelledValue| -> Vec<String> {
             let object = object.iter().map(|&label| label.to_owned());
             object.chain(row.0.iter().map(|label| label.clone().into_owned())).collect()
         };

@@ -129,9 +129,10 @@ fn collector_settings(
         delivery: same_variant!(pool.spec.settings.delivery, Delivery => config::Delivery {
             AtLeastOnce, EffectivelyOnce
         }),
-        group_protocol: same_variant!(pool.spec.settings.group_protocol, GroupProtocol => config::GroupProtocol {
-            Classic, Consumer
-        }),
+        group_protocol: same_variant!(
+            pool.spec.settings.group_protocol,
+            GroupProtocol => config::GroupProtocol { Classic, Consumer }
+        ),
         workers: worker_count(pool, limit_bytes / 100 * u64::from(memory.budget_percent)),
         ..config::KafkaReceiver::default()
     };

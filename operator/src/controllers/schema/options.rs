@@ -21,9 +21,10 @@ pub(super) fn build_options(
 ) -> Result<ddl::TableOptions, StepError> {
     let crds::TableSettings { attributes, engine, ttl, replication, storage, layout } = settings;
     let field = |name: &str| format!("signals.{}.{name}", signal.as_str());
-    let attributes = same_variant!(attributes.unwrap_or_default(), crds::Attributes => ddl::AttributeStorage {
-        Json, Map
-    });
+    let attributes = same_variant!(
+        attributes.unwrap_or_default(),
+        crds::Attributes => ddl::AttributeStorage { Json, Map }
+    );
     let replication = || -> Result<ddl::Replication, StepError> {
         let Some(crds::Replication { mode, path, replica }) = replication else {
             return Ok(ddl::Replication::default());
@@ -117,12 +118,14 @@ fn build_layout(
         false => ddl::Presence::Omitted,
     };
     Ok(ddl::Layout {
-        reader: same_variant!(compatibility.unwrap_or_default(), crds::TableCompatibility => ddl::Reader {
-            Otel, Otel151, ClickStack
-        }),
-        partition: same_variant!(partition_by.unwrap_or_default(), crds::TablePartitionBy => ddl::PartitionInterval {
-            Day, Month
-        }),
+        reader: same_variant!(
+            compatibility.unwrap_or_default(),
+            crds::TableCompatibility => ddl::Reader { Otel, Otel151, ClickStack }
+        ),
+        partition: same_variant!(
+            partition_by.unwrap_or_default(),
+            crds::TablePartitionBy => ddl::PartitionInterval { Day, Month }
+        ),
         compression: compression.map(|compression| match compression {
             crds::TableCompression::Zstd1 => ddl::ColumnCompression::Zstd,
             crds::TableCompression::Zstd3 => ddl::ColumnCompression::ZstdHigher,
@@ -130,9 +133,10 @@ fn build_layout(
         body_index: same_variant!(body.unwrap_or_default(), crds::BodyIndex => ddl::BodyIndex {
             Tokens, Text, None
         }),
-        attribute_index: same_variant!(attributes.unwrap_or_default(), crds::AttributeIndex => ddl::AttributeIndex {
-            Default, Keys, Text, None
-        }),
+        attribute_index: same_variant!(
+            attributes.unwrap_or_default(),
+            crds::AttributeIndex => ddl::AttributeIndex { Default, Keys, Text, None }
+        ),
         trace_id_index: presence_of(trace_id, true),
         trace_lookup: presence_of(trace_lookup, true),
         rollup: presence_of(rollup, false),
