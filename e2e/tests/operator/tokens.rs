@@ -15,7 +15,9 @@ use millrace_crds::Reason;
 use millrace_kafka_tokens::{
     AwsIdentity, AwsMskIamSettings, OAuthSettings, SecretText, TokenSettings,
 };
-use millrace_operator::kafka::{ConnectionSettings, Pace, Sessions, TopicChange, TopicObservation};
+use millrace_operator::kafka::{
+    Brokers, ConnectionSettings, Pace, Sessions, TopicChange, TopicObservation,
+};
 use millrace_sink_kafka::{Producer, Shipment, Traits, create_producer};
 use millrace_stack::kafka::{Broker, BrokerOptions, Credentials, Listener};
 use millrace_stack::service::Secret;
