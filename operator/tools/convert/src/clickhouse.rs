@@ -276,7 +276,7 @@ fn each_table(
     paths.into_iter().next().unwrap_or_default()
 }
 
-/// Converts the retention. The exporter retains rows forever if it is not set, and a pipeline doesn't.
+/// Converts the retention. If none is set, the exporter retains rows forever, unlike a pipeline.
 fn convert_retention(work: &mut Work, fields: &mut Fields<'_>, signals: &[Signal]) {
     each_table(work, signals, |_, table| table.ttl = Some(TableTtl::Forever));
     for (name, factor) in [("ttl", None), ("ttl_days", Some(86_400))] {

@@ -77,7 +77,7 @@ pub fn explain_defaults(object: &Value) -> Result<EffectiveSpec, Error> {
     if kind == "TelemetryPipeline" {
         // Each signal has them.
         fields.retain(|it| !it.path.starts_with("signals.defaults"));
-        fields.iter_mut().for_each(|it| tell_source(&object["spec"], it));
+        fields.iter_mut().for_each(|it| set_source(&object["spec"], it));
     }
     let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
     let (namespace, name) = (text("namespace"), text("name").unwrap_or_default());
@@ -144,9 +144,9 @@ fn push_field(
     }
 }
 
-/// A value that the signal itself doesn't have is from `signals.defaults`, or the default of all
-/// pipelines.
-fn tell_source(spec: &Value, field: &mut EffectiveField) {
+/// Sets where a signal's value is from: one that the signal itself doesn't have is from
+/// `signals.defaults`, or the default of all pipelines.
+fn set_source(spec: &Value, field: &mut EffectiveField) {
     let path = field.path.split('[').next().unwrap_or_default();
     let is_written = |path: &str| spec.pointer(&format!("/{}", path.replace('.', "/"))).is_some();
     let mut parts = path.splitn(3, '.');
