@@ -1,5 +1,6 @@
 //! Tests of the watches with a scripted server.
 
+mod churn;
 mod identities;
 mod namespaces;
 mod server;
