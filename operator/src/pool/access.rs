@@ -18,7 +18,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 use kube::api::{Api, ListParams, Patch, PatchParams};
-use millrace_crds::v1alpha1::{EdgeMode, EdgePool, PodTemplate};
+use millrace_crds::v1alpha1::{EdgeMode, EdgePool, EdgeSettings, PodTemplate};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -46,15 +46,20 @@ impl Right {
         }
     }
 
-    /// Returns the account through which a pool needs the right, if it does.
-    fn required_account(self, pool: &EdgePool) -> Option<Account> {
-        let settings = &pool.spec.settings;
+    /// Whether a pool's pods need the right.
+    #[must_use]
+    pub fn is_required(self, settings: &EdgeSettings) -> bool {
         let is_on_nodes = settings.mode == EdgeMode::DaemonSet;
-        let is_wanted = match self {
+        match self {
             Self::Pods => settings.enriches() || (is_on_nodes && settings.watches_pods()),
             Self::Namespaces => is_on_nodes && settings.receivers.selects_namespaces(),
-        };
-        let names = PoolNames::of_pool(pool, Role::Edge).ok().filter(|_| is_wanted)?;
+        }
+    }
+
+    /// Returns the account through which a pool needs the right, if it does.
+    fn required_account(self, pool: &EdgePool) -> Option<Account> {
+        let is_required = self.is_required(&pool.spec.settings);
+        let names = PoolNames::of_pool(pool, Role::Edge).ok().filter(|_| is_required)?;
         let name = account_name(&pool.spec.settings.pod_template, &names).to_owned();
         Some((names.namespace, name))
     }
