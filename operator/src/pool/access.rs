@@ -1,7 +1,7 @@
 //! Gives pools that label records with pods' metadata the right to watch pods and, if they select
-//! namespaces of containers' files by labels, namespaces. Their accounts are subjects of one
-//! ClusterRoleBinding for each right. The chart creates these bindings; the operator may change
-//! them and no others.
+//! namespaces of containers' files by labels or add labels of namespaces, namespaces. Their
+//! accounts are subjects of one ClusterRoleBinding for each right. The chart creates these
+//! bindings; the operator may change them and no others.
 //!
 //! Pods that send records belong to all namespaces, so a Role would not do; a binding for each pool
 //! would need the right to change every binding. Without the right to pods a pool works, but its
@@ -52,7 +52,10 @@ impl Right {
         let is_on_nodes = settings.mode == EdgeMode::DaemonSet;
         match self {
             Self::Pods => settings.enriches() || (is_on_nodes && settings.watches_pods()),
-            Self::Namespaces => is_on_nodes && settings.receivers.selects_namespaces(),
+            Self::Namespaces => {
+                settings.adds_namespace_labels()
+                    || (is_on_nodes && settings.receivers.selects_namespaces())
+            }
         }
     }
 
@@ -67,7 +70,10 @@ impl Right {
     fn lack_message(self) -> &'static str {
         match self {
             Self::Pods => "records get no metadata of pods",
-            Self::Namespaces => "pools with namespaceSelector read no containers' files",
+            Self::Namespaces => {
+                "pools with namespaceSelector read no containers' files, and records get no labels \
+                 of namespaces"
+            }
         }
     }
 }

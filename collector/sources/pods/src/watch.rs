@@ -7,7 +7,7 @@ use millrace_pipeline::backoff::BackoffPolicy;
 use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::pods::PodLookup;
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
-use millrace_processing::enrich::{FindPod, PodMetadataConfig, PodScope};
+use millrace_processing::enrich::{PodMetadataConfig, PodScope};
 use prometheus::{IntCounter, IntGauge};
 use tokio::time::timeout;
 
@@ -95,7 +95,7 @@ pub struct PodReaders {
     /// For log files.
     pub logs: Option<Arc<dyn PodLookup>>,
     /// For clients' records.
-    pub identities: Option<Arc<dyn FindPod>>,
+    pub identities: Option<Arc<IdentityTable>>,
 }
 
 struct PodWatch {
@@ -136,7 +136,7 @@ pub fn start_pods(
     });
     let readers = PodReaders {
         logs: logs.as_ref().map(|(_, table)| Arc::clone(table) as _),
-        identities: identities.as_ref().map(|it| Arc::clone(&it.table) as _),
+        identities: identities.as_ref().map(|it| Arc::clone(&it.table)),
     };
     let watch = PodWatch {
         endpoint,

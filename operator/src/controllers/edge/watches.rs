@@ -3,7 +3,7 @@
 //!
 //! Pods report refusals through their metrics; if none answers, the condition is unchanged. Without
 //! the right to pods, records have no metadata of pods, which nothing else shows; without that to
-//! namespaces, no containers' file is read.
+//! namespaces, no containers' file is read if they are selected by label.
 
 use millrace_crds::v1alpha1::{EdgePool, EdgeSettings};
 use millrace_crds::{ConditionType, Reason};
@@ -48,7 +48,7 @@ impl Watches {
         (watches.answered > 0).then_some(watches)
     }
 
-    fn refusal_text(&self, account: &str) -> Option<String> {
+    fn refusal_text(&self, account: &str, settings: &EdgeSettings) -> Option<String> {
         let Self { answered, pods, namespaces } = self;
         let describe = |refused: &Refused, what: &str, lack: &str| {
             let Refused { count, first } = refused;
@@ -59,8 +59,11 @@ impl Watches {
                 )
             })
         };
-        let namespaces =
-            describe(namespaces, "namespaces", "logs of namespaces that aren't known go unread");
+        let lack = match settings.receivers.selects_namespaces() {
+            true => "logs of namespaces that aren't known go unread",
+            false => "records get no labels of namespaces that aren't known",
+        };
+        let namespaces = describe(namespaces, "namespaces", lack);
         let pods = describe(pods, "pods", "records of pods that aren't known get no metadata");
         let rights = match (&namespaces, &pods) {
             (None, None) => return None,
@@ -117,7 +120,7 @@ pub(super) fn state_watches(
         // Such a pool has no pods.
         Err(_) => return,
     };
-    match watches.refusal_text(&account) {
+    match watches.refusal_text(&account, settings) {
         Some(text) => conditions.set_false(WatchesAllowed, Reason::WatchForbidden, text),
         None => {
             let message = "the API server refuses no request of the reporting pods";

@@ -2,6 +2,7 @@
 
 mod churn;
 mod identities;
+mod namespace_labels;
 mod namespaces;
 mod server;
 mod share;
