@@ -274,7 +274,7 @@ impl Life {
             if ended.ends_at > now {
                 continue;
             }
-            let is_late = self.next_random() % 2 == 0;
+            let is_late = self.next_random().is_multiple_of(2);
             self.server.change(if is_late { "MODIFIED" } else { "DELETED" }, &ended, true);
             self.pods[index] = self.make_pod(ended.address, now, startup);
             if is_late {
