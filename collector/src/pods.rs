@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use millrace_config::{ContainersReceiver, PodMetadata, Positions, Receivers};
+use millrace_config::{ContainersReceiver, LabelSelector, PodMetadata, Positions, Receivers};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::pods::{Namespaces, PodLookup};
 use millrace_pipeline::share::Shares;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_pods::{MetadataRules, PodReaders, WatchedPods};
+use millrace_pods::{MetadataRules, NamespaceWatchMetrics, PodReaders, WatchedPods};
 use millrace_rules::Rules;
 
 use crate::api_server::{api_endpoint, required_variable};
@@ -39,8 +39,19 @@ pub(crate) fn start_watches(
     budget: &Budget,
     telemetry: &Telemetry,
 ) -> Result<EdgeWatches, RunError> {
-    let watches = watch_pods(sources, rules, budget, telemetry)?;
-    let namespaces = watch_namespaces(sources, positions, telemetry)?;
+    let labels = rules.and_then(|rules| rules.pod_metadata());
+    let adds_labels = labels.is_some_and(|config| !config.namespace_labels.is_empty());
+    let selector = sources.containers.as_ref().and_then(|it| it.namespace_selector.as_ref());
+    let metrics = (adds_labels || selector.is_some())
+        .then(|| NamespaceWatchMetrics::register(telemetry))
+        .transpose()?;
+    let watches = watch_pods(sources, rules, budget, (telemetry, metrics.as_ref()))?;
+    let namespaces = match (selector, metrics) {
+        (Some(selector), Some(metrics)) => {
+            Some(watch_namespaces(selector, positions, telemetry, metrics)?)
+        }
+        _ => None,
+    };
     let share = sources.prometheus.as_ref().map(|settings| watch_share(settings, telemetry));
     Ok(EdgeWatches { namespaces, share: share.transpose()?.flatten(), ..watches })
 }
@@ -50,7 +61,7 @@ fn watch_pods(
     sources: &Receivers,
     rules: Option<&Arc<Rules>>,
     budget: &Budget,
-    telemetry: &Telemetry,
+    (telemetry, namespaces): (&Telemetry, Option<&NamespaceWatchMetrics>),
 ) -> Result<EdgeWatches, RunError> {
     let containers = sources.containers.as_ref();
     let containers = containers.filter(|it| it.pod_metadata == PodMetadata::KubernetesApi);
@@ -65,6 +76,7 @@ fn watch_pods(
     }
     watched.logs = containers.map(|containers| log_metadata(containers, &watched.node));
     let endpoint = api_endpoint(RunError::Pods)?;
+    let namespace_labels = watched.identities.as_ref().map(|it| it.namespace_labels.clone());
     let reserved_bytes = watched.identity_bytes(budget.limit_bytes());
     let (node, url) = (&watched.node, &endpoint.url);
     match watched.is_cluster_wide() {
@@ -72,8 +84,14 @@ fn watch_pods(
         false => tracing::info!(node, url, "watching the pods of the node"),
     }
     let PodReaders { logs, identities } =
-        millrace_pods::start_pods(endpoint, watched, budget, telemetry)?;
+        millrace_pods::start_pods(endpoint.clone(), watched, budget, telemetry)?;
     if let (Some(rules), Some(identities)) = (rules, identities) {
+        if let (Some(labels), Some(metrics)) =
+            (namespace_labels.filter(|labels| !labels.is_empty()), namespaces)
+        {
+            let table = Arc::clone(&identities);
+            millrace_pods::start_namespace_labels(endpoint, labels, table, metrics.clone());
+        }
         rules.set_pods(identities);
     }
     Ok(EdgeWatches { pods: logs, reserved_bytes, ..EdgeWatches::default() })
@@ -91,16 +109,15 @@ fn log_metadata(containers: &ContainersReceiver, node: &str) -> MetadataRules {
 /// The file, alongside positions, with the namespaces that were last selected.
 const NAMESPACES_RECORD: &str = "namespaces.json";
 
-/// Starts the watch of namespaces, if the settings select some by their labels.
+/// Starts the watch of the namespaces that are selected by their labels.
 fn watch_namespaces(
-    sources: &Receivers,
+    selector: &LabelSelector,
     positions: &Positions,
     telemetry: &Telemetry,
-) -> Result<Option<Arc<Namespaces>>, RunError> {
-    let selector = sources.containers.as_ref().and_then(|it| it.namespace_selector.as_ref());
-    let Some(selector) = selector else { return Ok(None) };
+    metrics: NamespaceWatchMetrics,
+) -> Result<Arc<Namespaces>, RunError> {
     let record = positions.directory.join(NAMESPACES_RECORD);
     let endpoint = api_endpoint(RunError::Pods)?;
     tracing::info!(%selector, "selecting namespaces by their labels");
-    Ok(Some(millrace_pods::start_namespaces(endpoint, selector, record, telemetry)?))
+    Ok(millrace_pods::start_namespaces(endpoint, selector, record, telemetry, metrics)?)
 }

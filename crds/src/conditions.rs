@@ -161,7 +161,7 @@ words!(
         /// records overwritten, before a pod read them. Absent if the pool reads no node logs. Does
         /// not affect Ready.
         LogsLost,
-        /// The API server allows the pool's pods to watch pods (for labels) and namespaces (for
+        /// The API server allows the pool's pods to watch pods (for metadata) and namespaces (for
         /// `namespaceSelector`). Absent if the pool needs neither. While it is false, Ready is
         /// false.
         WatchesAllowed,

@@ -115,7 +115,7 @@ impl RulePublisher {
             let part = PublishRequest {
                 signal: request.signal,
                 bytes: &bytes,
-                checked: outline_of(request.signal, &bytes, bytes.len())?,
+                checked: self.outline_result(request, &bytes, bytes.len())?,
                 reservation,
                 cancellation: request.cancellation.clone(),
                 client: request.client,
@@ -149,19 +149,40 @@ impl RulePublisher {
             // Records that were read or scraped have their pods' metadata from their source.
             pods: client.and(self.rules.pods.get().map(|pods| &**pods)),
         };
-        let request = (*signal, *bytes);
-        let outcome = set.run_from(origin, request, limit_bytes, scratch, counts, routed);
+        let input = (*signal, *bytes);
+        let outcome = set.run_from(origin, input, limit_bytes, scratch, counts, routed);
         self.rules.metrics.record_time(*signal, begun.elapsed());
         match outcome.map_err(|error| self.reject(*signal, error))? {
             Outcome::Unchanged => Ok(Processed::Unchanged),
             Outcome::Emptied => Ok(Processed::Emptied),
             Outcome::Changed(changed) => {
-                let outline = outline_of(*signal, &changed, limit_bytes)?;
+                let outline = self.outline_result(request, &changed, limit_bytes)?;
                 // Shrinking can't fail.
                 let _ = memory.try_resize(changed.len() as u64);
                 Ok(Processed::Changed { bytes: changed, outline, _memory: memory })
             }
         }
+    }
+
+    /// Returns the outline of a result: its parts were checked as parts of the request, and what
+    /// rules write passes the check. Unless rules write times, those of the records are not read
+    /// again, which would be a fifth of the cost of a rename.
+    fn outline_result(
+        &self,
+        request: &PublishRequest<'_>,
+        bytes: &[u8],
+        limit_bytes: usize,
+    ) -> Result<RequestOutline, PublishError> {
+        let limits = WireLimits { message_bytes: limit_bytes, ..WireLimits::default() };
+        let PublishRequest { signal, checked, .. } = request;
+        let found = if self.rules.set.writes_times(*signal) {
+            otlp::outline_request(*signal, bytes, &limits)
+        } else {
+            otlp::outline_derived_request(*signal, bytes, &limits, checked)
+        };
+        found.map_err(|error| {
+            PublishError::Rejected(format!("the request can't be stored after its rules: {error}"))
+        })
     }
 
     /// Counts the failed rule of a refused request, and returns the answer.
@@ -224,19 +245,6 @@ impl Publish for RulePublisher {
     fn accepts_signal(&self, signal: Signal) -> bool {
         self.next.accepts_signal(signal)
     }
-}
-
-/// Returns the outline of a result: its parts were checked as parts of the request, and what rules
-/// write passes the check.
-fn outline_of(
-    signal: Signal,
-    bytes: &[u8],
-    limit_bytes: usize,
-) -> Result<RequestOutline, PublishError> {
-    let limits = WireLimits { message_bytes: limit_bytes, ..WireLimits::default() };
-    otlp::outline_request(signal, bytes, &limits).map_err(|error| {
-        PublishError::Rejected(format!("the request can't be stored after its rules: {error}"))
-    })
 }
 
 /// Returns a delivery that is already confirmed.

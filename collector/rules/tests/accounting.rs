@@ -94,3 +94,14 @@ fn a_failing_rule_follows_its_error_mode() {
     assert!(rig.received().is_empty());
     assert_eq!(rig.budget.used_bytes(), 0);
 }
+
+/// Scenario: a rule moves some records to another day. Guarantee: the outline has the days of the
+/// result.
+#[test]
+fn the_outline_has_the_days_that_rules_write() {
+    let tomorrow = "set(log.time_unix_nano, 1790121600000000000) where log.severity_number > 9";
+    let rig = Rig::new(&steps(json!([{"name": "moved", "statements": [tomorrow]}])));
+    // The recorder compares the outline with a check.
+    rig.publish(Signal::Logs, &logs(vec![record(5, "a", "a"), record(17, "a", "b")])).unwrap();
+    assert_eq!(rig.received().len(), 2);
+}

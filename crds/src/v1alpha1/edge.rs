@@ -275,6 +275,13 @@ impl EdgeSettings {
     pub fn enriches(&self) -> bool {
         self.processing.iter().any(|step| step.enrich.is_some())
     }
+
+    /// Whether records of OTLP clients get labels of their pods' namespaces.
+    #[must_use]
+    pub fn adds_namespace_labels(&self) -> bool {
+        let mut steps = self.processing.iter().filter_map(|step| step.enrich.as_ref());
+        steps.any(|step| !step.pod_metadata.namespace_labels.is_empty())
+    }
 }
 
 impl Default for EdgeSettings {

@@ -3,8 +3,16 @@
 //!
 //! Limits: 4 associations, 64 labels and 64 annotations of 317 characters.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::rules;
+
+/// The most names of labels or annotations in a list.
+const NAMES_MAX: usize = 64;
+/// The most characters of one: a prefix of 253, a slash and a name of 63.
+const NAME_CHARACTERS_MAX: usize = 317;
 
 /// Adds metadata to the records of OTLP clients, as resource attributes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,23 +38,30 @@ pub struct PodMetadataStep {
     pub association: Vec<PodAssociation>,
     /// Pod labels to add (k8s.pod.label.NAME): names, or prefixes that end in `*`. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 64),
-        inner(length(min = 1, max = 317), regex(pattern = r"^[^*]*\*?$"))
-    )]
+    #[schemars(transform = bound_names)]
     pub labels: Vec<String>,
     /// Pod annotations to add (k8s.pod.annotation.NAME): names, or prefixes that end in `*`.
     /// Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(
-        length(max = 64),
-        inner(length(min = 1, max = 317), regex(pattern = r"^[^*]*\*?$"))
-    )]
+    #[schemars(transform = bound_names)]
     pub annotations: Vec<String>,
+    /// Labels of the pod's namespace to add (k8s.namespace.label.NAME), in the same form. The
+    /// pool's service account needs the right to list and watch namespaces, too. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = bound_names)]
+    pub namespace_labels: Vec<String>,
     /// What happens to attributes that clients sent under the same names: Overwrite (the cluster's
     /// values replace them, also forged ones) or Keep.
     #[serde(default, skip_serializing_if = "OnConflict::is_default")]
     pub on_conflict: OnConflict,
+}
+
+/// Bounds a list of names, or prefixes that end in `*`.
+fn bound_names(schema: &mut Schema) {
+    rules::bound_texts(schema, NAMES_MAX, NAME_CHARACTERS_MAX);
+    if let Some(items) = schema.get_mut("items").and_then(Value::as_object_mut) {
+        items.insert("pattern".to_owned(), json!(r"^[^*]*\*?$"));
+    }
 }
 
 /// How the pod that sent records is found.

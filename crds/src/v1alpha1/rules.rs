@@ -38,6 +38,15 @@ pub(crate) fn map<const ENTRIES: usize, const LENGTH: usize>(schema: &mut Schema
     );
 }
 
+/// Limits a list of texts, none of which is empty: how many, and how long each.
+pub(crate) fn bound_texts(schema: &mut Schema, entries: usize, length: usize) {
+    schema.insert("maxItems".to_owned(), json!(entries));
+    if let Some(items) = schema.get_mut("items").and_then(Value::as_object_mut) {
+        items.insert("minLength".to_owned(), json!(1));
+        items.insert("maxLength".to_owned(), json!(length));
+    }
+}
+
 /// Makes a nested field with a default immutable. The API server compares a value with its old one
 /// only where there was one: so the rule is on a value that always exists, and reads through
 /// optional ones.

@@ -5,6 +5,8 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::processing::bound_rules;
+
 /// Ratios of spans and log records to retain, consistent by trace id. Data points are never
 /// sampled.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -15,7 +17,7 @@ pub struct SampleStep {
     /// Conditions in OTTL: records on which any of them is true are always retained, for example
     /// span.status.code == STATUS_CODE_ERROR. At most 128. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 128), inner(length(min = 1, max = 8_192)))]
+    #[schemars(transform = bound_rules)]
     pub keep: Vec<String>,
     /// Other ratios, in order: the first rule that matches a record applies. At most 64. Default:
     /// none.

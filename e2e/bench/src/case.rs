@@ -186,6 +186,8 @@ pub(crate) const ALL: &[Case] = &[
     shared("rules-drop", Side::Rules(RulesCase::Drop)),
     shared("rules-spans", Side::Rules(RulesCase::Spans)),
     shared("rules-redact", Side::Rules(RulesCase::Redact)),
+    ours("rules-route", Side::Rules(RulesCase::Route)),
+    ours("rules-enrich", Side::Rules(RulesCase::Enrich)),
     ours("stages", Side::Stages),
     ours("lines", Side::Lines),
     ours("scrape-parse", Side::Scrape(ScrapeCase::Parse)),

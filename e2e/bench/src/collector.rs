@@ -57,6 +57,8 @@ pub(crate) struct EdgePlace<'a> {
     pub(crate) topic: &'a str,
     pub(crate) grpc: String,
     pub(crate) http: String,
+    /// Where probes and metrics are.
+    pub(crate) admin: String,
     /// What it does with records, if the case is of rules.
     pub(crate) rules: Option<RulesCase>,
 }
@@ -152,11 +154,11 @@ impl Collector {
 
     /// Settings of an edge.
     pub(crate) fn edge(&self, place: &EdgePlace<'_>) -> String {
-        let EdgePlace { broker, signal, topic, grpc, http, rules } = place;
-        let sections = rules.map(RulesCase::ours).unwrap_or_default();
+        let EdgePlace { broker, signal, topic, grpc, http, admin, rules } = place;
+        let sections = rules.map(|rules| rules.ours(topic)).unwrap_or_default();
         match &self.program {
             Program::Ours(_) => format!(
-                "admin: {{address: \"127.0.0.1:0\"}}\n\
+                "admin: {{address: \"{admin}\"}}\n\
                  memory: {{limitBytes: {MEMORY_LIMIT}}}\n\
                  {sections}receivers:\n  otlp:\n    grpc: {{address: \"{grpc}\"}}\n    \
                  http: {{address: \"{http}\"}}\n    {ANY_TIMES}\n\

@@ -7,6 +7,7 @@
 //!
 //! Not for machines whose data matters: it stops what it starts, and nothing else.
 
+mod account;
 mod args;
 mod bill;
 mod broker;
@@ -19,6 +20,7 @@ mod flame;
 mod lines;
 mod once;
 mod peer;
+mod pods;
 mod process;
 mod profile;
 mod report;
@@ -152,12 +154,14 @@ fn entries(args: &Args, cases: &[Case]) -> Result<Vec<Entry>> {
                 | Side::Bill(_)
                 | Side::Once(_)
         );
-        if is_alone || (peer.is_some() && !case.is_for_peers) {
+        // Rules that peers don't have are compared with the other cases of rules.
+        let is_rules = matches!(case.side, Side::Rules(_));
+        if is_alone || (peer.is_some() && !case.is_for_peers && !is_rules) {
             continue;
         }
         let entry = |collector| Entry { case: *case, collector, outcomes: Vec::new() };
         entries.push(entry(Collector::ours(case.allocator)?));
-        entries.extend(peer.clone().map(entry));
+        entries.extend(peer.clone().filter(|_| case.is_for_peers).map(entry));
     }
     Ok(entries)
 }

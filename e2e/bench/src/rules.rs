@@ -20,6 +20,10 @@ pub(crate) enum RulesCase {
     Spans,
     /// All ready sets of redaction.
     Redact,
+    /// The most severe go to another topic: one of eight.
+    Route,
+    /// The metadata of the pod that has the client's address, one of 10,000.
+    Enrich,
 }
 
 const RENAME: &[&str] = &[
@@ -40,6 +44,8 @@ const SPANS: &[&str] = &[
     "set(attributes[\"failed\"], true) where attributes[\"http.response.status_code\"] >= 400",
 ];
 const DROP: &str = "severity_number < 24";
+const SEVERE: &str = "severity_number >= 24";
+const LABELS: &str = "app.kubernetes.io/*";
 /// What the Collector's processor blocks: expressions for the values that our sets find.
 const BLOCKED: &[&str] = &[
     "[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\\.[A-Za-z]{2,}",
@@ -64,6 +70,11 @@ impl RulesCase {
         self == Self::Drop
     }
 
+    /// Another topic to which records of the one go.
+    pub(crate) fn other_topic(self, topic: &str) -> Option<String> {
+        (self == Self::Route).then(|| format!("{topic}_severe"))
+    }
+
     /// Records of a batch of the Collector's: its exporter refuses messages over 1 MB, of which a
     /// log record is some 300 bytes and a rich span 1 KB.
     pub(crate) fn peers_batch(self) -> u32 {
@@ -82,14 +93,23 @@ impl RulesCase {
                 });
                 RENAME.iter().map(|&text| text.to_owned()).chain(unmatched).collect()
             }
-            Self::Nothing | Self::Drop | Self::Redact => Vec::new(),
+            Self::Nothing | Self::Drop | Self::Redact | Self::Route | Self::Enrich => Vec::new(),
         }
     }
 
-    /// Our settings: a section, or nothing.
-    pub(crate) fn ours(self) -> String {
+    /// Our settings for this topic: a section, or nothing.
+    pub(crate) fn ours(self, topic: &str) -> String {
         match self {
             Self::Nothing => String::new(),
+            Self::Route => {
+                let other = self.other_topic(topic).unwrap_or_default();
+                format!(
+                    "processing:\n- {{name: bench, route: {{topic: {other}, logs: ['{SEVERE}']}}}}\n"
+                )
+            }
+            Self::Enrich => format!(
+                "processing:\n- {{name: bench, enrich: {{podMetadata: {{labels: ['{LABELS}']}}}}}}\n"
+            ),
             Self::Drop => {
                 format!("processing:\n- {{name: bench, drop: {{logs: ['{DROP}']}}}}\n")
             }
@@ -108,7 +128,7 @@ impl RulesCase {
     /// The Collector's processor, and its name for the pipeline, with a comma behind it.
     pub(crate) fn peers(self) -> (String, &'static str) {
         match self {
-            Self::Nothing => (String::new(), ""),
+            Self::Nothing | Self::Route | Self::Enrich => (String::new(), ""),
             Self::Drop => {
                 let logs = format!("logs: {{log_record: ['{DROP}']}}");
                 (format!("  filter: {{error_mode: ignore, {logs}}}\n"), "filter, ")
@@ -140,7 +160,7 @@ mod tests {
 
     use super::RulesCase;
 
-    const ALL: [RulesCase; 7] = [
+    const ALL: [RulesCase; 9] = [
         RulesCase::Nothing,
         RulesCase::Rename,
         RulesCase::Four,
@@ -148,6 +168,8 @@ mod tests {
         RulesCase::Drop,
         RulesCase::Spans,
         RulesCase::Redact,
+        RulesCase::Route,
+        RulesCase::Enrich,
     ];
 
     /// Scenario: the settings of each case, for the collector that is built, if one is. Guarantee:
@@ -160,19 +182,21 @@ mod tests {
                     exporters: {kafka: {connection: {bootstrapServers: ['k:1']}}}\n";
         for case in ALL {
             let file = folder.path().join("edge.yaml");
-            std::fs::write(&file, format!("{}{edge}", case.ours())).unwrap();
+            std::fs::write(&file, format!("{}{edge}", case.ours("t"))).unwrap();
             let mut command = Command::new(&program);
             let output = command.args(["validate", "--config"]).arg(&file).output().unwrap();
             assert!(output.status.success(), "{case:?}: {output:?}");
         }
     }
 
-    /// Scenario: each case. Guarantee: the peer has a processor exactly where ours has rules.
+    /// Scenario: each case that peers have. Guarantee: the peer has a processor exactly where ours has
+    /// rules.
     #[test]
     fn each_case_is_the_same_for_both() {
-        for case in ALL {
+        let are_ours = [RulesCase::Route, RulesCase::Enrich];
+        for case in ALL.into_iter().filter(|case| !are_ours.contains(case)) {
             let (processor, name) = case.peers();
-            assert_eq!(case.ours().is_empty(), processor.is_empty(), "{case:?}");
+            assert_eq!(case.ours("t").is_empty(), processor.is_empty(), "{case:?}");
             assert_eq!(name.is_empty(), processor.is_empty(), "{case:?}");
         }
     }

@@ -1,23 +1,21 @@
 //! One run of one case by one collector, from its start to the last record stored.
 
+mod edge;
+
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use millrace_e2e::loadgen::figure;
-use millrace_e2e::{binaries, wait};
-use millrace_stack::service::free_port;
+use anyhow::{Result, bail};
 
-use crate::broker::{Group, stored_bytes};
+use crate::account::Account;
+use crate::broker::Group;
 use crate::case::{Case, Side, Size, Target, Way};
-use crate::collector::{Collector, EdgePlace, GatewayPlace};
-use crate::dataset::{Dataset, SEED, records};
+use crate::collector::{Collector, GatewayPlace};
+use crate::dataset::Dataset;
 use crate::process::{Subject, Usage, usage};
 use crate::profile::Profile;
-use crate::rules::RulesCase;
 use crate::sink::Sink;
 use crate::world::World;
 
@@ -25,16 +23,8 @@ use crate::world::World;
 const POLL: Duration = Duration::from_millis(50);
 /// The slowest peer takes under two minutes on a busy machine.
 const RUN_LIMIT: Duration = Duration::from_secs(300);
-/// From start to listening.
-const LISTEN_LIMIT: Duration = Duration::from_secs(60);
 /// Collectors' shutdown deadlines are 25 s.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
-/// A topic that takes nothing for so long holds all there is.
-const QUIET: Duration = Duration::from_secs(2);
-/// Records that an edge takes before its answers are timed. Its Kafka client asks for the producer
-/// id it numbers messages by 500 ms after its start, and the first requests wait for that. They are
-/// the load's first, once more: another seed's would have times of their own.
-const WARM_UP: u64 = 1_000;
 
 /// How records come to an edge with rules.
 const RULES_WAY: Way = Way { protocol: "grpc", compression: "gzip", rate: None };
@@ -134,12 +124,20 @@ impl Bench<'_> {
         }
     }
 
-    fn start(&self, name: &str, settings: &str) -> Result<Watch> {
+    /// Starts the collector, with an account at an API server if it needs one.
+    fn start(&self, name: &str, settings: &str, account: Option<&Account>) -> Result<Watch> {
         let config = self.world.file(&format!("{name}.yaml"));
         fs::write(&config, settings)?;
-        let (program, arguments) = self.collector.command(&config);
+        let (mut program, mut arguments) = self.collector.command(&config);
+        let mut variables = Vec::new();
+        if let Some(account) = account {
+            (program, arguments) = account.around(&program, arguments);
+            variables = account.variables();
+        }
+        let variables: Vec<_> =
+            variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let log = self.world.file(&format!("{name}.log"));
-        let subject = Subject::start(&self.collector.name, &program, &arguments, &[], &log)?;
+        let subject = Subject::start(&self.collector.name, &program, &arguments, &variables, &log)?;
         Ok(Watch { subject, series: Vec::new(), last: Usage::default() })
     }
 
@@ -253,148 +251,9 @@ impl Bench<'_> {
             login,
         });
         let group = Group::watch(&self.world.topics, name, topic)?;
-        let mut watch = self.start(name, &settings)?;
+        let mut watch = self.start(name, &settings, None)?;
         let profile = self.profile(&watch, name)?;
         watch.until("the drain", || Ok(is_sunk() && group.behind()? == 0))?;
         Ok((watch, profile))
     }
-
-    fn edge(&mut self, way: Way, dataset: Dataset, rules: Option<RulesCase>) -> Result<Outcome> {
-        let (outcome, topic) = self.fill_with_rules(way, dataset, rules)?;
-        self.world.topics.remove(&topic)?;
-        Ok(outcome)
-    }
-
-    /// Sends a load through an edge into a topic that is kept: its name.
-    pub(crate) fn fill_by_edge(&mut self, way: Way, dataset: Dataset) -> Result<(Outcome, String)> {
-        self.fill_with_rules(way, dataset, None)
-    }
-
-    fn fill_with_rules(
-        &mut self,
-        way: Way,
-        dataset: Dataset,
-        rules: Option<RulesCase>,
-    ) -> Result<(Outcome, String)> {
-        let name = self.world.fresh_name(self.case.name);
-        let topic = name.replace('-', "_");
-        self.world.topics.make(&topic)?;
-        let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let [grpc, http] = [free_port(host)?, free_port(host)?];
-        let settings = self.collector.edge(&EdgePlace {
-            broker: self.world.topics.bootstrap(),
-            signal: dataset.signal_name(),
-            topic: &topic,
-            grpc: format!("127.0.0.1:{grpc}"),
-            http: format!("127.0.0.1:{http}"),
-            rules,
-        });
-        let mut watch = self.start(&name, &settings)?;
-        let port = if way.protocol == "grpc" { grpc } else { http };
-        let address = SocketAddr::new(host, port);
-        wait::until("the edge to listen", LISTEN_LIMIT, || {
-            TcpStream::connect(address).map(drop).context("not yet")
-        })
-        .with_context(|| watch.subject.last_words())?;
-        let sent = self.case.records(self.size);
-        let log = format!("{name}-first");
-        self.load(&mut watch, (way, dataset), port, WARM_UP, &log)?;
-        let profile = self.profile(&watch, &name)?;
-        let began = Instant::now();
-        let answer_ms = self.load(&mut watch, (way, dataset), port, sent - WARM_UP, &name)?;
-        let wall_seconds = began.elapsed().as_secs_f64();
-        if !self.collector.is_ours() {
-            self.quiet(&mut watch, &topic)?;
-        }
-        watch.look()?;
-        if let Some(profile) = profile {
-            profile.finish()?;
-        }
-        let Watch { subject, series, last } = watch;
-        subject.stop(STOP_LIMIT)?;
-        let mut stored = 0;
-        let signal = dataset.signal();
-        let mut broken = None;
-        self.world.topics.read_all(&topic, |payload| match records(signal, payload) {
-            Ok(records) => stored += records,
-            Err(error) => broken = Some(error),
-        })?;
-        if let Some(error) = broken {
-            return Err(error.context("a message in the topic"));
-        }
-        let drops = rules.is_some_and(RulesCase::drops);
-        let is_plausible = if drops { (1..sent / 4).contains(&stored) } else { stored == sent };
-        if !is_plausible {
-            bail!("{sent} records were acknowledged and {stored} are in the topic");
-        }
-        let bytes_out = Some(stored_bytes(self.world.broker.dir(), &topic)?);
-        let outcome = Outcome {
-            records: sent,
-            cpu_seconds: last.cpu_seconds,
-            wall_seconds,
-            peak_bytes: last.peak_bytes,
-            rss_series: series,
-            bytes_out,
-            answer_ms: Some(answer_ms),
-            ..Outcome::default()
-        };
-        Ok((outcome, topic))
-    }
-
-    /// Sends with the load generator until everything is acknowledged: how long answers took.
-    fn load(
-        &self,
-        watch: &mut Watch,
-        (way, dataset): (Way, Dataset),
-        port: u16,
-        count: u64,
-        name: &str,
-    ) -> Result<[f64; 2]> {
-        let arguments = [
-            "send",
-            "--endpoint",
-            &format!("http://127.0.0.1:{port}"),
-            "--protocol",
-            way.protocol,
-            "--compression",
-            way.compression,
-            "--signal",
-            dataset.signal_name(),
-            "--shape",
-            if dataset == Dataset::Rich { "rich" } else { "lean" },
-            "--seed",
-            &SEED.to_string(),
-            "--count",
-            &count.to_string(),
-        ]
-        .map(str::to_owned);
-        let rate = way.rate.map(|rate| ["--rate".to_owned(), rate.to_string()]);
-        let arguments: Vec<String> =
-            arguments.into_iter().chain(rate.into_iter().flatten()).collect();
-        let log = self.world.file(&format!("{name}-load.log"));
-        let program = binaries::path("millrace-loadgen")?;
-        let mut load = Subject::start("millrace-loadgen", &program, &arguments, &[], &log)?;
-        watch.until("the load", || load.has_ended())?;
-        load.finish(STOP_LIMIT)?;
-        let said = fs::read_to_string(&log).with_context(|| format!("no {}", log.display()))?;
-        answer_ms(&said).with_context(|| format!("no times of answers in: {said}"))
-    }
-
-    /// Waits until a topic takes nothing more.
-    fn quiet(&self, watch: &mut Watch, topic: &str) -> Result<()> {
-        let (mut seen, mut since) = (Vec::new(), Instant::now());
-        watch.until("the topic to be quiet", || {
-            let marks = self.world.topics.watermarks(topic)?;
-            if marks != seen {
-                (seen, since) = (marks, Instant::now());
-            }
-            Ok(since.elapsed() >= QUIET)
-        })
-    }
-}
-
-/// The median and the 99th percentile of answers, in what the load generator printed.
-fn answer_ms(said: &str) -> Option<[f64; 2]> {
-    let line = said.lines().find(|line| line.starts_with("answers: "))?;
-    Some([figure(line, "half-ms")?, figure(line, "p99-ms")?])
 }

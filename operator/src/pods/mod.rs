@@ -94,6 +94,10 @@ pub struct PodSample {
     pub lag_messages: BTreeMap<(String, i32), u64>,
     /// The figures of its node's logs, if it reads any.
     pub node_logs: NodeLogsSample,
+    /// Whether the API server refuses its watch of pods, without the right; `None` if it has none.
+    pub is_refused_pods: Option<bool>,
+    /// Whether the API server refuses its watch of namespaces; `None` if it has none.
+    pub is_refused_namespaces: Option<bool>,
 }
 
 /// One pod's figures of its node's logs. Counters start with its process.
@@ -112,10 +116,6 @@ pub struct NodeLogsSample {
     /// Records of the kernel's log that were overwritten before they were read; `None` if it
     /// doesn't read that.
     pub lost_records: Option<u64>,
-    /// Whether the API server refuses its watch of pods, without the right.
-    pub is_refused_pods: bool,
-    /// Whether the API server refuses its watch of namespaces.
-    pub is_refused_namespaces: bool,
 }
 
 impl NodeLogsSample {

@@ -63,8 +63,8 @@ fn record_series(sample: &mut PodSample, series: &SeriesLine<'_>) {
         "millrace_files_confirmed_bytes_total" => sample.node_logs.confirmed_bytes = Some(count),
         "millrace_files_behind_seconds" => sample.node_logs.behind_seconds = Some(count),
         "millrace_files_lost_bytes_total" => sample.node_logs.lost_bytes = count,
-        "millrace_pods_watch_forbidden" => sample.node_logs.is_refused_pods = count > 0,
-        "millrace_namespaces_watch_forbidden" => sample.node_logs.is_refused_namespaces = count > 0,
+        "millrace_pods_watch_forbidden" => sample.is_refused_pods = Some(count > 0),
+        "millrace_namespaces_watch_forbidden" => sample.is_refused_namespaces = Some(count > 0),
         "millrace_kernel_lost_records_total" => sample.node_logs.lost_records = Some(count),
         _ => {}
     }
@@ -146,13 +146,12 @@ millrace_of_a_later_release NaN
             behind_seconds,
             lost_bytes,
             lost_records,
-            is_refused_pods,
-            is_refused_namespaces,
         } = sample.node_logs;
         assert_eq!((taken_bytes, confirmed_bytes), (Some(9_000_000), Some(8_000_000)));
         assert_eq!((behind_bytes, behind_seconds), (Some(2 << 20), Some(61)));
         assert_eq!((lost_bytes, lost_records), (5, None));
-        assert_eq!((is_refused_pods, is_refused_namespaces), (false, true));
+        let refused = (sample.is_refused_pods, sample.is_refused_namespaces);
+        assert_eq!(refused, (Some(false), Some(true)));
         assert!(sample.node_logs.reads_logs());
     }
 

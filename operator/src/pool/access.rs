@@ -1,7 +1,7 @@
 //! Gives pools that label records with pods' metadata the right to watch pods and, if they select
-//! namespaces of containers' files by labels, namespaces. Their accounts are subjects of one
-//! ClusterRoleBinding for each right. The chart creates these bindings; the operator may change
-//! them and no others.
+//! namespaces of containers' files by labels or add labels of namespaces, namespaces. Their
+//! accounts are subjects of one ClusterRoleBinding for each right. The chart creates these
+//! bindings; the operator may change them and no others.
 //!
 //! Pods that send records belong to all namespaces, so a Role would not do; a binding for each pool
 //! would need the right to change every binding. Without the right to pods a pool works, but its
@@ -18,7 +18,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 use kube::api::{Api, ListParams, Patch, PatchParams};
-use millrace_crds::v1alpha1::{EdgeMode, EdgePool, PodTemplate};
+use millrace_crds::v1alpha1::{EdgeMode, EdgePool, EdgeSettings, PodTemplate};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -47,15 +47,23 @@ impl Right {
         }
     }
 
+    /// Whether a pool's pods need the right.
+    #[must_use]
+    pub fn is_required(self, settings: &EdgeSettings) -> bool {
+        let is_on_nodes = settings.mode == EdgeMode::DaemonSet;
+        match self {
+            Self::Pods => settings.enriches() || (is_on_nodes && settings.watches_pods()),
+            Self::Namespaces => {
+                settings.adds_namespace_labels()
+                    || (is_on_nodes && settings.receivers.selects_namespaces())
+            }
+        }
+    }
+
     /// Returns the account through which a pool needs the right, if it does.
     fn required_account(self, pool: &EdgePool) -> Option<Account> {
-        let settings = &pool.spec.settings;
-        let is_on_nodes = settings.mode == EdgeMode::DaemonSet;
-        let is_wanted = match self {
-            Self::Pods => settings.enriches() || (is_on_nodes && settings.watches_pods()),
-            Self::Namespaces => is_on_nodes && settings.receivers.selects_namespaces(),
-        };
-        let names = PoolNames::of_pool(pool, Role::Edge).ok().filter(|_| is_wanted)?;
+        let is_required = self.is_required(&pool.spec.settings);
+        let names = PoolNames::of_pool(pool, Role::Edge).ok().filter(|_| is_required)?;
         let name = account_name(&pool.spec.settings.pod_template, &names).to_owned();
         Some((names.namespace, name))
     }
@@ -63,7 +71,10 @@ impl Right {
     fn lack_message(self) -> &'static str {
         match self {
             Self::Pods => "records get no metadata of pods",
-            Self::Namespaces => "pools with namespaceSelector read no containers' files",
+            Self::Namespaces => {
+                "pools with namespaceSelector read no containers' files, and records get no labels \
+                 of namespaces"
+            }
         }
     }
 }

@@ -9,7 +9,9 @@ use millrace_operator::error::StepError;
 use millrace_operator::pool::access;
 use serde_json::{Value, json};
 
-use crate::reconcilers::edge::{BINDING, DEPLOYMENT, POOL, pool, reading, world};
+use crate::reconcilers::edge::{
+    BINDING, DEPLOYMENT, NAMESPACES_BINDING, POOL, pool, reading, world,
+};
 use crate::reconcilers::support::world::World;
 
 /// A world with a binding, accounts, and a store of pools.
@@ -289,20 +291,24 @@ async fn a_deployments_account_has_the_right_until_its_pods_have_ended() {
     assert_eq!(pools.accounts(), ["others"]);
 }
 
-/// Scenario: a pool in mode Deployment gets a step that adds pods' metadata, then is one on nodes,
-/// then has the step no more. Guarantee: its account has the right, its pods a token, and the
-/// collector watches the cluster's pods; on nodes those of its node, whose name pods have; without
-/// the step all of it is revoked.
+/// Scenario: a pool in mode Deployment gets a step that adds pods' metadata, then labels of their
+/// namespaces too, then is one on nodes, then has the step no more. Guarantee: its account has the
+/// right to what the step needs, its pods a token, and the collector watches the cluster's pods; on
+/// nodes those of its node, whose name pods have; without the step all of it is revoked.
 #[tokio::test]
 async fn a_pool_that_enriches_records_may_watch_pods() {
     let world = world();
-    world.server.put(
-        BINDING,
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding", "metadata": {"name": "pod-access"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}}),
-    );
-    let subjects = || world.server.get(BINDING).unwrap()["subjects"].clone();
+    for (path, name) in [(BINDING, "pod-access"), (NAMESPACES_BINDING, "namespace-access")] {
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+            "name": "r"});
+        world.server.put(
+            path,
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+                "metadata": {"name": name}, "roleRef": role}),
+        );
+    }
+    let accounts = |path: &str| world.server.get(path).unwrap()["subjects"].clone();
+    let subjects = || accounts(BINDING);
     let own = json!([{"kind": "ServiceAccount", "name": "prod-edge", "namespace": "telemetry"}]);
     let mut enriching = pool();
     enriching["spec"]["processing"] =
@@ -323,6 +329,12 @@ async fn a_pool_that_enriches_records_may_watch_pods() {
     for line in ["podMetadata:", "scope: Cluster", "- Connection", "- app"] {
         assert!(text.contains(line), "{text}");
     }
+    assert_eq!(accounts(NAMESPACES_BINDING), Value::Null);
+    enriching["spec"]["processing"][0]["enrich"]["podMetadata"]["namespaceLabels"] =
+        json!(["team"]);
+    world.server.put(POOL, enriching.clone());
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    assert_eq!((subjects(), accounts(NAMESPACES_BINDING)), (own.clone(), own.clone()));
     let mut on_nodes = enriching.clone();
     on_nodes["spec"]["mode"] = "DaemonSet".into();
     on_nodes["spec"].as_object_mut().unwrap().remove("replicas");
@@ -333,5 +345,5 @@ async fn a_pool_that_enriches_records_may_watch_pods() {
     assert_eq!(subjects(), own);
     world.server.put(POOL, pool());
     world.reconcile::<EdgePools>(POOL).await.unwrap();
-    assert_eq!(subjects(), json!([]));
+    assert_eq!((subjects(), accounts(NAMESPACES_BINDING)), (json!([]), json!([])));
 }

@@ -347,7 +347,7 @@ async fn a_pool_that_reads_a_nodes_kernel_is_privileged_as_its_tries_are() {
 pub(crate) const BINDING: &str =
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/pod-access";
 
-const NAMESPACES_BINDING: &str =
+pub(crate) const NAMESPACES_BINDING: &str =
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/namespace-access";
 
 /// A pool on each node that reads containers.

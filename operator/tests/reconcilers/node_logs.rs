@@ -53,7 +53,12 @@ fn tell(world: &World, node: &str, began: i64, behind_mib: u64, lost_bytes: u64)
         lost_bytes,
         ..NodeLogsSample::default()
     };
-    let sample = PodSample { started_at: Some(began), node_logs, ..PodSample::default() };
+    let sample = PodSample {
+        started_at: Some(began),
+        node_logs,
+        is_refused_pods: Some(false),
+        ..PodSample::default()
+    };
     world.set_pod(&format!("prod-edge-{node}"), Some(sample));
 }
 
@@ -82,6 +87,13 @@ fn status(world: &World) -> Value {
 /// Status and reason of `LogsLost`.
 fn lost(world: &World) -> Option<(String, String)> {
     world.condition(POOL, "LogsLost").map(|(status, reason, _)| (status, reason))
+}
+
+/// Message of a condition.
+fn message(world: &World, type_: &str) -> String {
+    let conditions = status(world)["conditions"].clone();
+    let found = conditions.as_array().unwrap().iter().find(|it| it["type"] == type_).unwrap();
+    found["message"].as_str().unwrap().to_owned()
 }
 
 fn is(status: &str, reason: &str) -> Option<(String, String)> {
@@ -133,9 +145,7 @@ async fn lost_logs_are_told_once_for_each_episode() {
     assert_eq!(lost(&world), is("True", "LogsDeletedUnread"));
     assert_eq!(world.server.take_event_reasons(), ["LogsDeletedUnread"]);
     assert!(world.is_ready(POOL), "what is gone holds nothing up");
-    let conditions = status(&world)["conditions"].clone();
-    let text = conditions.as_array().unwrap().iter().find(|it| it["type"] == "LogsLost").unwrap();
-    let text = text["message"].as_str().unwrap();
+    let text = message(&world, "LogsLost");
     assert!(text.contains("400 bytes of log files") && text.contains("node b"), "{text}");
     assert!(text.contains("containerLogMaxSize") && text.starts_with("since 2026-"), "{text}");
     world.server.take_writes();
@@ -213,12 +223,7 @@ async fn a_pool_that_reads_no_nodes_logs_says_nothing_of_them() {
 async fn a_pool_whose_pods_lack_a_right_is_not_ready() {
     let world = settled().await;
     let ready = || world.condition(POOL, "Ready").map(|(status, reason, _)| (status, reason));
-    let node_logs = NodeLogsSample {
-        behind_bytes: Some(0),
-        is_refused_pods: true,
-        ..NodeLogsSample::default()
-    };
-    let refused = PodSample { started_at: Some(1), node_logs, ..PodSample::default() };
+    let refused = PodSample { is_refused_pods: Some(true), ..PodSample::default() };
     for answer in [Some(refused), None] {
         world.set_pod("prod-edge-a", answer.clone());
         world.set_pod("prod-edge-b", answer);
@@ -244,22 +249,13 @@ async fn a_right_that_pods_lack_is_told_with_its_remedy() {
         pool["spec"]["receivers"]["containers"]["namespaceSelector"] =
             json!({"matchLabels": {"team": "shop"}});
     });
-    let refused = NodeLogsSample {
-        behind_bytes: Some(0),
-        is_refused_namespaces: true,
-        ..NodeLogsSample::default()
-    };
-    let sample = PodSample { started_at: Some(1), node_logs: refused, ..PodSample::default() };
-    world.set_pod("prod-edge-b", Some(sample));
+    let refused = PodSample { is_refused_namespaces: Some(true), ..PodSample::default() };
+    world.set_pod("prod-edge-b", Some(refused));
     look(&world, 30).await;
     assert_eq!(allowed(), is("False", "WatchForbidden"));
-    let conditions = status(&world)["conditions"].clone();
-    let of = |it: &&Value| it["type"] == "WatchesAllowed";
-    let message = conditions.as_array().unwrap().iter().find(of).unwrap()["message"].clone();
-    let message = message.as_str().unwrap();
+    let message = message(&world, "WatchesAllowed");
     for words in [
-        "on 1 of 2 reporting nodes (b is one)",
-        "access to namespaces, so logs of namespaces that aren't known go unread",
+        "refuses 1 of 2 reporting pods (prod-edge-b is one) access to namespaces, so logs of namespaces that aren't known go unread",
         "ServiceAccount telemetry/prod-edge",
         "list and watch namespaces in",
         "podAccess.grant",
@@ -280,4 +276,50 @@ async fn a_right_that_pods_lack_is_told_with_its_remedy() {
     });
     look(&world, 30).await;
     assert_eq!(allowed(), None);
+}
+
+/// Scenario: pools that read no node logs and enrich clients' records, on nodes and as a
+/// Deployment; pods of an older configuration answer, then pods that the API server refuses to watch
+/// pods, then the right is granted; then the step is removed. Guarantee: nothing is stated before a
+/// pod that watches answers; a missing right is stated with the pod, the consequence and the
+/// remedy; the status has no figures of nodes.
+#[tokio::test]
+async fn a_pool_that_only_enriches_is_judged_by_the_right_it_needs() {
+    for mode in ["DaemonSet", "Deployment"] {
+        let world = world().await;
+        world.server.edit(POOL, |pool| {
+            let enrich = json!([{"name": "pods", "enrich": {"podMetadata": {}}}]);
+            pool["spec"]["receivers"] = json!({});
+            pool["spec"]["processing"] = enrich;
+            pool["spec"]["mode"] = mode.into();
+        });
+        let allowed = || world.condition(POOL, "WatchesAllowed");
+        let states: [(PodSample, Option<&str>); 3] = [
+            (PodSample::default(), None),
+            (PodSample { is_refused_pods: Some(true), ..PodSample::default() }, Some("False")),
+            (PodSample { is_refused_pods: Some(false), ..PodSample::default() }, Some("True")),
+        ];
+        for (sample, expected) in states {
+            world.set_pod("prod-edge-a", Some(sample));
+            look(&world, 30).await;
+            let stated = allowed();
+            assert_eq!(stated.as_ref().map(|(status, ..)| status.as_str()), expected, "{mode}");
+            if expected != Some("False") {
+                continue;
+            }
+            let message = message(&world, "WatchesAllowed");
+            for words in [
+                "refuses 1 of 1 reporting pods (prod-edge-a is one) access to pods",
+                "records of pods that aren't known get no metadata",
+                "podAccess.grant",
+            ] {
+                assert!(message.contains(words), "{words}: {message}");
+            }
+        }
+        let status = status(&world);
+        assert!(status["nodes"].is_null() && lost(&world).is_none(), "{mode}: {status}");
+        world.server.edit(POOL, |pool| pool["spec"]["processing"] = json!([]));
+        look(&world, 30).await;
+        assert_eq!(allowed(), None, "{mode}");
+    }
 }

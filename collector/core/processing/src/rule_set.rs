@@ -147,6 +147,12 @@ impl RuleSet {
         passes.filter(|pass| pass.route().is_some()).count()
     }
 
+    /// Whether any rule may change the times of a signal's records.
+    #[must_use]
+    pub fn writes_times(&self, signal: Signal) -> bool {
+        self.passes[signal.index()].iter().any(|pass| pass.usage.writes_times)
+    }
+
     /// Returns the number of walks over a request of a signal: usually one. One that routes is
     /// repeated if it matches a record.
     #[must_use]

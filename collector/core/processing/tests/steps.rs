@@ -19,6 +19,25 @@ fn two() -> ExportLogsServiceRequest {
     logs(vec![record(), LogRecord { severity_number: 17, ..record() }])
 }
 
+/// Scenario: statements that write times of logs, and that only read them. Guarantee: the set states
+/// for which signals records may get other times.
+#[test]
+fn sets_that_write_times_are_recognised() {
+    for (statement, expected) in [
+        ("set(time_unix_nano, 5)", true),
+        ("set(time, observed_time)", true),
+        ("set(observed_time, time) where body == nil", true),
+        ("set(attributes[\"at\"], time_unix_nano)", false),
+        ("set(severity_number, 5)", false),
+    ] {
+        let rules = compile(vec![step(ContextName::Log, &[statement])]);
+        assert_eq!(rules.writes_times(Signal::Logs), expected, "{statement}");
+        assert!(!rules.writes_times(Signal::Traces));
+    }
+    let points = compile(vec![step(ContextName::DataPoint, &["set(time_unix_nano, 5)"])]);
+    assert!(points.writes_times(Signal::Metrics));
+}
+
 /// Scenario: a log statement writes to its resource. Guarantee: following records see it, a later
 /// step sees the last value, and the resource is written once.
 #[test]

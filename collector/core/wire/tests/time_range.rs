@@ -2,7 +2,10 @@
 
 use millrace_wire::Signal;
 use millrace_wire::limits::WireLimits;
-use millrace_wire::otlp::{TimeRange, check_request, outline_request, retain_in_range};
+use millrace_wire::otlp::{
+    RequestOutline, TimeRange, check_request, outline_derived_request, outline_request,
+    retain_in_range,
+};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -96,6 +99,16 @@ proptest! {
         prop_assert!(again.written_bytes <= found.written_bytes);
         let outline = outline_request(signal, &request, &limits(range)).unwrap();
         prop_assert_eq!((outline.records, outline.out_of_range), (found.records, found.out_of_range));
+
+        // Without the days of the original, all records are read again.
+        let complete = limits(TimeRange::ALL);
+        let whole = outline_request(signal, &retained, &complete).unwrap();
+        for original in [check_request(signal, &request, &complete).unwrap(), RequestOutline::default()] {
+            let days = if original.days.is_empty() { &whole.days } else { &original.days };
+            let derived = outline_derived_request(signal, &retained, &complete, &original).unwrap();
+            prop_assert_eq!(&derived.days, days);
+            prop_assert_eq!(RequestOutline { days: whole.days.clone(), ..derived }, whole.clone());
+        }
     }
 
     /// Scenario: damaged requests, with any times that result. Guarantee: requests that pass the

@@ -32,6 +32,9 @@ const ENTRY_BYTES: u64 = 512;
 /// The memory of an address: its entry and the list of pods that have it.
 const ADDRESS_BYTES: u64 = 128;
 
+/// The memory of a namespace beyond its name and attributes: its entry at half load.
+const NAMESPACE_BYTES: u64 = 128;
+
 /// All known pods.
 #[derive(Debug)]
 pub struct IdentityTable {
@@ -45,6 +48,8 @@ struct State {
     /// The pods that have an address and have not ended.
     addresses: HashMap<IpAddr, Vec<Arc<str>>>,
     names: HashMap<Box<str>, Arc<str>>,
+    /// The attributes that the pods of a namespace get in addition to their own.
+    namespaces: HashMap<Box<str>, PodAttributes>,
     /// The pods that have ended, in that order. Entries of pods that were stored again are skipped.
     ended: VecDeque<(Instant, Arc<str>)>,
     bytes: u64,
@@ -64,6 +69,8 @@ struct PodRecord {
     /// The number of the list or of the watch after it that had this pod.
     list: u64,
     attributes: Arc<PodAttributes>,
+    /// The length of the pod's attributes, which those of its namespace follow.
+    own_bytes: usize,
     bytes: u64,
 }
 
@@ -104,6 +111,16 @@ impl IdentityTable {
         self.write().end_pod(uid, now);
     }
 
+    /// Sets the attributes that the pods of a namespace get. Returns false if the table is full.
+    pub(crate) fn set_namespace(&self, namespace: &str, attributes: PodAttributes) -> bool {
+        self.write().set_namespace(namespace, attributes, self.bytes_max)
+    }
+
+    /// Removes a namespace that was deleted. Its pods retain what they have.
+    pub(crate) fn remove_namespace(&self, namespace: &str) {
+        self.write().remove_namespace(namespace);
+    }
+
     /// Removes pods that ended long ago. Returns the number of known pods and their memory.
     pub(crate) fn evict_ended(&self, now: Instant) -> (usize, u64) {
         let mut state = self.write();
@@ -129,6 +146,11 @@ impl State {
     fn store_pod(&mut self, pod: PodIdentity, now: Instant, bytes_max: u64) -> bool {
         let PodIdentity { uid, name_key, addresses, attributes, .. } = pod;
         let known = self.remove_pod(&uid);
+        let own_bytes = attributes.bytes().len();
+        let attributes = match self.namespaces.get(namespace_of(&name_key)) {
+            Some(more) => attributes.join(own_bytes, more),
+            None => attributes,
+        };
         let bytes = ENTRY_BYTES
             + ADDRESS_BYTES * addresses.len() as u64
             + (attributes.bytes().len() + uid.len() + 2 * name_key.len()) as u64;
@@ -167,11 +189,45 @@ impl State {
             ended_at,
             list: self.list,
             attributes,
+            own_bytes,
             bytes,
         };
         self.bytes += bytes;
         self.pods.insert(uid, record);
         true
+    }
+
+    fn set_namespace(&mut self, name: &str, attributes: PodAttributes, bytes_max: u64) -> bool {
+        if self.namespaces.get(name).is_some_and(|known| *known == attributes) {
+            return true;
+        }
+        self.remove_namespace(name);
+        let bytes = namespace_bytes(name, &attributes);
+        if self.bytes + bytes > bytes_max {
+            return false;
+        }
+        self.bytes += bytes;
+        let mut has_space = true;
+        for pod in self.pods.values_mut().filter(|pod| namespace_of(&pod.name_key) == name) {
+            let joined = pod.attributes.join(pod.own_bytes, &attributes);
+            let before = pod.attributes.bytes().len() as u64;
+            let after = joined.bytes().len() as u64;
+            if self.bytes - before + after > bytes_max {
+                has_space = false;
+                continue;
+            }
+            self.bytes = self.bytes - before + after;
+            pod.bytes = pod.bytes - before + after;
+            pod.attributes = Arc::new(joined);
+        }
+        self.namespaces.insert(name.into(), attributes);
+        has_space
+    }
+
+    fn remove_namespace(&mut self, name: &str) {
+        if let Some(attributes) = self.namespaces.remove(name) {
+            self.bytes -= namespace_bytes(name, &attributes);
+        }
     }
 
     /// Takes a pod's addresses.
@@ -234,6 +290,15 @@ impl State {
             _ => Err(UnlabeledReason::SharedAddress),
         }
     }
+}
+
+/// Returns the namespace in the key of a pod's name.
+fn namespace_of(name_key: &str) -> &str {
+    name_key.split_once('/').map_or("", |(namespace, _)| namespace)
+}
+
+fn namespace_bytes(name: &str, attributes: &PodAttributes) -> u64 {
+    NAMESPACE_BYTES + (name.len() + attributes.bytes().len()) as u64
 }
 
 fn release_addresses(

@@ -15,7 +15,8 @@
 //! continues with a watch. While the API server is away, the last share stays in use.
 //!
 //! Namespaces ([`start_namespaces`]) are listed from its memory and then watched. The API server
-//! selects them; a file records the last choice for a start without the server.
+//! selects them; a file records the last choice for a start without the server. The labels of
+//! namespaces that clients' records get ([`start_namespace_labels`]) are watched in the same way.
 //!
 //! This is no general Kubernetes client: linking one would add the types of all kinds to every
 //! collector, and responses of any length. Here an event has at most [`EVENT_BYTES_MAX`],
@@ -29,6 +30,7 @@ mod identity;
 mod identity_table;
 mod list_watch;
 mod metadata;
+mod namespace_labels;
 mod namespaces;
 mod owner;
 mod pod_events;
@@ -42,7 +44,8 @@ pub use api::{ApiEndpoint, ApiError, EVENT_BYTES_MAX};
 pub use event::{Events, Object, WatchEvent, WatchRefusal};
 pub use identity_table::{ENDED_RETENTION, IDENTITIES_MAX, IDENTITY_BYTES_MAX, IdentityTable};
 pub use metadata::{Metadata, MetadataRules, POD_BYTES_MAX, PodDescription};
-pub use namespaces::{NAMESPACES_MAX, start_namespaces};
+pub use namespace_labels::start_namespace_labels;
+pub use namespaces::{NAMESPACES_MAX, NamespaceWatchMetrics, start_namespaces};
 pub use pod_table::{DELETED_RETENTION, PODS_MAX, PodTable};
 pub use reading::{ANNOTATION, AnnotationFault, FAULTS_MAX, READING_BYTES_MAX};
 pub use share::{SHARE_LABEL, SHARE_OBJECT_BYTES_MAX, ShareOwner, start_share};

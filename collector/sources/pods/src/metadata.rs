@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use millrace_pipeline::pods::PodInfo;
+use millrace_processing::enrich::{AttributeValue, PodAttributes};
 use serde::Deserialize;
 
 use crate::owner::{self, OwnerReference};
@@ -76,6 +77,19 @@ impl Metadata {
             Readings::default()
         };
         PodDescription { pod: PodInfo { attributes, reading: all, containers }, omitted, faults }
+    }
+
+    /// Returns the attributes that a namespace's pods get: its labels that the list selects. Also
+    /// returns the number of those that exceed the limit.
+    pub(crate) fn namespace_attributes(&self, wanted: &[String]) -> (PodAttributes, u64) {
+        let mut selected = SelectedAttributes::default();
+        for (name, value) in self.labels.iter().filter(|(name, _)| is_selected(name, wanted)) {
+            selected.put(&format!("k8s.namespace.label.{name}"), value);
+        }
+        let SelectedAttributes { attributes, omitted, .. } = selected;
+        let encoded: Vec<(&str, AttributeValue<'_>)> =
+            attributes.iter().map(|(name, value)| (&**name, AttributeValue::Text(value))).collect();
+        (PodAttributes::encode(&encoded), omitted)
     }
 
     /// Adds the owners, and the labels and annotations that the lists select.

@@ -36,7 +36,7 @@ pub const NAMESPACES_MAX: usize = 16_384;
 const LIST_BYTES_MAX: usize = 16 << 20;
 
 /// Lists from the API server's memory; in pages, if it supports them.
-const LISTING: ListQuery = ListQuery {
+pub(crate) const LISTING: ListQuery = ListQuery {
     form: HeaderValue::from_static(
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
     ),
@@ -46,11 +46,16 @@ const LISTING: ListQuery = ListQuery {
 };
 
 /// Waits between attempts: a new namespace is read within seconds of the API server's return.
-const BACKOFF: BackoffPolicy =
+pub(crate) const BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_millis(500), longest: Duration::from_secs(10) };
 
-struct Metrics {
-    chosen: IntGauge,
+/// The path of namespaces, and the right that a watch needs.
+pub(crate) const PATH: &str = "/api/v1/namespaces";
+pub(crate) const RIGHT: &str = "a ClusterRole that allows list and watch on namespaces";
+
+/// The metrics of all watches of namespaces.
+#[derive(Clone, Debug)]
+pub struct NamespaceWatchMetrics {
     failed: IntCounter,
     refused: IntGauge,
 }
@@ -63,7 +68,8 @@ struct NamespaceWatch {
 /// The chosen namespaces.
 struct NamespaceSelection {
     record: SelectionFile,
-    metrics: Metrics,
+    chosen: IntGauge,
+    metrics: NamespaceWatchMetrics,
     published: Arc<Namespaces>,
     names: HashSet<String>,
     /// The fault that was logged last.
@@ -96,21 +102,26 @@ pub fn start_namespaces(
     selector: &LabelSelector,
     record: PathBuf,
     telemetry: &Telemetry,
+    metrics: NamespaceWatchMetrics,
 ) -> Result<Arc<Namespaces>, TelemetryError> {
-    let metrics = Metrics::register(telemetry)?;
+    let chosen = telemetry.gauge(
+        "millrace_namespaces_selected",
+        "Namespaces that namespaceSelector matches; 0 while that is unknown.",
+    )?;
     let text = selector.to_string();
     let mut parameter = "labelSelector=".to_owned();
     push_encoded(&mut parameter, &text);
     let question = WatchRequest {
-        path: "/api/v1/namespaces".to_owned(),
+        path: PATH.to_owned(),
         selector: parameter,
         form: METADATA,
         bytes_max: EVENT_BYTES_MAX,
-        right: "a ClusterRole that allows list and watch on namespaces",
+        right: RIGHT,
     };
     let told = Arc::new(Namespaces::default());
     let choice = NamespaceSelection {
         record: SelectionFile { path: record, selector: text, has_failed: false },
+        chosen,
         metrics,
         published: Arc::clone(&told),
         names: HashSet::new(),
@@ -132,10 +143,7 @@ impl WatchSource for NamespaceWatch {
     }
 
     fn record_failure(&mut self, error: &ApiError) {
-        self.choice.metrics.failed.inc();
-        if matches!(error, ApiError::Forbidden { .. }) {
-            self.choice.metrics.refused.set(1);
-        }
+        self.choice.metrics.record_failure(error);
         if !self.listed.must_relist(error) {
             self.choice.report_failure(error);
         }
@@ -176,7 +184,7 @@ impl ObjectStore for NamespaceSelection {
     }
 
     fn record_answered(&mut self) {
-        self.metrics.refused.set(0);
+        self.metrics.record_answered();
         if self.reported.take().is_some() {
             tracing::info!("the watch of namespaces works again");
         }
@@ -223,7 +231,7 @@ impl NamespaceSelection {
     }
 
     fn publish_names(&self) {
-        self.metrics.chosen.set(i64::try_from(self.names.len()).unwrap_or(i64::MAX));
+        self.chosen.set(i64::try_from(self.names.len()).unwrap_or(i64::MAX));
         self.published.set_chosen(self.names.clone());
     }
 
@@ -287,13 +295,13 @@ fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-impl Metrics {
-    fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
+impl NamespaceWatchMetrics {
+    /// Registers the metrics.
+    ///
+    /// # Errors
+    /// They are registered already.
+    pub fn register(telemetry: &Telemetry) -> Result<Self, TelemetryError> {
         Ok(Self {
-            chosen: telemetry.gauge(
-                "millrace_namespaces_selected",
-                "Namespaces that namespaceSelector matches; 0 while that is unknown.",
-            )?,
             failed: telemetry.counter(
                 "millrace_namespaces_watch_failed_total",
                 "Times that the API server could not be queried for namespaces, or that its answer \
@@ -304,5 +312,16 @@ impl Metrics {
                 "1 while the API server denies the watch of namespaces for lack of a permission.",
             )?,
         })
+    }
+
+    pub(crate) fn record_failure(&self, error: &ApiError) {
+        self.failed.inc();
+        if matches!(error, ApiError::Forbidden { .. }) {
+            self.refused.set(1);
+        }
+    }
+
+    pub(crate) fn record_answered(&self) {
+        self.refused.set(0);
     }
 }

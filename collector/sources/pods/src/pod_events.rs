@@ -39,9 +39,9 @@ pub(crate) struct KnownPods {
 
 impl PodTables {
     /// Begins a list of all pods.
-    pub(crate) fn begin_list(&self, now: Instant) {
+    pub(crate) fn begin_list(&self) {
         if let Some((_, table)) = &self.logs {
-            table.mark_all_deleted(now);
+            table.begin_list();
         }
         if let Some(identities) = &self.identities {
             identities.table.begin_list();
@@ -50,6 +50,9 @@ impl PodTables {
 
     /// Ends the list.
     pub(crate) fn finish_list(&self, now: Instant) {
+        if let Some((_, table)) = &self.logs {
+            table.finish_list(now);
+        }
         if let Some(identities) = &self.identities {
             identities.table.finish_list(now);
         }

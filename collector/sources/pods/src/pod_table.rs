@@ -25,6 +25,8 @@ struct PodEntry {
     pod: Arc<PodInfo>,
     is_mirror: bool,
     deleted_at: Option<Instant>,
+    /// The number of the list, or of the watch after it, that had this pod.
+    list: u64,
     faults: Vec<AnnotationFault>,
 }
 
@@ -42,6 +44,8 @@ pub struct StoreOutcome {
 pub struct PodTable {
     pods: Mutex<HashMap<String, PodEntry>>,
     version: AtomicU64,
+    /// The number of the current list.
+    list: AtomicU64,
 }
 
 impl PodTable {
@@ -55,6 +59,7 @@ impl PodTable {
         let (uid, is_mirror) = metadata.path_uid();
         let PodDescription { pod, omitted: left_out, faults } = metadata.describe_pod(rules);
         let mut told = faults.clone();
+        let list = self.list.load(Ordering::Acquire);
         let mut pods = self.lock_pods();
         let before = pods.get_mut(uid);
         if let Some(before) = before {
@@ -63,6 +68,7 @@ impl PodTable {
                 return Some(StoreOutcome::default());
             }
             before.deleted_at = None;
+            before.list = list;
             told.retain(|fault| !before.faults.contains(fault));
             let is_same = before.is_mirror == is_mirror
                 && before.name == metadata.name
@@ -72,7 +78,7 @@ impl PodTable {
             if is_same {
                 return Some(StoreOutcome { omitted: left_out, faults: told });
             }
-        } else if pods.len() >= PODS_MAX && !evict_oldest(&mut pods, now) {
+        } else if pods.len() >= PODS_MAX && !evict_oldest(&mut pods, list, now) {
             return None;
         }
         let entry = PodEntry {
@@ -81,6 +87,7 @@ impl PodTable {
             pod: Arc::new(pod),
             is_mirror,
             deleted_at: None,
+            list,
             faults,
         };
         pods.insert(uid.to_owned(), entry);
@@ -98,9 +105,15 @@ impl PodTable {
         }
     }
 
-    /// Marks all pods as deleted, at the start of a full list: those it has are stored again.
-    pub fn mark_all_deleted(&self, now: Instant) {
-        for entry in self.lock_pods().values_mut() {
+    /// Begins a list of all pods. Known ones stay.
+    pub fn begin_list(&self) {
+        self.list.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Ends the list: pods that it doesn't have are deleted.
+    pub fn finish_list(&self, now: Instant) {
+        let current = self.list.load(Ordering::Acquire);
+        for entry in self.lock_pods().values_mut().filter(|entry| entry.list < current) {
             entry.deleted_at.get_or_insert(now);
         }
     }
@@ -124,11 +137,14 @@ fn evict_expired(pods: &mut HashMap<String, PodEntry>, now: Instant) {
     });
 }
 
-/// Removes the pod that was deleted longest ago. Returns whether there is capacity now.
-fn evict_oldest(pods: &mut HashMap<String, PodEntry>, now: Instant) -> bool {
+/// Removes the pod that was deleted longest ago, or one that the current list doesn't have so far.
+/// Returns whether there is capacity now.
+fn evict_oldest(pods: &mut HashMap<String, PodEntry>, list: u64, now: Instant) -> bool {
     evict_expired(pods, now);
-    let gone = pods.iter().filter_map(|(uid, entry)| Some((entry.deleted_at?, uid)));
-    let oldest = gone.min().map(|(_, uid)| uid.clone());
+    let is_gone = |entry: &PodEntry| entry.deleted_at.is_some() || entry.list < list;
+    let gone = pods.iter().filter(|(_, entry)| is_gone(entry));
+    let oldest = gone.min_by_key(|(_, entry)| (entry.deleted_at.is_none(), entry.deleted_at));
+    let oldest = oldest.map(|(uid, _)| uid.clone());
     pods.len() < PODS_MAX || oldest.is_some_and(|uid| pods.remove(&uid).is_some())
 }
 

@@ -7,7 +7,7 @@ use millrace_pipeline::backoff::BackoffPolicy;
 use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::pods::PodLookup;
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
-use millrace_processing::enrich::{FindPod, PodMetadataConfig, PodScope};
+use millrace_processing::enrich::{PodMetadataConfig, PodScope};
 use prometheus::{IntCounter, IntGauge};
 use tokio::time::timeout;
 
@@ -31,9 +31,10 @@ const LIST_LULL: Duration = Duration::from_secs(5);
 /// The part of the memory budget that the table for clients' records may take.
 const BUDGET_PART: u64 = 8;
 
-/// Waits between attempts: the API server's return is noticed within half a minute.
+/// Waits between attempts: the API server's return is noticed within 5 s, which is about what it
+/// takes to schedule and start a new pod.
 const BACKOFF: BackoffPolicy =
-    BackoffPolicy { first: Duration::from_millis(500), longest: Duration::from_secs(30) };
+    BackoffPolicy { first: Duration::from_millis(500), longest: Duration::from_secs(5) };
 
 struct Metrics {
     known: IntGauge,
@@ -94,7 +95,7 @@ pub struct PodReaders {
     /// For log files.
     pub logs: Option<Arc<dyn PodLookup>>,
     /// For clients' records.
-    pub identities: Option<Arc<dyn FindPod>>,
+    pub identities: Option<Arc<IdentityTable>>,
 }
 
 struct PodWatch {
@@ -135,7 +136,7 @@ pub fn start_pods(
     });
     let readers = PodReaders {
         logs: logs.as_ref().map(|(_, table)| Arc::clone(table) as _),
-        identities: identities.as_ref().map(|it| Arc::clone(&it.table) as _),
+        identities: identities.as_ref().map(|it| Arc::clone(&it.table)),
     };
     let watch = PodWatch {
         endpoint,
@@ -164,9 +165,12 @@ const BEGINNING: &str = "0";
 impl WatchSource for PodWatch {
     /// Runs one watch to its end.
     async fn watch_once(&mut self, duration: Duration) -> Result<(), ApiError> {
-        let mut answer = self.endpoint.open_watch(&self.question, &self.version, duration).await?;
+        let answer = self.endpoint.open_watch(&self.question, &self.version, duration).await;
+        // The server is back, without the changes since: the list must not wait as after failures.
+        self.has_progress |= self.version != BEGINNING && matches!(answer, Err(ApiError::Expired));
+        let mut answer = answer?;
         if self.version == BEGINNING {
-            self.tables.begin_list(Instant::now());
+            self.tables.begin_list();
             self.is_listing = true;
         }
         self.metrics.refused.set(0);
@@ -176,8 +180,9 @@ impl WatchSource for PodWatch {
         limit_watch(duration, self.follow_events(&mut answer)).await
     }
 
+    /// A list that doesn't end is no progress: it begins again, which must not be at once.
     fn take_progress(&mut self) -> bool {
-        std::mem::take(&mut self.has_progress)
+        std::mem::take(&mut self.has_progress) && !self.is_listing
     }
 
     /// Logs a fault until it changes.
@@ -205,7 +210,8 @@ impl WatchSource for PodWatch {
 
 impl PodWatch {
     async fn follow_events(&mut self, answer: &mut WatchStream) -> Result<(), ApiError> {
-        // The events of a list have no order, so only its end is a version to continue from.
+        // The events of a list have no order, so only its end is a version to continue from: a list
+        // that breaks off begins again.
         let mut listed = None;
         loop {
             let patience = if self.is_listing { LIST_LULL } else { SWEEP_INTERVAL };
@@ -238,7 +244,7 @@ impl PodWatch {
             };
             self.evict_deleted();
             let version = metadata.resource_version;
-            match (version.is_empty(), self.is_listing && self.tables.identities.is_some()) {
+            match (version.is_empty(), self.is_listing) {
                 (true, _) => {}
                 (false, true) => listed = Some(version),
                 (false, false) => self.version = version,

@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::Result;
 use millrace_stack::service::free_port;
 
-use super::account::Account;
 use super::corpus::{links, pods};
+use crate::account::Account;
 use crate::collector::Collector;
 use crate::peer::Place;
 

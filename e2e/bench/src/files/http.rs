@@ -15,11 +15,11 @@ use anyhow::{Context, Result};
 use millrace_wire::decompress::{ContentEncoding, Decompressor};
 use serde_json::{Value, json};
 
+use crate::account::NODE;
+
 use super::corpus::{CONTAINER, NAMESPACE, uid_of};
 use super::seen::Seen;
 
-/// The node's name.
-pub(super) const NODE: &str = "node-1";
 /// A block's bytes: vlagent's are of some 8 MiB, less when compressed.
 const BLOCK_MAX_BYTES: usize = 64 << 20;
 /// A client that says nothing for so long is gone.

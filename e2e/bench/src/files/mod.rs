@@ -6,7 +6,6 @@
 //! numbers in the records; ours may miss none and repeat none. Cases are interleaved like all
 //! others: each by every collector, then all again.
 
-mod account;
 mod agent;
 mod corpus;
 mod http;

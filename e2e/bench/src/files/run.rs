@@ -13,12 +13,12 @@ use anyhow::{Context, Result, bail};
 use memchr::memmem;
 use tempfile::TempDir;
 
-use super::account::Account;
 use super::agent::{Agent, Form, Setting};
 use super::corpus::{self, Pod, Text, Words};
 use super::http::StandIn;
 use super::outcome::Outcome;
 use super::seen::Seen;
+use crate::account::Account;
 use crate::broker::Follower;
 use crate::case::Size;
 use crate::process::{Subject, Usage, busiest_thread};

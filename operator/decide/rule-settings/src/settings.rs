@@ -203,7 +203,8 @@ const PRECISION: u8 = 4;
 
 fn enrich_config(step: &crds::EnrichStep) -> enrich::EnrichConfig {
     let crds::EnrichStep { pod_metadata } = step;
-    let crds::PodMetadataStep { association, labels, annotations, on_conflict } = pod_metadata;
+    let crds::PodMetadataStep { association, labels, annotations, namespace_labels, on_conflict } =
+        pod_metadata;
     let usual = enrich::PodMetadataConfig::default();
     enrich::EnrichConfig {
         pod_metadata: enrich::PodMetadataConfig {
@@ -213,6 +214,7 @@ fn enrich_config(step: &crds::EnrichStep) -> enrich::EnrichConfig {
             },
             labels: labels.clone(),
             annotations: annotations.clone(),
+            namespace_labels: namespace_labels.clone(),
             on_conflict: match on_conflict {
                 crds::OnConflict::Overwrite => enrich::OnConflict::Overwrite,
                 crds::OnConflict::Keep => enrich::OnConflict::Keep,

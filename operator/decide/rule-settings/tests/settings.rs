@@ -64,6 +64,7 @@ const EVERY_FIELD: &str = r#"
       association: [PodUid, PodIp, PodName, Connection]
       labels: [app, 'team.io/*']
       annotations: [note]
+      namespaceLabels: [team]
       onConflict: Keep
 "#;
 

@@ -3,8 +3,8 @@
 //! The steps: `validate::draft` checks the spec alone, `observe` reads the Secrets it refers to,
 //! `validate` joins the two, `build` makes the objects, `apply` writes those that differ (the
 //! workload through `gate`, as `change` and `canary` decide), `observe` queries pods about their
-//! nodes' logs (`node_logs` and `logs_lost` sum the answers), `status` reports, including scrape
-//! targets (`targets`) and what the API server refuses pods (`watches`). Only observe, apply, gate
+//! nodes' logs (`node_logs` and `logs_lost` sum the answers) and what the API server refuses them
+//! (`watches`), `status` reports, including scrape targets (`targets`). Only observe, apply, gate
 //! and status hold a client.
 
 mod apply;
@@ -111,8 +111,8 @@ impl Reconciler for EdgePools {
             }
             PoolOutcome::Invalid { .. } | PoolOutcome::Failed(_) => Cow::Borrowed(pool),
         };
-        let logs = observe::observe_node_logs(context, &current, &outcome).await?;
-        let stand = status::report_status(context, &current, &outcome, logs.as_ref()).await?;
+        let reports = observe::observe_pods(context, &current, &outcome).await?;
+        let stand = status::report_status(context, &current, &outcome, &reports).await?;
         outcome.into_failure().map_or(Ok(()), Err)?;
         let before = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
         Ok(match stand {

@@ -12,7 +12,6 @@ use millrace_crds::v1alpha1::{EdgePoolStatus, LogsLostStatus, NodeBehind, NodesS
 use millrace_crds::{ConditionStatus, ConditionType, Reason, find_condition};
 
 use super::logs_lost::{self, NodeResponse, QUIET, as_i64};
-use super::watches::Watches;
 use crate::pods::{ADMIN_PORT, PodState, ScrapeResults};
 use crate::pool::status::as_i32;
 use crate::report::conditions::Conditions;
@@ -33,15 +32,13 @@ const UNIT_BYTES: u64 = 1 << 20;
 pub(super) struct NodeLogs {
     pub(super) nodes: Option<NodesStatus>,
     pub(super) lost: Option<LogsLostStatus>,
-    /// The watches that pods are refused; `None` if no pod answers.
-    pub(super) watches: Option<Watches>,
 }
 
 impl NodeLogs {
     /// Returns the figures in the status.
     pub(super) fn from_status(status: Option<&EdgePoolStatus>) -> Self {
         let Some(status) = status else { return Self::default() };
-        Self { nodes: status.nodes.clone(), lost: status.logs_lost.clone(), watches: None }
+        Self { nodes: status.nodes.clone(), lost: status.logs_lost.clone() }
     }
 
     /// Adds the pods' present answers. If none answers, nothing changes.
@@ -54,7 +51,6 @@ impl NodeLogs {
         // Conditions have whole seconds.
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         let answers = responses_by_node(pods, scrapes);
-        self.watches = Watches::from_responses(&answers);
         if let Some(found) = sum_figures(&answers, count_silent(pods, scrapes), now) {
             self.nodes = Some(match self.nodes.take() {
                 Some(before) if is_recent_enough(&before, &found) => before,

@@ -1,5 +1,5 @@
-//! Reads what an edge pool's spec refers to, the pods' reports of their nodes' logs, and the
-//! workload if nothing may be applied.
+//! Reads what an edge pool's spec refers to, the pods' reports of their nodes' logs and of refused
+//! watches, and the workload if nothing may be applied.
 
 use std::borrow::Cow;
 
@@ -10,6 +10,7 @@ use millrace_rollout::WorkloadObservation;
 use super::apply::Applied;
 use super::node_logs::NodeLogs;
 use super::validate::Observed;
+use super::watches::{self, Watches};
 use crate::cache::baseline;
 use crate::cluster::namespaced_api;
 use crate::context::Context;
@@ -18,6 +19,15 @@ use crate::pool::draft::PoolDraft;
 use crate::pool::observe;
 use crate::pool::status::PoolOutcome;
 use crate::pool::workload::EdgeWorkload;
+
+/// What a pool's pods report, as far as the status has it.
+#[derive(Debug, Default)]
+pub(super) struct PodReports {
+    /// Of their nodes' logs; `None` if the pool reads none.
+    pub(super) logs: Option<NodeLogs>,
+    /// Of watches that they are refused; `None` if no pod answers.
+    pub(super) watches: Option<Watches>,
+}
 
 /// Reads the Secrets that the draft refers to.
 ///
@@ -60,45 +70,53 @@ async fn read_figures<K: EdgeWorkload>(
     Ok(live.as_ref().map(K::figures))
 }
 
-/// Queries the pods about their nodes' logs, once everything is applied; before that, returns the
-/// figures in the status. `None` if the pool reads no node's logs.
+/// Queries the pods about their nodes' logs and their watches, once everything is applied; before
+/// that, returns the figures in the status.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached. Pods that don't answer are no error.
-pub(super) async fn observe_node_logs(
+pub(super) async fn observe_pods(
     context: &Context,
     pool: &EdgePool,
     outcome: &PoolOutcome<Applied>,
-) -> Result<Option<NodeLogs>, StepError> {
-    if !reads_nodes(pool) {
-        return Ok(None);
+) -> Result<PodReports, StepError> {
+    let logs = reads_nodes(pool).then(|| NodeLogs::from_status(pool.status.as_ref()));
+    let mut reports = PodReports { logs, watches: None };
+    let PoolOutcome::Applied(applied) = outcome else { return Ok(reports) };
+    if !reads_pod_reports(pool) {
+        return Ok(reports);
     }
-    let mut logs = NodeLogs::from_status(pool.status.as_ref());
-    if let PoolOutcome::Applied(applied) = outcome {
-        let Applied { names, pods, .. } = applied.as_ref();
-        let pods = match pods {
-            Some(pods) => Cow::Borrowed(pods),
-            None => {
-                let selector = names.selector();
-                Cow::Owned(observe::list_pods(context, &names.namespace, &selector).await?)
-            }
-        };
-        let now = context.clock.now();
-        let (facts, scrapes) = observe::scrape_pods(context, names, &pods, now).await;
-        if applied.pending.is_none() && pool.spec.rollout.canary.is_some() {
-            let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-            let mut baseline = context.baselines.get(uid);
-            baseline.record_past(baseline::successful_samples(&scrapes));
-            context.baselines.insert(uid, baseline, now);
+    let Applied { names, pods, .. } = applied.as_ref();
+    let pods = match pods {
+        Some(pods) => Cow::Borrowed(pods),
+        None => {
+            let selector = names.selector();
+            Cow::Owned(observe::list_pods(context, &names.namespace, &selector).await?)
         }
+    };
+    let now = context.clock.now();
+    let (facts, scrapes) = observe::scrape_pods(context, names, &pods, now).await;
+    if applied.pending.is_none() && pool.spec.rollout.canary.is_some() {
+        let uid = pool.metadata.uid.as_deref().unwrap_or_default();
+        let mut baseline = context.baselines.get(uid);
+        baseline.record_past(baseline::successful_samples(&scrapes));
+        context.baselines.insert(uid, baseline, now);
+    }
+    reports.watches = Watches::from_answers(&facts, &scrapes);
+    if let Some(logs) = &mut reports.logs {
         logs.record_responses(&facts, &scrapes, now);
     }
-    Ok(Some(logs))
+    Ok(reports)
 }
 
 /// Returns whether the status has figures of pods, which no watch reports.
 pub(super) fn has_pod_figures(pool: &EdgePool) -> bool {
-    reads_nodes(pool) || pool.spec.settings.receivers.prometheus.is_some()
+    reads_pod_reports(pool) || pool.spec.settings.receivers.prometheus.is_some()
+}
+
+/// Returns whether pods are queried for the status.
+fn reads_pod_reports(pool: &EdgePool) -> bool {
+    reads_nodes(pool) || watches::requires_rights(&pool.spec.settings)
 }
 
 /// Returns whether a pool's pods read logs of their nodes.

@@ -7,7 +7,7 @@ use millrace_rollout::{RolloutVerdict, WorkloadObservation};
 
 use super::apply::Applied;
 use super::change;
-use super::node_logs::NodeLogs;
+use super::observe::PodReports;
 use super::{targets, watches};
 use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
@@ -36,10 +36,10 @@ pub(super) async fn report_status(
     context: &Context,
     pool: &EdgePool,
     outcome: &PoolOutcome<Applied>,
-    logs: Option<&NodeLogs>,
+    reports: &PodReports,
 ) -> Result<PoolState, StepError> {
     let before = pool.status.clone().unwrap_or_default();
-    let (status, conditions) = build_status(context, pool, &before, outcome, logs);
+    let (status, conditions) = build_status(context, pool, &before, outcome, reports);
     if write_status(context, pool, pool.status.as_ref(), &status, conditions).await? {
         let (previous, current) = (before.pending_change.as_ref(), status.pending_change.as_ref());
         if change::rollout_stage(previous) != change::rollout_stage(current) {
@@ -51,7 +51,7 @@ pub(super) async fn report_status(
             }
             PoolOutcome::Invalid { .. } | PoolOutcome::Failed(_) => None,
         };
-        let lost = logs.and_then(|logs| logs.episode_notice(&before));
+        let lost = reports.logs.as_ref().and_then(|logs| logs.episode_notice(&before));
         for notice in rolled.into_iter().chain(lost) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
@@ -80,7 +80,7 @@ fn build_status(
     pool: &EdgePool,
     before: &EdgePoolStatus,
     outcome: &PoolOutcome<Applied>,
-    logs: Option<&NodeLogs>,
+    PodReports { logs, watches }: &PodReports,
 ) -> (EdgePoolStatus, Conditions) {
     let (generation, now) = (pool.metadata.generation, context.clock.now());
     let mut conditions = Conditions::new(&before.conditions, generation, now);
@@ -119,7 +119,7 @@ fn build_status(
         Some(logs) => logs.state_logs_lost(&mut conditions, now),
         None => conditions.remove_condition(ConditionType::LogsLost),
     }
-    watches::state_watches(&mut conditions, pool, logs.and_then(|logs| logs.watches.as_ref()));
+    watches::state_watches(&mut conditions, pool, watches.as_ref());
     let cap = targets::scrape_cap(pool);
     let found = context.scraping.get(pool.metadata.uid.as_deref().unwrap_or_default());
     status.targets = match &pool.spec.settings.receivers.prometheus {
@@ -133,8 +133,8 @@ fn build_status(
             None
         }
     };
-    status.nodes = logs.and_then(|logs| logs.nodes.clone());
-    status.logs_lost = logs.and_then(|logs| logs.lost.clone());
+    status.nodes = logs.as_ref().and_then(|logs| logs.nodes.clone());
+    status.logs_lost = logs.as_ref().and_then(|logs| logs.lost.clone());
     let scraped = pool.spec.settings.receivers.prometheus.as_ref();
     plaintext::state_exposed_passwords(&mut conditions, Some(&pool.spec.kafka), None, scraped);
     conditions.set_paused(is_paused(pool));

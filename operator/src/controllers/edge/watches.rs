@@ -2,14 +2,14 @@
 //! namespaces. Pure.
 //!
 //! Pods report refusals through their metrics; if none answers, the condition is unchanged. Without
-//! the right to pods, records have no labels, which nothing else shows; without that to namespaces,
-//! no containers' file is read.
+//! the right to pods, records have no metadata of pods, which nothing else shows; without that to
+//! namespaces, no containers' file is read if they are selected by label.
 
-use millrace_crds::v1alpha1::{EdgeMode, EdgePool};
+use millrace_crds::v1alpha1::{EdgePool, EdgeSettings};
 use millrace_crds::{ConditionType, Reason};
 
-use super::logs_lost::NodeResponse;
-use crate::pool::access;
+use crate::pods::{PodState, ScrapeResults};
+use crate::pool::access::{self, Right};
 use crate::pool::names::{PoolNames, Role};
 use crate::report::conditions::Conditions;
 
@@ -20,43 +20,51 @@ const REMEDY: &str = "set the chart's podAccess.grant to true, so that the opera
 /// The watches that answering pods are refused.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Watches {
+    /// The pods that report whether they are refused one.
     answered: usize,
     pods: Refused,
     namespaces: Refused,
 }
 
-/// The number of nodes whose pods are refused, and one of the nodes.
+/// The number of pods that are refused, and the name of one.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Refused {
-    nodes: usize,
+    count: usize,
     first: String,
 }
 
 impl Watches {
-    /// Returns `None` if no pod answers.
-    pub(super) fn from_responses(answers: &[NodeResponse<'_>]) -> Option<Self> {
-        let mut watches = Self { answered: answers.len(), ..Self::default() };
-        for NodeResponse { node, logs, .. } in answers {
-            watches.pods.record_node(logs.is_refused_pods, node);
-            watches.namespaces.record_node(logs.is_refused_namespaces, node);
+    /// Sums the answers of pods that watch anything, which pods of an older configuration may not.
+    /// Returns `None` if there are none.
+    pub(super) fn from_answers(pods: &[PodState], scrapes: &ScrapeResults) -> Option<Self> {
+        let mut watches = Self::default();
+        for PodState { name, .. } in pods {
+            let Some(Ok(sample)) = scrapes.get(name) else { continue };
+            let (pods, namespaces) = (sample.is_refused_pods, sample.is_refused_namespaces);
+            watches.answered += usize::from(pods.is_some() || namespaces.is_some());
+            watches.pods.record_pod(pods, name);
+            watches.namespaces.record_pod(namespaces, name);
         }
-        (!answers.is_empty()).then_some(watches)
+        (watches.answered > 0).then_some(watches)
     }
 
-    fn refusal_text(&self, account: &str) -> Option<String> {
+    fn refusal_text(&self, account: &str, settings: &EdgeSettings) -> Option<String> {
         let Self { answered, pods, namespaces } = self;
         let describe = |refused: &Refused, what: &str, lack: &str| {
-            let Refused { nodes, first } = refused;
-            (*nodes > 0).then(|| {
+            let Refused { count, first } = refused;
+            (*count > 0).then(|| {
                 format!(
-                    "on {nodes} of {answered} reporting nodes ({first} is one) the API server \
-                     refuses access to {what}, so {lack}"
+                    "the API server refuses {count} of {answered} reporting pods ({first} is one) \
+                     access to {what}, so {lack}"
                 )
             })
         };
-        let namespaces =
-            describe(namespaces, "namespaces", "logs of namespaces that aren't known go unread");
-        let pods = describe(pods, "pods", "records of pods that aren't known get no labels");
+        let lack = match settings.receivers.selects_namespaces() {
+            true => "logs of namespaces that aren't known go unread",
+            false => "records get no labels of namespaces that aren't known",
+        };
+        let namespaces = describe(namespaces, "namespaces", lack);
+        let pods = describe(pods, "pods", "records of pods that aren't known get no metadata");
         let rights = match (&namespaces, &pods) {
             (None, None) => return None,
             (Some(_), None) => "namespaces",
@@ -73,12 +81,20 @@ impl Watches {
 }
 
 impl Refused {
-    fn record_node(&mut self, is_refused: bool, node: &str) {
-        if is_refused && self.nodes == 0 {
-            self.first = node.to_owned();
+    fn record_pod(&mut self, is_refused: Option<bool>, pod: &str) {
+        if is_refused != Some(true) {
+            return;
         }
-        self.nodes += usize::from(is_refused);
+        if self.count == 0 {
+            pod.clone_into(&mut self.first);
+        }
+        self.count += 1;
     }
+}
+
+/// Returns whether a pool's pods need a right that the API server may refuse them.
+pub(super) fn requires_rights(settings: &EdgeSettings) -> bool {
+    Right::Pods.is_required(settings) || Right::Namespaces.is_required(settings)
 }
 
 /// Sets the condition. Without an answer it is unchanged.
@@ -89,7 +105,7 @@ pub(super) fn state_watches(
 ) {
     use ConditionType::WatchesAllowed;
     let settings = &pool.spec.settings;
-    if settings.mode != EdgeMode::DaemonSet || !settings.watches_pods() {
+    if !requires_rights(settings) {
         return conditions.remove_condition(WatchesAllowed);
     }
     let Some(watches) = watches else {
@@ -104,7 +120,7 @@ pub(super) fn state_watches(
         // Such a pool has no pods.
         Err(_) => return,
     };
-    match watches.refusal_text(&account) {
+    match watches.refusal_text(&account, settings) {
         Some(text) => conditions.set_false(WatchesAllowed, Reason::WatchForbidden, text),
         None => {
             let message = "the API server refuses no request of the reporting pods";

@@ -145,11 +145,15 @@ fn convert_named(work: &mut Work, item: &Node<'_>, is_label: bool, to: &str) {
 
 /// Returns the label or annotation of pods that an extraction names.
 pub(crate) fn pod_key(item: &Node<'_>) -> Option<String> {
-    let text = |name: &str| item.get(name).and_then(|it| it.plain_text());
-    let is_pods = text("from").is_none_or(|from| from == "pod");
-    text("key").filter(|key| {
-        is_pods && !key.is_empty() && key.len() <= NAME_BYTES_MAX && !key.contains('*')
-    })
+    let is_pods =
+        item.get("from").is_none_or(|from| from.plain_text().is_some_and(|it| it == "pod"));
+    object_key(item).filter(|_| is_pods)
+}
+
+/// Returns the label or annotation that an extraction names, of whatever object.
+pub(crate) fn object_key(item: &Node<'_>) -> Option<String> {
+    let key = item.get("key").and_then(|it| it.plain_text());
+    key.filter(|key| !key.is_empty() && key.len() <= NAME_BYTES_MAX && !key.contains('*'))
 }
 
 pub(crate) fn selected_names(

@@ -14,7 +14,7 @@ pub enum AttributeValue<'v> {
 }
 
 /// The attributes of a pod, encoded as fields of an OTLP resource. Immutable.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct PodAttributes(Box<[u8]>);
 
 impl PodAttributes {
@@ -30,6 +30,13 @@ impl PodAttributes {
             put_field(&mut bytes, SECOND, &any);
         }
         Self(bytes.into_boxed_slice())
+    }
+
+    /// Returns these attributes, of which only the first `own_bytes` bytes are taken, and others.
+    #[must_use]
+    pub fn join(&self, own_bytes: usize, others: &Self) -> Self {
+        let own = self.0.get(..own_bytes).unwrap_or(&self.0);
+        Self([own, &others.0].concat().into_boxed_slice())
     }
 
     /// Returns the fields of a resource.

@@ -28,6 +28,10 @@ pub struct PodMetadataConfig {
     /// Annotations that become attributes (`k8s.pod.annotation.NAME`), in the same form.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub annotations: Vec<String>,
+    /// Labels of the pod's namespace that become attributes (`k8s.namespace.label.NAME`), in the
+    /// same form.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub namespace_labels: Vec<String>,
     /// What happens to attributes that clients sent under the same names.
     pub on_conflict: OnConflict,
     /// The pods that are watched. `Node` needs the node's name in `NODE_NAME`.
@@ -40,6 +44,7 @@ impl Default for PodMetadataConfig {
             association: vec![PodAssociation::Connection],
             labels: Vec::new(),
             annotations: Vec::new(),
+            namespace_labels: Vec::new(),
             on_conflict: OnConflict::default(),
             scope: PodScope::default(),
         }
@@ -106,7 +111,11 @@ impl PodMetadataConfig {
                 faults.push((format!("association[{index}]"), message));
             }
         }
-        for (list, names) in [("labels", &self.labels), ("annotations", &self.annotations)] {
+        for (list, names) in [
+            ("labels", &self.labels),
+            ("annotations", &self.annotations),
+            ("namespaceLabels", &self.namespace_labels),
+        ] {
             if names.len() > NAMES_MAX {
                 faults.push((list.to_owned(), format!("more than {NAMES_MAX} names")));
             }

@@ -60,6 +60,8 @@ pub(crate) struct Fields {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) fields: [Fields; CONTEXTS],
+    /// Whether rules change times of records or of objects in them.
+    pub(crate) writes_times: bool,
 }
 
 impl Usage {
@@ -100,9 +102,11 @@ impl Usage {
             _ => context,
         };
         self.fields[written.index()].is_written = true;
+        self.writes_times |= matches!(kind, Kind::Time | Kind::TimeNanos);
     }
 
     fn add(&mut self, other: &Self) {
+        self.writes_times |= other.writes_times;
         for (sum, fields) in self.fields.iter_mut().zip(&other.fields) {
             for (mask, more) in sum.masks.iter_mut().zip(fields.masks) {
                 *mask |= more;

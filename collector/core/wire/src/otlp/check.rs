@@ -48,6 +48,26 @@ pub fn outline_request(
     walk_request(signal, request_bytes, limits, Depth::Times)
 }
 
+/// Returns the outline of a request that was made from a checked one and has records with no other
+/// times. Reads what records share, and only the lengths of the records; the days are those of the
+/// checked request, which are at least those of its records.
+///
+/// # Errors
+/// As [`outline_request`].
+pub fn outline_derived_request(
+    signal: Signal,
+    request_bytes: &[u8],
+    limits: &WireLimits,
+    checked: &RequestOutline,
+) -> Result<RequestOutline, WireError> {
+    if checked.days.is_empty() {
+        // They were not collected.
+        return outline_request(signal, request_bytes, limits);
+    }
+    let found = walk_request(signal, request_bytes, limits, Depth::Lengths)?;
+    Ok(RequestOutline { days: checked.days.clone(), ..found })
+}
+
 /// Returns the written size of a request's records, by the same measure. Reads what records share,
 /// and only the lengths of the records.
 ///

@@ -25,7 +25,7 @@ mod walk;
 mod written;
 
 pub use by_trace::{Bucket, split_by_trace};
-pub use check::{check_request, outline_request, written_bytes};
+pub use check::{check_request, outline_derived_request, outline_request, written_bytes};
 pub use common::{
     AnyValue, Array, KeyValue, KeyValueList, KeyValues, Repeated, Resource, ResourceGroup, Scope,
     ScopeGroup, is_absent_id, resource_groups,

@@ -37,7 +37,8 @@ struct DestinationBuffers<D> {
     destination: Destination,
     /// The route's topic; empty for the exporter's own.
     name: String,
-    signals: [SignalBuffer<D>; 3],
+    /// The signals that the destination has, and others of which there are records.
+    signals: Vec<SignalBuffer<D>>,
     aside: Queue<D>,
 }
 
@@ -105,13 +106,22 @@ fn open_destination(
         );
         Ok(queue)
     };
-    let buffer = |signal: Signal| -> Result<SignalBuffer<Folder>, BufferError> {
+    let aside = open(ASIDE)?;
+    let has_aside = aside.stats().records > 0;
+    let mut signals = Vec::new();
+    for signal in Signal::ALL {
         let (sender, is_configured) = sender(TopicKey { destination, signal });
-        Ok(SignalBuffer { signal, queue: open(signal.as_str())?, sender, is_configured })
-    };
-    let [traces, logs, metrics] = Signal::ALL.map(buffer);
-    let signals = [traces?, logs?, metrics?];
-    Ok(DestinationBuffers { destination, name: name.to_owned(), signals, aside: open(ASIDE)? })
+        // Requests that were set aside return to their signal's queue, whatever the settings are.
+        let is_required = is_configured || has_aside;
+        if !is_required && !path.join(signal.as_str()).try_exists()? {
+            continue;
+        }
+        let queue = open(signal.as_str())?;
+        if is_required || queue.stats().records > 0 {
+            signals.push(SignalBuffer { signal, queue, sender, is_configured });
+        }
+    }
+    Ok(DestinationBuffers { destination, name: name.to_owned(), signals, aside })
 }
 
 /// Returns the topics of routes that have a folder, but are no longer routes, in order.
@@ -143,9 +153,7 @@ impl<D: Disk> DiskBuffers<D> {
                     let at = entry.at_millis;
                     // Its bytes in the other queue become free.
                     match self.append_within(max_bytes, topic, &entry.payload, at, entry.count) {
-                        Ok(()) => {
-                            self.destinations[index].signals[signal.index()].queue.sync()?;
-                        }
+                        Ok(()) => self.sync_queues()?,
                         Err(AppendError::Disk(error)) => return Err(error),
                         // Without free space it is retried at the next start.
                         Err(_) => break,
@@ -161,8 +169,9 @@ impl<D: Disk> DiskBuffers<D> {
 
     /// Returns all topics that have a queue.
     pub(super) fn topics(&self) -> impl Iterator<Item = TopicKey> {
-        self.destinations.iter().flat_map(|buffers| {
-            Signal::ALL.map(|signal| TopicKey { destination: buffers.destination, signal })
+        self.destinations.iter().flat_map(|DestinationBuffers { destination, signals, .. }| {
+            let destination = *destination;
+            signals.iter().map(move |buffer| TopicKey { destination, signal: buffer.signal })
         })
     }
 
@@ -199,12 +208,12 @@ impl<D: Disk> DiskBuffers<D> {
     ) -> Result<(), AppendError> {
         let all = self.stats().file_bytes;
         let TopicKey { destination, signal } = topic;
-        let buffers = self.destinations.iter_mut().find(|it| it.destination == destination);
-        let Some(buffers) = buffers else {
-            let error = io::Error::other("the route has no buffer on disk");
+        let buffers = self.destinations.iter_mut().filter(|it| it.destination == destination);
+        let mut buffers = buffers.flat_map(|it| &mut it.signals);
+        let Some(SignalBuffer { queue, .. }) = buffers.find(|it| it.signal == signal) else {
+            let error = io::Error::other("the topic has no buffer on disk");
             return Err(AppendError::Disk(error));
         };
-        let queue = &mut buffers.signals[signal.index()].queue;
         // The other queues' bytes are already in use.
         queue.set_max_bytes((max_bytes + queue.stats().file_bytes).saturating_sub(all));
         match queue.append(payload, at_millis, count, signal.index() as u8) {

@@ -400,7 +400,8 @@ fn routed_to(topic: &str) -> [RouteOptions; 1] {
 }
 
 /// Scenario: spans for the exporter's own topic and for a route's, without brokers and after a
-/// restart with them. Guarantee: both are on disk first, and each reaches its own topic, in order.
+/// restart with them. Guarantee: both are on disk first, and each reaches its own topic, in order;
+/// a route has a queue for its signal alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn routed_records_have_their_own_topic_and_buffer() {
     let mock = mock();
@@ -415,6 +416,10 @@ async fn routed_records_have_their_own_topic_and_buffer() {
         publish_routed(&rig, &format!("routed-{index}")).unwrap().await.unwrap();
     }
     assert_eq!(rig.metric("millrace_records_in_flight{signal=\"traces\"}"), 20);
+    let queues = std::fs::read_dir(folder.path().join("buffer/routes/audit.traces")).unwrap();
+    let mut queues: Vec<_> = queues.map(|queue| queue.unwrap().file_name()).collect();
+    queues.sort();
+    assert_eq!(queues, ["set-aside", "traces"]);
     drop(rig);
     let rig = start();
     assert_eq!(rig.metric("millrace_records_in_flight{signal=\"traces\"}"), 20);
@@ -437,8 +442,9 @@ async fn routed_records_have_their_own_topic_and_buffer() {
     }
 }
 
-/// Scenario: records of a route are on disk, and the route is removed; later it is back. Guarantee:
-/// they are reported and stay, go to no other topic, and are sent once the route is back.
+/// Scenario: records of a route are on disk, and the route is removed, or has another signal; later
+/// it is back. Guarantee: they are reported and stay, go to no other topic, and are sent once the
+/// route is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn records_of_a_removed_route_stay_on_disk_and_are_reported() {
     let mock = mock();
@@ -453,15 +459,18 @@ async fn records_of_a_removed_route_stay_on_disk_and_are_reported() {
     publish_routed(&rig, "routed").unwrap().await.unwrap();
     drop(rig);
     mock.broker_up(1).unwrap();
-    let rig = start(&[]);
-    wait_until("a warning", || {
-        let warnings = rig.readiness.warnings().join(" ");
-        warnings.contains("records of traces for topic audit.traces are on disk (1)")
-    });
-    rig.publish("own").unwrap().await.unwrap();
-    assert!(rig.publisher.flush(Duration::from_secs(5)));
-    assert_eq!((rig.metric("millrace_buffer_records"), watermark(&mock, "audit.traces")), (1, 0));
-    drop(rig);
+    let other_signal = routes.clone().map(|route| RouteOptions { signal: Signal::Logs, ..route });
+    for changed in [&[][..], &other_signal] {
+        let rig = start(changed);
+        wait_until("a warning", || {
+            let warnings = rig.readiness.warnings().join(" ");
+            warnings.contains("records of traces for topic audit.traces are on disk (1)")
+        });
+        rig.publish("own").unwrap().await.unwrap();
+        assert!(rig.publisher.flush(Duration::from_secs(5)));
+        let buffered = rig.metric("millrace_buffer_records");
+        assert_eq!((buffered, watermark(&mock, "audit.traces")), (1, 0));
+    }
     let rig = start(&routes);
     wait_until("the buffer to be empty", || rig.metric("millrace_buffer_records") == 0);
     let payloads = read(&mock, "audit.traces", 1, |m| m.payload().unwrap().to_vec());

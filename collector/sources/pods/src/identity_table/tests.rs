@@ -164,3 +164,33 @@ fn the_table_is_bounded_and_ended_pods_make_space() {
     assert_eq!(table.evict_ended(now + ENDED_RETENTION), (0, 0));
     assert!(table.read().addresses.is_empty() && table.read().names.is_empty());
 }
+
+/// Scenario: a pod is stored before and after its namespace is known; the namespace gets another
+/// label, then so long a one that memory ends; the pods end. Guarantee: pods have their own attributes
+/// and the namespace's current ones; without memory the own ones stay; all memory is accounted for.
+#[test]
+fn pods_have_the_attributes_of_their_namespace() {
+    let (table, now) = (synced(4_096), Instant::now());
+    let team = |team: &str| {
+        PodAttributes::encode(&[("k8s.namespace.label.team", AttributeValue::Text(team))])
+    };
+    let with = |uid: &str, more: &PodAttributes| {
+        let own = attributes(uid);
+        own.join(own.bytes().len(), more)
+    };
+    let found = |uid: &str| table.find_pod(PodKey::Uid(uid)).unwrap();
+    table.store_pod(pod("1", &["10.0.0.1"]), now);
+    assert!(table.set_namespace("s", team("a")) && table.set_namespace("other", team("b")));
+    table.store_pod(pod("2", &["10.0.0.2"]), now);
+    assert_eq!((&*found("1"), &*found("2")), (&with("1", &team("a")), &with("2", &team("a"))));
+    assert!(table.set_namespace("s", team("longer")));
+    table.store_pod(pod("2", &["10.0.0.2"]), now);
+    assert_eq!(*found("1"), with("1", &team("longer")));
+    assert_eq!(*found("2"), with("2", &team("longer")));
+    assert!(!table.set_namespace("s", team(&"x".repeat(4_096))));
+    table.store_pod(pod("2", &["10.0.0.2"]), now);
+    assert_eq!(*found("2"), attributes("2"));
+    ["s", "other"].iter().for_each(|name| table.remove_namespace(name));
+    ["1", "2"].iter().for_each(|uid| table.mark_deleted(uid, now));
+    assert_eq!(table.evict_ended(now + ENDED_RETENTION), (0, 0));
+}

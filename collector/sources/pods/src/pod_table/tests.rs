@@ -57,26 +57,32 @@ fn an_annotation_that_can_not_be_used_is_told_once() {
         stored.faults.len()
     };
     assert_eq!((put("x", "xml"), put("x", "xml"), put("y", "xml")), (1, 0, 0));
-    board.mark_all_deleted(now);
+    board.begin_list();
     assert_eq!((put("y", "xml"), put("y", "yaml"), put("y", "yaml")), (0, 1, 0));
     assert_eq!((put("y", "json"), put("y", "yaml")), (0, 1));
 }
 
-/// Scenario: a new list lacks one of two pods. Guarantee: that one is deleted.
+/// Scenario: a new list lacks one of two pods; it breaks off, then it is complete. Guarantee: that
+/// pod is deleted once the list is complete, not before.
 #[test]
 fn a_pod_that_is_not_told_again_is_gone() {
     let (board, now) = (PodTable::default(), Instant::now());
     board.store_pod(&metadata("1", "x", ""), &rules(), now);
     board.store_pod(&metadata("2", "x", ""), &rules(), now);
-    board.mark_all_deleted(now);
-    board.store_pod(&metadata("1", "x", ""), &rules(), now);
+    for _ in 0..2 {
+        board.begin_list();
+        board.store_pod(&metadata("1", "x", ""), &rules(), now);
+        board.evict_deleted(now + DELETED_RETENTION);
+        assert_eq!(label(&board, "2"), Some("x".into()));
+    }
+    board.finish_list(now);
     board.evict_deleted(now + DELETED_RETENTION);
     assert_eq!((label(&board, "1"), label(&board, "2")), (Some("x".into()), None));
 }
 
-/// Scenario: more pods exist than may be known, with a deleted one among them, and without.
-/// Guarantee: the deleted one is replaced; otherwise the new one isn't stored, and no other is
-/// lost.
+/// Scenario: more pods exist than may be known, with a deleted one among them, and without; then a
+/// list that lacks most of them begins. Guarantee: the deleted one is replaced; otherwise the new
+/// one isn't stored, and no other is lost; a listed one replaces one that the list doesn't have.
 #[test]
 fn pods_that_are_known_are_bounded() {
     let (board, now) = (PodTable::default(), Instant::now());
@@ -91,6 +97,11 @@ fn pods_that_are_known_are_bounded() {
     );
     assert_eq!((label(&board, "7"), label(&board, "8")), (None, Some("x".into())));
     assert_eq!(board.evict_deleted(now), PODS_MAX);
+    board.begin_list();
+    board.store_pod(&metadata("8", "y", ""), &rules(), now);
+    let stored = board.store_pod(&metadata("listed", "x", ""), &rules(), now);
+    assert_eq!(stored, Some(StoreOutcome::default()));
+    assert_eq!(label(&board, "8"), Some("y".into()));
 }
 
 /// Scenario: a pod claims another's uid with the annotation of static pods; a path has the uid of

@@ -8,7 +8,7 @@ use millrace_pipeline::telemetry::Telemetry;
 use millrace_pods::{
     ApiEndpoint, IDENTITY_BYTES_MAX, MetadataRules, PodReaders, WatchedPods, start_pods,
 };
-use millrace_processing::enrich::{PodKey, PodMetadataConfig, PodScope, UnlabeledReason};
+use millrace_processing::enrich::{FindPod, PodKey, PodMetadataConfig, PodScope, UnlabeledReason};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 

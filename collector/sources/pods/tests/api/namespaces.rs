@@ -9,7 +9,7 @@ use millrace_config::LabelSelector;
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::pods::Namespaces;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_pods::{ApiEndpoint, start_namespaces};
+use millrace_pods::{ApiEndpoint, NamespaceWatchMetrics, start_namespaces};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -39,8 +39,10 @@ impl Rig {
         let telemetry = Arc::new(Telemetry::new(Budget::new(1 << 20), "0", "system").unwrap());
         let match_labels = [("team".to_owned(), team.to_owned())].into();
         let selector = LabelSelector { match_labels, ..LabelSelector::default() };
+        let (record, metrics) =
+            (record(folder.path()), NamespaceWatchMetrics::register(&telemetry).unwrap());
         let namespaces =
-            start_namespaces(endpoint, &selector, record(folder.path()), &telemetry).unwrap();
+            start_namespaces(endpoint, &selector, record, &telemetry, metrics).unwrap();
         Self { requests, telemetry, namespaces }
     }
 

@@ -8,7 +8,7 @@ use super::RuleProcessor;
 use super::step::{processed_signal, step_path};
 use crate::account::Fate;
 use crate::advice;
-use crate::processors::{NAMES_MAX, pod_key, selected_names};
+use crate::processors::{NAMES_MAX, object_key, pod_key, selected_names};
 use crate::tree::Node;
 use crate::work::Work;
 
@@ -27,6 +27,9 @@ const KNOWN: [&str; 12] = [
     "container.image.name",
     "container.image.tags",
 ];
+
+/// What precedes the names of labels of namespaces.
+const NAMESPACE_LABEL: &str = "k8s.namespace.label";
 
 /// For what the processor restricts.
 const ALL_PODS: &str = "the pods of each node (mode DaemonSet) or of the cluster are known";
@@ -166,11 +169,14 @@ fn convert_extraction(
     for (name, kind) in [("labels", "label"), ("annotations", "annotation")] {
         let Some(list) = fields.take_field(name) else { continue };
         for item in work.account.list_items(&list, "it is empty") {
-            let names = match kind {
-                "label" => &mut metadata.labels,
-                _ => &mut metadata.annotations,
+            let (names, list, prefix) = match kind {
+                "label" if is_of_namespace(&item) => {
+                    (&mut metadata.namespace_labels, "namespaceLabels", NAMESPACE_LABEL)
+                }
+                "label" => (&mut metadata.labels, name, "k8s.pod.label"),
+                _ => (&mut metadata.annotations, name, "k8s.pod.annotation"),
             };
-            convert_named(work, &item, (kind, &format!("{path}.{name}")), names);
+            convert_named(work, &item, (prefix, &format!("{path}.{list}")), names);
         }
     }
     work.account.account_remaining(fields, |name| match name {
@@ -184,19 +190,26 @@ fn convert_extraction(
     });
 }
 
+/// Whether an extraction is of the pod's namespace.
+fn is_of_namespace(item: &Node<'_>) -> bool {
+    item.get("from").and_then(|from| from.plain_text()).is_some_and(|from| from == "namespace")
+}
+
 fn convert_named(
     work: &mut Work,
     item: &Node<'_>,
-    (kind, to): (&str, &str),
+    (prefix, to): (&str, &str),
     names: &mut Vec<String>,
 ) {
-    let Some(key) = pod_key(item) else {
+    let is_namespaces = prefix == NAMESPACE_LABEL;
+    let key = if is_namespaces { object_key(item) } else { pod_key(item) };
+    let Some(key) = key else {
         return work.account.unsupported(item, advice::POD_KEYS);
     };
     if names.len() == NAMES_MAX {
         return work.account.unsupported(item, advice::POD_KEYS_FULL);
     }
-    let ours = format!("k8s.pod.{kind}.{key}");
+    let ours = format!("{prefix}.{key}");
     if !names.contains(&key) {
         names.push(key);
     }

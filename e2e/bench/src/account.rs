@@ -16,8 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
-use super::http::NODE;
-
+/// The node's name.
+pub(crate) const NODE: &str = "node-1";
 /// Where a pod has its account.
 const MOUNTED: &str = "/run/secrets/kubernetes.io/serviceaccount";
 /// Starts a program in mounts of its own, under the process id that the shell had.
@@ -26,7 +26,7 @@ const SCRIPT: &str = "mount -t tmpfs none /run && mkdir -p \"$0\" && cp \"$1\"/*
 
 /// An account, and a server for it. Dropping it ends the server.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(crate) struct Account {
     folder: TempDir,
     port: u16,
     _proxy: Runtime,
@@ -34,7 +34,7 @@ pub(super) struct Account {
 
 impl Account {
     /// An account at the server of that address, which speaks plain HTTP.
-    pub(super) fn new(server: SocketAddr) -> Result<Self> {
+    pub(crate) fn new(server: SocketAddr) -> Result<Self> {
         let authority = Authority::new("kubernetes");
         let folder = tempfile::tempdir()?;
         fs::write(folder.path().join("ca.crt"), authority.pem())?;
@@ -52,7 +52,7 @@ impl Account {
     }
 
     /// What a pod's variables are.
-    pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         vec![
             ("KUBERNETES_SERVICE_HOST", "127.0.0.1".to_owned()),
             ("KUBERNETES_SERVICE_PORT", self.port.to_string()),
@@ -61,7 +61,7 @@ impl Account {
     }
 
     /// How a program is started so that it finds the account.
-    pub(super) fn around(&self, program: &Path, arguments: Vec<String>) -> (PathBuf, Vec<String>) {
+    pub(crate) fn around(&self, program: &Path, arguments: Vec<String>) -> (PathBuf, Vec<String>) {
         let (account, program) = (self.folder.path().display(), program.display());
         let mut all = ["--mount", "sh", "-c", SCRIPT, MOUNTED].map(str::to_owned).to_vec();
         all.extend([account.to_string(), program.to_string()]);
