@@ -8,8 +8,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::identity::{PodSpec, PodStatus};
 use crate::metadata::Metadata;
+use crate::pod::{PodSpec, PodStatus};
 
 /// An event of a watch.
 #[derive(Debug)]

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use millrace_processing::enrich::{
     AttributeValue, POD_NAME, POD_NAMESPACE, POD_UID, PodAttributes, PodMetadataConfig,
 };
-use serde::Deserialize;
 
 use crate::event::Object;
 use crate::metadata::SelectedAttributes;
@@ -17,42 +16,6 @@ const NODE_NAME: &str = "k8s.node.name";
 
 /// The most addresses of a pod that are read: two with dual stack.
 const ADDRESSES_MAX: usize = 4;
-
-/// The parts of a pod's spec that are read.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct PodSpec {
-    pub(crate) node_name: String,
-    host_network: bool,
-    containers: Vec<PodContainer>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct PodContainer {
-    image: String,
-}
-
-/// The parts of a pod's status that are read.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct PodStatus {
-    phase: String,
-    #[serde(rename = "podIP")]
-    pod_ip: String,
-    #[serde(rename = "podIPs")]
-    pod_ips: Vec<Address>,
-    #[serde(rename = "hostIP")]
-    host_ip: String,
-    #[serde(rename = "hostIPs")]
-    host_ips: Vec<Address>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Address {
-    ip: String,
-}
 
 /// What identifies a pod, and the attributes that its records get.
 #[derive(Debug, PartialEq, Eq)]

@@ -33,6 +33,7 @@ mod metadata;
 mod namespace_labels;
 mod namespaces;
 mod owner;
+mod pod;
 mod pod_events;
 mod pod_table;
 mod reading;

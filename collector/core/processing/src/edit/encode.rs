@@ -4,7 +4,7 @@ use millrace_wire::otlp::AnyValue;
 use millrace_wire::protobuf::{Cursor, LENGTH, WireFault, field_tag, varint_len};
 
 use crate::edit::memory::{Memory, Ref};
-use crate::edit::object::Slot;
+use crate::edit::slot::Slot;
 use crate::error::RuleFailure;
 use crate::value::Value;
 

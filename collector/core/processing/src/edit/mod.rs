@@ -5,3 +5,4 @@ pub(crate) mod encode;
 pub(crate) mod memory;
 pub(crate) mod object;
 pub(crate) mod segments;
+pub(crate) mod slot;

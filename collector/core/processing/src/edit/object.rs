@@ -5,6 +5,7 @@ use millrace_wire::protobuf::{Cursor, LENGTH, WireFault, field_tag};
 use crate::edit::encode::{field_len, key_value_len, put_attribute};
 use crate::edit::memory::{Memory, Ref};
 use crate::edit::segments::Segments;
+use crate::edit::slot::Slot;
 use crate::error::RuleFailure;
 
 /// A field of a message, or several consecutive ones that no rule reads.
@@ -16,74 +17,6 @@ pub(crate) struct Field {
     pub(crate) full: Ref,
     /// The content of a length-prefixed field, or a number's bytes.
     pub(crate) value: Ref,
-}
-
-/// An attribute of a message, or a member of a map.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
-    pub(crate) key: Ref,
-    /// Its `AnyValue` message.
-    pub(crate) value: Ref,
-    /// The attribute with its tag as it was received; empty if it is new or changed.
-    pub(crate) raw: Ref,
-}
-
-impl Slot {
-    /// Returns a new attribute.
-    pub(crate) const fn new(key: Ref, value: Ref) -> Self {
-        Self { key, value, raw: Ref::EMPTY }
-    }
-
-    /// Reads a `KeyValue` message, which is at `range`.
-    #[inline]
-    pub(crate) fn parse(message: &[u8], range: Ref, raw: Ref) -> Result<Self, WireFault> {
-        match Self::usual(message, range, raw) {
-            Some(slot) => Ok(slot),
-            None => Self::parse_any(message, range, raw),
-        }
-    }
-
-    /// Reads a key shorter than 128 bytes and then a value shorter than 16 KiB, as encoders write
-    /// nearly all of them. Not a `Result`, which would pass through memory.
-    #[inline(always)]
-    fn usual(message: &[u8], range: Ref, raw: Ref) -> Option<Self> {
-        let [0x0a, key_len @ ..0x80, rest @ ..] = message else { return None };
-        let key_len = usize::from(*key_len);
-        let value_len = match rest.get(key_len..)? {
-            [0x12, low @ ..0x80, value @ ..] if value.len() == usize::from(*low) => value.len(),
-            [0x12, low @ 0x80..=0xff, high @ ..0x80, value @ ..]
-                if value.len() == usize::from(*low & 0x7f) | usize::from(*high) << 7 =>
-            {
-                value.len()
-            }
-            _ => return None,
-        };
-        let value = range.part(message.len() - value_len, value_len);
-        Some(Self { key: range.part(2, key_len), value, raw })
-    }
-
-    #[inline(never)]
-    fn parse_any(message: &[u8], range: Ref, raw: Ref) -> Result<Self, WireFault> {
-        const KEY: u32 = field_tag(1, LENGTH);
-        const VALUE: u32 = field_tag(2, LENGTH);
-        let mut slot = Self { key: Ref::EMPTY, value: Ref::EMPTY, raw };
-        let mut cursor = Cursor::new(message);
-        while let Some(tag) = cursor.tag()? {
-            match tag {
-                KEY => slot.key = range.locate(message, cursor.bytes()?),
-                VALUE => slot.value = range.locate(message, cursor.bytes()?),
-                other => cursor.skip(other)?,
-            }
-        }
-        Ok(slot)
-    }
-
-    /// Replaces the value.
-    #[inline]
-    pub(crate) fn set(&mut self, value: Ref) {
-        self.value = value;
-        self.raw = Ref::EMPTY;
-    }
 }
 
 /// Returns the position of the first attribute with a key.

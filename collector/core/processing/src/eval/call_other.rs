@@ -1,7 +1,7 @@
 //! Runs converters of maps, lists, times and ids.
 
 use crate::edit::encode::{load_map, put_element, put_member, store_any};
-use crate::edit::object::Slot;
+use crate::edit::slot::Slot;
 use crate::error::RuleFailure;
 use crate::eval::Machine;
 use crate::eval::time::{date_part, parse_time};

@@ -2,7 +2,7 @@
 
 use crate::edit::encode::{Members, load_map, put_element, store_any, store_map};
 use crate::edit::memory::{Memory, Ref};
-use crate::edit::object::Slot;
+use crate::edit::slot::Slot;
 use crate::error::RuleFailure;
 use crate::eval::flatten::flatten;
 use crate::eval::{Machine, edit_maps};

@@ -6,7 +6,8 @@ use regex::Regex;
 
 use crate::edit::encode::{load_map, parse_any, store_any};
 use crate::edit::memory::{Memory, Ref};
-use crate::edit::object::{Slot, find_slot};
+use crate::edit::object::find_slot;
+use crate::edit::slot::Slot;
 use crate::error::RuleFailure;
 use crate::eval::replace::store_replaced;
 use crate::program::{Replace, Strategy};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use millrace_wire::protobuf::Cursor;
 
 use crate::edit::memory::{Memory, Ref};
-use crate::edit::object::{Slot, find_slot, same_bytes};
+use crate::edit::object::{find_slot, same_bytes};
+use crate::edit::slot::Slot;
 use crate::enrich::{OnConflict, PodAssociation, PodAttributes, PodKey, UnlabeledReason};
 use crate::error::RuleFailure;
 use crate::eval::Machine;

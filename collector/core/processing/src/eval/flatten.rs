@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::edit::encode::{Members, load_map, parse_any};
 use crate::edit::memory::{Memory, Ref};
-use crate::edit::object::Slot;
+use crate::edit::slot::Slot;
 use crate::error::RuleFailure;
 use crate::eval::edit_maps::KeyIndex;
 use crate::value::Value;

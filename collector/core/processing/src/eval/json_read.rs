@@ -4,7 +4,7 @@ use millrace_wire::limits::NESTING_DEPTH;
 
 use crate::edit::encode::{put_element, put_member, store_any};
 use crate::edit::memory::Ref;
-use crate::edit::object::Slot;
+use crate::edit::slot::Slot;
 use crate::error::RuleFailure;
 use crate::eval::Machine;
 use crate::value::Value;

@@ -24,7 +24,8 @@ mod write;
 
 use crate::edit::encode::{parse_any, put_element, put_member, store_any};
 use crate::edit::memory::{Memory, Ref};
-use crate::edit::object::{Object, Slot, find_slot, same_bytes};
+use crate::edit::object::{Object, find_slot, same_bytes};
+use crate::edit::slot::Slot;
 use crate::enrich::RequestOrigin;
 use crate::error::RuleFailure;
 use crate::ottl::context::CONTEXTS;

@@ -4,7 +4,8 @@ use crate::edit::encode::{
     Members, find_member, load_map, parse_any, put_element, put_member, store_any, store_map,
 };
 use crate::edit::memory::{Memory, Ref};
-use crate::edit::object::{Slot, put_slot};
+use crate::edit::object::put_slot;
+use crate::edit::slot::Slot;
 use crate::error::RuleFailure;
 use crate::eval::Machine;
 use crate::limits::LIST_LEN;

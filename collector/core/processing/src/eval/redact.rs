@@ -3,7 +3,7 @@
 use crate::counts::RuleCounts;
 use crate::edit::encode::{MemberReader, parse_any, put_element, store_any, store_map};
 use crate::edit::memory::Ref;
-use crate::edit::object::Slot;
+use crate::edit::slot::Slot;
 use crate::error::RuleFailure;
 use crate::eval::Machine;
 use crate::eval::fields::Status;

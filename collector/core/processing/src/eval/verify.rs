@@ -5,7 +5,8 @@ use millrace_wire::protobuf::Cursor;
 
 use crate::edit::encode::{Members, parse_any};
 use crate::edit::memory::Ref;
-use crate::edit::object::{Object, Slot};
+use crate::edit::object::Object;
+use crate::edit::slot::Slot;
 use crate::error::RuleFailure;
 use crate::eval::Machine;
 use crate::ottl::context::StatementContext;

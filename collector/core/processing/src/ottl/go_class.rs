@@ -1,6 +1,6 @@
 //! Character classes of Go's patterns.
 
-use crate::ottl::go_regex::{PatternChars, escaped_char};
+use crate::ottl::go_char::{PatternChars, escaped_char};
 
 /// Writes a character so that it matches itself, in a class and outside.
 pub(super) fn put_literal(character: char, out: &mut String) {

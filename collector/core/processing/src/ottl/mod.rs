@@ -12,6 +12,7 @@ pub(crate) mod error;
 pub(crate) mod expressions;
 pub(crate) mod functions;
 pub(crate) mod glob;
+pub(crate) mod go_char;
 pub(crate) mod go_class;
 pub(crate) mod go_regex;
 pub(crate) mod lexer;

@@ -3,27 +3,19 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::compile::RedactProblemKind;
 use super::hmac::HmacKey;
+use super::limits::{
+    HASH_KEY_BYTES_MIN, HASH_LENGTH_MAX, HASH_LENGTH_MIN, MASK_BYTES_MAX, VISIBLE_LAST_MAX,
+};
+use super::problem::RedactProblemKind;
 use super::{ActionConfig, HashConfig, HashEncoding, MaskConfig};
 
 /// The most bytes that replace a match: 32 of a mask and 8 characters of 4 bytes, or a hash. A text
 /// grows by no more than this for each hit.
 pub const REPLACEMENT_BYTES_MAX: usize = MASK_BYTES_MAX + 4 * VISIBLE_LAST_MAX;
 
-/// The shortest key of hashes: 128 bits. A shorter one can be guessed.
-pub const HASH_KEY_BYTES_MIN: usize = 16;
-
-pub(super) const MASK_BYTES_MAX: usize = 32;
-pub(super) const VISIBLE_LAST_MAX: usize = 8;
-
 /// No more than one in so many characters of a match stays.
 const VISIBLE_LAST_SHARE: usize = 4;
-
-/// Hashes of less than 32 bits collide among some ten thousand values. 43 characters of base64 are
-/// all 256 bits.
-pub(super) const HASH_LENGTH_MIN: u8 = 8;
-pub(super) const HASH_LENGTH_MAX: u8 = 43;
 
 /// What replaces a match.
 #[derive(Clone, Debug)]

@@ -8,14 +8,9 @@ use regex_automata::util::prefilter::Prefilter;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, MatchKind, Span};
 
-use super::compile::RedactProblemKind;
 use super::hit::RedactScratch;
-
-/// Most patterns of a step.
-pub const PATTERNS_MAX: usize = 64;
-
-/// The longest pattern: that of the other patterns in settings.
-pub const PATTERN_BYTES_MAX: usize = 1024;
+use super::limits::PATTERN_BYTES_MAX;
+use super::problem::RedactProblemKind;
 
 /// How often the automaton may read each byte of a text on average. A search reads ahead for a
 /// longer match and back to its start: twice for usual patterns. `a+b|a` reads the remainder of the

@@ -3,11 +3,8 @@
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use super::KeyListConfig;
-use super::compile::RedactProblemKind;
-use super::custom::PATTERN_BYTES_MAX;
-
-/// Most names, and most patterns, of a list.
-pub const KEY_NAMES_MAX: usize = 256;
+use super::limits::{KEY_NAMES_MAX, PATTERN_BYTES_MAX};
+use super::problem::RedactProblemKind;
 
 /// The memory limit of a list's compiled patterns.
 const PATTERNS_BYTES_MAX: usize = 1024 * 1024;

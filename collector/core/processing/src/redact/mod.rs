@@ -31,22 +31,25 @@ mod hmac;
 mod iban;
 mod ip;
 mod keys;
+mod limits;
 mod literals;
 mod private_key;
+mod problem;
 mod redactor;
 mod steps;
 
 #[cfg(test)]
 mod linear_tests;
 
-pub use action::{HASH_KEY_BYTES_MIN, REPLACEMENT_BYTES_MAX};
-pub use compile::{RedactProblem, RedactProblemKind};
+pub use action::REPLACEMENT_BYTES_MAX;
 pub use config::{
     ActionConfig, BlockedKeysConfig, DropConfig, HashConfig, HashEncoding, KeyListConfig,
     MaskConfig, PatternConfig, ReadySet, RedactConfig, SetActionConfig,
 };
-pub use custom::{PATTERN_BYTES_MAX, PATTERNS_MAX, STEPS_PER_BYTE};
+pub use custom::STEPS_PER_BYTE;
 pub use hit::{HITS_MAX, Hit, RedactScratch};
-pub use keys::{KEY_NAMES_MAX, KeyDecision};
+pub use keys::KeyDecision;
+pub use limits::{HASH_KEY_BYTES_MIN, KEY_NAMES_MAX, PATTERN_BYTES_MAX, PATTERNS_MAX};
+pub use problem::{RedactProblem, RedactProblemKind};
 pub(crate) use redactor::Growth;
 pub use redactor::{Redaction, Redactor};

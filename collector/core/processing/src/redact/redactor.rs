@@ -1,9 +1,10 @@
 //! The step: reads a text, and writes it without what was found.
 
 use super::action::RedactAction;
-use super::compile::{RedactProblem, compile};
+use super::compile::compile;
 use super::detector::Detector;
 use super::keys::KeyRules;
+use super::problem::RedactProblem;
 use super::{KeyDecision, RedactConfig, RedactScratch};
 
 /// What becomes of a text.
