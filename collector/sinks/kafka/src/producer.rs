@@ -212,7 +212,7 @@ pub struct Context<S> {
 }
 
 impl<S> Context<S> {
-    /// Returns the newest error of the client, if it is not older than `age`.
+    /// Returns the newest error of the client and what to do, if it is not older than `age`.
     pub(crate) fn recent_error(&self, age: Duration) -> Option<String> {
         let last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().filter(|(when, _)| when.elapsed() <= age).map(|(_, text)| text.clone())
@@ -234,7 +234,7 @@ impl<S: Shipment> ClientContext for Context<S> {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        let advice = error.rdkafka_error_code().map_or("", |code| Class::from_code(code).advice());
+        let advice = Class::from_code(code_of(&error)).advice();
         tracing::debug!(%error, reason, "kafka client error");
         // "All brokers down" only summarises earlier errors.
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
@@ -242,7 +242,7 @@ impl<S: Shipment> ClientContext for Context<S> {
             return;
         }
         let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some((Instant::now(), format!("{reason} ({advice})")));
+        *last = Some((Instant::now(), format!("{reason}; {advice}")));
     }
 }
 
