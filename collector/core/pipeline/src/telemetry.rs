@@ -200,11 +200,7 @@ impl Telemetry {
                 "Records written to a dead-letter topic; an unreadable message counts as one.",
                 &["signal", "reason"],
             )?,
-            dead_letter_bytes: register.counter_vec(
-                "millrace_dead_letter_bytes_total",
-                "Bytes of stored dead letters before compression, keys and headers included.",
-                &["signal", "reason"],
-            )?,
+            dead_letter_bytes: register.register_dead_letter_bytes()?,
             lag_messages: register.gauge_vec(
                 "millrace_consumer_lag_messages",
                 "Messages in the partition after the last committed one.",
@@ -556,6 +552,14 @@ impl Register {
     fn histogram(&self, name: &str, help: &str) -> Result<Histogram, TelemetryError> {
         let options = HistogramOpts::new(name, help).buckets(WAIT_BUCKETS.to_vec());
         self.register_metric(Histogram::with_opts(options))
+    }
+
+    fn register_dead_letter_bytes(&self) -> Result<IntCounterVec, TelemetryError> {
+        self.counter_vec(
+            "millrace_dead_letter_bytes_total",
+            "Bytes of stored dead letters before compression, keys and headers included.",
+            &["signal", "reason"],
+        )
     }
 
     fn register_refused(&self) -> Result<IntCounterVec, TelemetryError> {
