@@ -6,6 +6,7 @@
 
 mod admin;
 mod allocator;
+mod api_server;
 mod common;
 mod dead_letters;
 mod edge;

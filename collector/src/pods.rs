@@ -1,7 +1,6 @@
 //! Starts the watches of pods, of namespaces and of a share where settings request them, from what
 //! Kubernetes gives each pod. It connects both sides, so that sources and rules know no Kubernetes.
 
-use std::env;
 use std::sync::Arc;
 
 use millrace_config::{ContainersReceiver, PodMetadata, Positions, Receivers};
@@ -9,18 +8,15 @@ use millrace_pipeline::budget::Budget;
 use millrace_pipeline::pods::{Namespaces, PodLookup};
 use millrace_pipeline::share::Shares;
 use millrace_pipeline::telemetry::Telemetry;
-use millrace_pods::{ApiEndpoint, MetadataRules, PodReaders, WatchedPods};
+use millrace_pods::{MetadataRules, PodReaders, WatchedPods};
 use millrace_rules::Rules;
 
+use crate::api_server::{api_endpoint, required_variable};
 use crate::common::RunError;
 use crate::share::watch_share;
 
-/// The pod's service account, as the kubelet mounts it.
-const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// The variable with the name of the pod's node.
 const NODE: &str = "NODE_NAME";
-const HOST: &str = "KUBERNETES_SERVICE_HOST";
-const PORT: &str = "KUBERNETES_SERVICE_PORT";
 
 /// What watches at the API server give the parts of an edge.
 #[derive(Default)]
@@ -107,30 +103,4 @@ fn watch_namespaces(
     let endpoint = api_endpoint(RunError::Pods)?;
     tracing::info!(%selector, "selecting namespaces by their labels");
     Ok(Some(millrace_pods::start_namespaces(endpoint, selector, record, telemetry)?))
-}
-
-/// Returns the API server's address for a pod. `missing` names a variable that isn't set.
-pub(crate) fn api_endpoint(missing: fn(&'static str) -> RunError) -> Result<ApiEndpoint, RunError> {
-    Ok(ApiEndpoint {
-        url: api_url(&required_variable(HOST, missing)?, &required_variable(PORT, missing)?),
-        token_file: format!("{ACCOUNT}/token").into(),
-        ca_file: Some(format!("{ACCOUNT}/ca.crt").into()),
-    })
-}
-
-/// Returns a variable that Kubernetes gives a pod.
-pub(crate) fn required_variable(
-    name: &'static str,
-    missing: fn(&'static str) -> RunError,
-) -> Result<String, RunError> {
-    env::var(name).ok().filter(|value| !value.is_empty()).ok_or_else(|| missing(name))
-}
-
-/// Returns the URL of the API server, with brackets around IPv6.
-fn api_url(host: &str, port: &str) -> String {
-    if host.contains(':') {
-        format!("https://[{host}]:{port}")
-    } else {
-        format!("https://{host}:{port}")
-    }
 }

@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::{InvalidText, checked_schema, compiled};
 
+const SECONDS_PER_DAY: u64 = 86_400;
+
 macro_rules! checked_amount {
     (
         $(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $pattern:expr, $says:literal,
@@ -109,6 +111,13 @@ checked_amount!(
     read_period
 );
 
+impl Period {
+    /// A period of whole days.
+    pub(crate) fn from_days(days: u16) -> Self {
+        Self { text: format!("{days}d"), amount: u64::from(days) * SECONDS_PER_DAY }
+    }
+}
+
 checked_amount!(
     /// An amount of memory as Kubernetes writes it.
     MemoryQuantity,
@@ -140,7 +149,7 @@ fn read_period(text: &str) -> Option<u64> {
         "s" => 1,
         "m" => 60,
         "h" => 3_600,
-        "d" => 86_400,
+        "d" => SECONDS_PER_DAY,
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(seconds)

@@ -6,11 +6,13 @@
 //! compares them with what is committed.
 
 mod fields;
+mod markdown;
 
 use std::fmt::Write;
 
 use fields::{SharedTypes, TYPES_FILE};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use markdown::{GENERATED, one_line};
 
 use crate::{
     ConditionType, EventReason, Reason, all_definitions, deprecation_policy, remedy_for,
@@ -56,8 +58,6 @@ pub fn generated_files() -> Result<Vec<(String, String)>, GenerateError> {
     files.push(("docs/reference/README.md".to_owned(), index_page(&definitions)));
     Ok(files)
 }
-
-const GENERATED: &str = "<!-- Generated from crds/src by crdgen; do not edit. -->\n";
 
 fn index_page(definitions: &[CustomResourceDefinition]) -> String {
     let mut page = format!("{GENERATED}# Reference\n\nThe kinds of `millrace.dev/v1alpha1`:\n\n");
@@ -153,17 +153,6 @@ fn kind_page(
         }
     }
     Ok(page)
-}
-
-/// Table cells have no lines and no bars; outside code, text in the form of a tag would not be
-/// shown.
-fn one_line(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
-    let parts = line.split('`').enumerate().map(|(number, part)| match number % 2 {
-        0 => part.replace('<', "&lt;"),
-        _ => part.to_owned(),
-    });
-    parts.collect::<Vec<_>>().join("`")
 }
 
 /// The introduction of a kind's page: its purpose and the smallest example.

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use millrace_crds::v1alpha1::TableTtl;
 use millrace_crds::{
     AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,
     CpuQuantity, DatabaseName, EdgeName, ImageRepository, KeeperPath, MemoryQuantity, Period,
@@ -32,6 +33,7 @@ proptest! {
         r"(https?://)?[A-Za-z0-9_.{}/-]{0,20}(:[0-9]{0,6})?",
         r"[0-9]{0,7}[.]?[0-9]{0,4}(m|s|h|d|Mi|Gi|Ki|k|G)?",
         r"/[a-z{}/]{0,12}",
+        r" ?(Forever|forever)[d$]?",
         r"[a-z0-9-]{0,18}",
         ".{0,12}",
     ]) {
@@ -54,6 +56,7 @@ proptest! {
         agree::<StorageName>(&text);
         agree::<TablePrefix>(&text);
         agree::<TopicName>(&text);
+        agree::<TableTtl>(&text);
         agree::<Version>(&text);
     }
 }

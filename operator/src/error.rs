@@ -5,6 +5,7 @@
 //! not decide the content of a condition; the status step does.
 
 use std::fmt;
+use std::sync::Arc;
 
 use millrace_crds::Reason;
 
@@ -93,7 +94,7 @@ impl Category {
 }
 
 /// A failed step: the step, the category, the stable reason, and the cause.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{step} step failed: {source}")]
 pub struct StepError {
     /// The step that failed.
@@ -104,7 +105,7 @@ pub struct StepError {
     pub reason: Reason,
     /// Whether the object's status already reports it.
     is_reported: bool,
-    source: Box<dyn std::error::Error + Send + Sync>,
+    source: Arc<dyn std::error::Error + Send + Sync>,
 }
 
 impl StepError {
@@ -115,7 +116,7 @@ impl StepError {
         reason: Reason,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self { step, category, reason, is_reported: false, source: source.into() }
+        Self { step, category, reason, is_reported: false, source: source.into().into() }
     }
 
     /// Wraps a Kubernetes client error that occurred while doing `what` (a verb phrase that names
@@ -125,9 +126,12 @@ impl StepError {
         let category = Category::from_kube(&source);
         Self::new(step, category, Reason::ApiServerFailed, ApiError { what: what.into(), source })
     }
-}
 
-impl StepError {
+    /// Creates the error for a spec that can't work as written.
+    pub fn spec_invalid(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::new(ReconcileStep::Validate, Category::Invalid, Reason::SpecInvalid, source)
+    }
+
     /// Marks the error as already reported in the object's status: the caller adds nothing.
     #[must_use]
     pub fn mark_reported(self) -> Self {

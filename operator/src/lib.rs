@@ -4,6 +4,7 @@
 //! it). Nothing here touches the collector's data path.
 
 pub mod error;
+pub mod hash;
 
 pub mod ownership;
 pub mod telemetry;

@@ -200,7 +200,9 @@ pub enum OptionsError {
         kind: TableKind,
     },
     /// Rows would move after they are deleted.
-    #[error("storage.moveAfter: rows move after {age} but are deleted after {ttl}; write less")]
+    #[error(
+        "storage.moveAfter: rows move after {age} but are deleted after {ttl}; write less, or a longer ttl"
+    )]
     MoveAfterDelete {
         /// The age at which they move.
         age: Ttl,

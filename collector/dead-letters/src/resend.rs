@@ -134,10 +134,10 @@ struct Parcel {
 }
 
 impl Shipment for Parcel {
-    fn handle_result(self, result: Result<(), Code>) {
+    fn handle_result(self, result: Result<(), (Code, &[u8])>) {
         // The channel has a slot for each parcel of a batch; after the command has ended nobody
         // receives.
-        let _ = self.ended.try_send((self.index, result));
+        let _ = self.ended.try_send((self.index, result.map_err(|(code, _)| code)));
     }
 }
 
@@ -283,7 +283,7 @@ impl ResendRun<'_> {
             record = record.timestamp(*millis);
         }
         if let Err((error, record)) = self.producer.send(record) {
-            record.delivery_opaque.handle_result(Err(code_of(&error)));
+            record.delivery_opaque.handle_result(Err((code_of(&error), &[])));
         }
     }
 
@@ -297,7 +297,7 @@ impl ResendRun<'_> {
         let mut record = BaseRecord::<[u8], [u8], _>::with_opaque_to(topic.as_str(), parcel);
         record.partition = Some(partition);
         if let Err((error, record)) = self.producer.send(record.headers(headers)) {
-            record.delivery_opaque.handle_result(Err(code_of(&error)));
+            record.delivery_opaque.handle_result(Err((code_of(&error), &[])));
         }
         match collect_results(&answers, 1).pop() {
             Some(Err(code)) => {

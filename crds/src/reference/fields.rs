@@ -6,7 +6,7 @@ use std::fmt::Write;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-use super::{GENERATED, one_line};
+use super::markdown::{GENERATED, one_line};
 
 /// The page of shared types.
 pub(super) const TYPES_FILE: &str = "types.md";

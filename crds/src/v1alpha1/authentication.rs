@@ -5,8 +5,8 @@
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::own_telemetry::SecretKeyRef;
 use super::rules;
+use super::secrets::SecretKeyRef;
 use crate::names::{ConfigMapName, SecretKey, SecretName};
 
 /// Certificates of certificate authorities, in a Secret or a ConfigMap.

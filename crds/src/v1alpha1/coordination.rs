@@ -9,8 +9,8 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::authentication::CaSource;
-use super::connection::CredentialsRef;
 use super::rules;
+use super::secrets::CredentialsRef;
 use crate::amounts::MemoryQuantity;
 use crate::names::CoordinationServer;
 

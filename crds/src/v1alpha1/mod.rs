@@ -28,9 +28,11 @@ mod scrape;
 mod scrape_access;
 mod scrape_rules;
 mod scraping;
+mod secrets;
 mod signals;
 mod status;
 mod table;
+mod table_ttl;
 mod topic;
 mod tuning;
 
@@ -41,8 +43,7 @@ pub use authentication::{
 };
 pub use collector::{Allocator, CollectorSettings};
 pub use connection::{
-    ClickHouseAdmin, ClickHouseTarget, ClickHouseTls, CredentialsRef, KafkaAdmin, KafkaConnection,
-    KafkaTls,
+    ClickHouseAdmin, ClickHouseTarget, ClickHouseTls, KafkaAdmin, KafkaConnection, KafkaTls,
 };
 pub use control::Controlled;
 pub use coordination::{
@@ -64,7 +65,7 @@ pub use gateway::{
     SizingStatus, SizingTerms,
 };
 pub use nodes::{LogsLostStatus, NodeBehind, NodeLost, NodesStatus};
-pub use own_telemetry::{OwnOtlp, OwnTelemetry, OwnTls, SecretHeader, SecretKeyRef};
+pub use own_telemetry::{OwnOtlp, OwnTelemetry, OwnTls, SecretHeader};
 pub use pipeline::{
     ChildStatus, PipelineEdge, PipelineEdgeStatus, TelemetryPipeline, TelemetryPipelineSpec,
     TelemetryPipelineStatus,
@@ -104,6 +105,7 @@ pub use scrape_access::{
 };
 pub use scrape_rules::{RelabelAction, RelabelRule, ScrapeHttpList};
 pub use scraping::TargetsStatus;
+pub use secrets::{CredentialsRef, SecretKeyRef};
 pub use signals::{DeletionPolicy, Ownership, PerSignal, Signal, TopicManagement, TopicSettings};
 pub use status::{LagStatus, PodCount, TallyPart, TallyProcess, TallyStatus};
 pub use table::{
@@ -112,5 +114,6 @@ pub use table::{
     PartitionBy as TablePartitionBy, Replication, ReplicationMode, Storage, TableSettings,
     TypedPath,
 };
+pub use table_ttl::TableTtl;
 pub use topic::{TelemetryTopic, TelemetryTopicSpec, TelemetryTopicStatus};
 pub use tuning::{EdgeProducer, GatewayBatch, OtlpLimits};

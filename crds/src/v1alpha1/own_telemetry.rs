@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::authentication::{CaSource, CertificateSecret};
 use super::pods::yes;
 use super::rules;
-use crate::names::{OtlpEndpoint, SecretKey, SecretName};
+use super::secrets::SecretKeyRef;
+use crate::names::OtlpEndpoint;
 
 /// Telemetry of the pods themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -73,16 +74,6 @@ pub struct SecretHeader {
     pub name: String,
     /// Secret key with the header's value.
     pub secret_key_ref: SecretKeyRef,
-}
-
-/// A key of a Secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SecretKeyRef {
-    /// Name of the Secret. A change of its content triggers a rollout.
-    pub name: SecretName,
-    /// The key.
-    pub key: SecretKey,
 }
 
 /// TLS to the OTLP server.

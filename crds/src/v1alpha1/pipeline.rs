@@ -219,6 +219,10 @@ pub struct TelemetryPipelineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub schema_revision: Option<String>,
+    /// Retention of each signal's tables, for example traces 30d, logs Forever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 96))]
+    pub retention: Option<String>,
     /// Type of the tables' attribute columns. Recorded so that a new default changes no existing
     /// pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]

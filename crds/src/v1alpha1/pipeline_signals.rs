@@ -8,6 +8,7 @@ use super::signals::{PerSignal, Signal, TopicSettings, grow_expression};
 use super::table::{
     TABLES_STAY, TableSettings, attributes_expression, signal_table_rules, table_stays,
 };
+use super::table_ttl::TableTtl;
 use crate::names::TopicName;
 
 /// The signals of a pipeline.
@@ -69,10 +70,14 @@ impl PipelineSignals {
     #[must_use]
     pub fn with_defaults(&self) -> PerSignal<PipelineSignal> {
         let SignalDefaults { topic, table } = &self.defaults;
+        let table = TableSettings {
+            ttl: table.ttl.clone().or_else(|| Some(TableTtl::of_pipelines())),
+            ..table.clone()
+        };
         self.each.map(|_, is| PipelineSignal {
             topic_name: is.topic_name.clone(),
             topic: is.topic.with_defaults(topic),
-            table: is.table.with_defaults(table),
+            table: is.table.with_defaults(&table),
         })
     }
 }

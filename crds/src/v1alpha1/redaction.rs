@@ -5,8 +5,8 @@
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::own_telemetry::SecretKeyRef;
 use super::rules;
+use super::secrets::SecretKeyRef;
 
 /// Secrets and personal data to find in texts, and lists of attribute keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

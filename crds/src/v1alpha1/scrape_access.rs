@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::authentication::{CaSource, CertificateSecret};
-use super::connection::CredentialsRef;
 use super::rules;
+use super::secrets::CredentialsRef;
 use crate::names::{SecretKey, SecretName};
 
 /// The protocol of a target.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rules;
 use super::signals::Signal;
+use super::table_ttl::TableTtl;
 use crate::amounts::Period;
 use crate::names::{AttributePath, ColumnName, KeeperPath, ReplicaName, StorageName};
 
@@ -29,9 +30,10 @@ pub struct TableSettings {
     /// rewritten. Default: MergeTree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<Engine>,
-    /// Retention of rows by their own time, for example 30d. Default: forever.
+    /// Retention of rows by their own time, for example 7d, or Forever. Default: 30d in a
+    /// TelemetryPipeline, Forever in a TelemetrySchema.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ttl: Option<Period>,
+    pub ttl: Option<TableTtl>,
     /// Keeper path and replica name of replicated tables; only with a replicated engine. Default:
     /// path /clickhouse/tables/{shard} and replica {replica}; in a database with engine Replicated
     /// the server's.
@@ -286,8 +288,8 @@ pub struct Indexes {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<BodyIndex>,
     /// Index of attributes: Default (Map: bloom filters of the values of resources and records;
-    /// JSON: none), Keys (bloom filters of keys), Text (inverted indexes; ClickHouse 26.2 or later)
-    /// or None (none). Default: Default.
+    /// JSON: none), Text (inverted indexes; ClickHouse 26.2 or later) or None (none). Default:
+    /// Default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<AttributeIndex>,
     /// Whether trace ids of spans and logs have an index. Default: true.
@@ -316,11 +318,9 @@ pub enum BodyIndex {
 /// Indexes of attributes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AttributeIndex {
-    /// The indexes of Rotel and the Collector.
+    /// Of a Map, bloom filters of the values of resources and records.
     #[default]
     Default,
-    /// Bloom filters of keys.
-    Keys,
     /// Inverted indexes.
     Text,
     /// None.

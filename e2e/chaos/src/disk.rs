@@ -8,8 +8,6 @@ use millrace_stack::disk::Disk;
 use millrace_stack::namespaces::{self, Own};
 use tempfile::TempDir;
 
-use crate::faults::ON_DISKS;
-
 /// What a disk has room for; memory is taken for what is on it alone.
 const ROOM_BYTES: u64 = 4 << 30;
 /// What is left free of a full one: some pages, so that it is full within a write or two.
@@ -44,16 +42,17 @@ impl Disks {
     }
 }
 
-/// Starts this program again in a mount namespace of its own, unless it is there.
+/// Starts this program again in a mount namespace of its own, unless it is there. `faults` are those
+/// that need disks.
 ///
 /// # Errors
 /// When it is not root, or `unshare` (util-linux) can't be started.
-pub fn in_own_namespace() -> Result<()> {
+pub fn in_own_namespace(faults: &[&str]) -> Result<()> {
     if !namespaces::is_root() {
         bail!(
             "{} mount small file systems, which needs root: run as root, or name the other faults \
              with FAULT= (`--list` prints them)",
-            ON_DISKS.join(" and ")
+            faults.join(" and ")
         );
     }
     namespaces::enter(Own::Mounts).context("unshare (util-linux) can't be started")

@@ -55,7 +55,7 @@ fn chaos(args: &Args) -> Result<bool> {
         return Ok(true);
     }
     if faults.iter().any(|fault| ON_DISKS.contains(&fault.name)) {
-        disk::in_own_namespace()?;
+        disk::in_own_namespace(&ON_DISKS)?;
     }
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let plan = Plan {

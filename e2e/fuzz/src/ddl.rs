@@ -204,12 +204,8 @@ fn layout(b: u8, own: u8, lines: &mut Lines<'_>) -> Option<Layout> {
         compression: [None, Some(ColumnCompression::Zstd), Some(ColumnCompression::ZstdHigher)]
             [usize::from(b >> 4) % 3],
         body_index: [BodyIndex::Tokens, BodyIndex::Text, BodyIndex::None][usize::from(b >> 2) % 3],
-        attribute_index: [
-            AttributeIndex::None,
-            AttributeIndex::Default,
-            AttributeIndex::Keys,
-            AttributeIndex::Text,
-        ][usize::from(b >> 5) % 4],
+        attribute_index: [AttributeIndex::None, AttributeIndex::Default, AttributeIndex::Text]
+            [usize::from(b >> 5) % 3],
         trace_id_index: presence(b, 6),
         trace_lookup: presence(b, 7),
         rollup: presence(b, 0),

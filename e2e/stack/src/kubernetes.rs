@@ -9,6 +9,5 @@ mod configs;
 mod pki;
 
 pub(crate) use addons::{COREDNS_IMAGE, PAUSE_IMAGE, coredns_manifest};
-pub(crate) use commands::CONTAINERD_SOCKET;
-pub(crate) use configs::write_configs;
+pub(crate) use configs::{CONTAINERD_SOCKET, write_configs};
 pub(crate) use pki::write_pki;

@@ -23,7 +23,7 @@ use crate::binaries::Binary;
 use crate::error::{Result, StackError};
 use crate::paths::Paths;
 use crate::service::{ServiceError, create_dir, io_error, run, write_file};
-use process::Process;
+use process::{POLL_INTERVAL, Process};
 
 /// The node's host name, and its name in Kubernetes.
 pub const NODE_NAME: &str = "millrace";
@@ -33,8 +33,6 @@ pub const CGROUP: &str = "millrace";
 const INIT_PATIENCE: Duration = Duration::from_secs(10);
 /// How long processes may take to vanish once their namespace is killed.
 const END_PATIENCE: Duration = Duration::from_secs(30);
-/// How often a process is looked at while it is waited for.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// What processes inside find their programs by. Nothing else of the caller's environment goes in.
 const INNER_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use millrace_crds::Reason;
 use millrace_operator::kafka::{
-    ConnectionSettings, Failure, HolderRecord, KafkaResource, Pace, Sessions, TopicChange,
+    Brokers, ConnectionSettings, Failure, HolderRecord, KafkaResource, Pace, Sessions, TopicChange,
 };
 use millrace_stack::kafka::{Broker, BrokerOptions};
 

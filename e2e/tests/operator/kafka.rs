@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::SaslMechanism;
-use millrace_operator::kafka::{ConnectionSettings, Pace, Sessions, TopicChange, TopicObservation};
+use millrace_operator::kafka::{
+    Brokers, ConnectionSettings, Pace, Sessions, TopicChange, TopicObservation,
+};
 use millrace_operator::outbound::credentials::Login;
 use millrace_stack::kafka::{Broker, BrokerOptions, Credentials, Listener};
 use millrace_stack::service::Secret;

@@ -11,7 +11,9 @@ use futures::StreamExt;
 use futures::future::join_all;
 use millrace_crds::Reason;
 use millrace_operator::kafka::lag_cache::LagObservation;
-use millrace_operator::kafka::{ConnectionSettings, Pace, Sessions, TopicChange, TopicObservation};
+use millrace_operator::kafka::{
+    Brokers, ConnectionSettings, Pace, Sessions, TopicChange, TopicObservation,
+};
 use millrace_stack::kafka::{Broker, BrokerOptions, Listener};
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};

@@ -15,7 +15,9 @@ use millrace_crds::Reason;
 use millrace_kafka_tokens::{
     AwsIdentity, AwsMskIamSettings, OAuthSettings, SecretText, TokenSettings,
 };
-use millrace_operator::kafka::{ConnectionSettings, Pace, Sessions, TopicChange, TopicObservation};
+use millrace_operator::kafka::{
+    Brokers, ConnectionSettings, Pace, Sessions, TopicChange, TopicObservation,
+};
 use millrace_sink_kafka::{Producer, Shipment, Traits, create_producer};
 use millrace_stack::kafka::{Broker, BrokerOptions, Credentials, Listener};
 use millrace_stack::service::Secret;
@@ -139,8 +141,8 @@ async fn create_topic(sessions: &Sessions, settings: ConnectionSettings) {
 struct Message(mpsc::SyncSender<Result<(), RDKafkaErrorCode>>);
 
 impl Shipment for Message {
-    fn handle_result(self, result: Result<(), RDKafkaErrorCode>) {
-        let _ = self.0.send(result);
+    fn handle_result(self, result: Result<(), (RDKafkaErrorCode, &[u8])>) {
+        let _ = self.0.send(result.map_err(|(code, _)| code));
     }
 }
 

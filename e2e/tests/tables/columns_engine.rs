@@ -121,6 +121,25 @@ fn an_insert_of_several_blocks_is_one_part_and_dropped_when_repeated() {
     assert_eq!(tables.query("SELECT count() FROM otel.otel_traces"), "1200");
 }
 
+/// Scenario: an insert is sent twice with its token, first with deduplication disabled by the newer
+/// setting, as a user's profile may have it, then with what gateways add from 26.2 on. Guarantee: the
+/// engine ignores tokens in spite of `insert_deduplicate`, and recognises the repetition then.
+#[test]
+fn the_newer_setting_decides_whether_a_repeated_insert_is_dropped() {
+    let tables = Tables::new(AttributeStorage::Map);
+    let mut set = BlockSet::new(Signal::Traces, &tables.options);
+    let mut send = |token: &str, setting: &str| {
+        let sets = vec![vec![attribute("n", Any::IntValue(1))]];
+        set.append(&request(sets).encode_to_vec()).unwrap();
+        let token = format!("&insert_deduplication_token={token}&insert_deduplicate=1");
+        tables.send_with(&mut set, &format!("{token}&deduplicate_insert={setting}"));
+    };
+    for (token, setting) in [("a", "disable"), ("a", "disable"), ("b", "enable"), ("b", "enable")] {
+        send(token, setting);
+    }
+    assert_eq!(tables.query("SELECT count() FROM otel.otel_traces"), "3");
+}
+
 /// Scenario: ten thousand distinct keys in one batch, far over the 1,024 that a JSON column keeps
 /// as columns of their own. Guarantee: every value is there under its key. Slow: an engine starts,
 /// and writes and reads 10,000 paths of one column.

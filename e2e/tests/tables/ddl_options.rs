@@ -66,7 +66,6 @@ fn any_layout() -> impl Strategy<Value = Layout> {
         prop::sample::select(vec![
             AttributeIndex::None,
             AttributeIndex::Default,
-            AttributeIndex::Keys,
             AttributeIndex::Text,
         ]),
         (presence(), presence(), presence()),

@@ -17,22 +17,18 @@ use serde_json::Value;
 
 use crate::build::{self, Binaries, Collectors, Shown};
 use crate::{install, say, shell};
-use figures::{Seen, Watch};
+use figures::{EDGE, Seen, Watch};
 use load::Load;
-use logs::Logs;
+use logs::{LOOK, Logs};
 
 /// Where the pipeline lives.
 const NAMESPACE: &str = "telemetry";
 /// The pipeline's name, as in `manifests/samples/demo.yaml`.
 const PIPELINE: &str = "demo";
-/// The EdgePool of its edge pool for clients.
-const EDGE: &str = "demo-clients";
 /// Spans sent.
 const SPANS: u64 = 1_000_000;
 /// From apply to Ready: images are local, so seconds; more is a fault worth reading about.
 const READY_LIMIT: Duration = Duration::from_secs(180);
-/// Between two looks at the pipeline's conditions.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Run it.
 pub(crate) fn run(from: Binaries, collectors: Collectors) -> Result<()> {

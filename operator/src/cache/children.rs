@@ -14,24 +14,21 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::{Resource, ResourceExt};
 use millrace_rollout::WorkloadObservation;
 
+use crate::hash::{fingerprint_of, spread_by};
 use crate::ownership::applied_state::AppliedState;
 
 /// A child is compared in full at least this often. 10,000 edge pools have 50,000 children, so an
 /// operator reads about 35 a second (each 1,350 s after its last read on average; its owner
 /// reconciles 110 s later). A watch that misses nothing would not need this.
 pub const VERIFIED_FOR: SignedDuration = SignedDuration::from_secs(1_800);
-/// Up to this share of that time is subtracted by the child's name, so that children created
-/// together are not read together.
-const JITTER_PERCENT: u64 = 50;
 /// A watch reports a write within this time, unless it is far behind.
 const AHEAD_FOR: SignedDuration = SignedDuration::from_secs(30);
 /// Maximum number of children verified before their watch reported them: those of some hundred
@@ -51,11 +48,11 @@ impl ChildKey {
         Self(fingerprint_of(&child), fingerprint_of(&("another", child)))
     }
 
-    /// Returns how long this child stays verified.
-    fn verified_duration(self) -> SignedDuration {
-        let most = u64::try_from(VERIFIED_FOR.as_secs()).unwrap_or(0);
-        let less = self.0 % (most * JITTER_PERCENT / 100).max(1);
-        VERIFIED_FOR - SignedDuration::from_secs(i64::try_from(less).unwrap_or(0))
+    /// Returns how long this child stays verified: up to half less than the maximum, so that
+    /// children created together are not read together.
+    fn verified_duration(self) -> Duration {
+        let most = VERIFIED_FOR.unsigned_abs();
+        most - spread_by(&self, most / 2)
     }
 }
 
@@ -92,13 +89,6 @@ impl ChildState {
             figures,
         }
     }
-}
-
-/// Hashes a value: equal values have equal hashes within one process, evenly spread.
-pub(crate) fn fingerprint_of(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// The cached state of one child.
@@ -160,7 +150,7 @@ impl ChildEntry {
 /// Returns whether a comparison is recent enough to count.
 fn is_fresh(verified: &Verified, key: ChildKey, now: Timestamp) -> bool {
     let age = now.duration_since(verified.at);
-    age >= SignedDuration::ZERO && age < key.verified_duration()
+    age >= SignedDuration::ZERO && age.unsigned_abs() < key.verified_duration()
 }
 
 /// Identifies a watch and one of its lists.

@@ -5,12 +5,11 @@
 //! attempt, so tests can compute the delay. One entry per failing object.
 
 use std::collections::HashMap;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::Category;
+use crate::hash::spread_by;
 
 /// First delay after a conflict: the cache only needs a moment to catch up.
 const CONFLICT_BASE: Duration = Duration::from_millis(200);
@@ -35,10 +34,7 @@ pub fn backoff_delay(category: Category, attempt: u32, key: &str) -> Duration {
         Category::Invalid | Category::Denied => (FAILURE_BASE, REFUSAL_CAP),
     };
     let whole = base.saturating_mul(1 << attempt.min(DOUBLINGS_MAX)).min(cap);
-    let mut hasher = DefaultHasher::new();
-    (key, attempt).hash(&mut hasher);
-    let share = (hasher.finish() % 1000) as u32;
-    whole / 2 + whole / 2 * share / 1000
+    whole - spread_by(&(key, attempt), whole / 2)
 }
 
 /// Counts failures in a row per object.

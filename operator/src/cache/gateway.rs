@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 
 use crate::cache::by_pool::ByPool;
@@ -78,12 +79,12 @@ impl GatewayCache {
         &self,
         uid: &str,
         (uses, changes): (u64, u64),
-        fresh: SignedDuration,
+        fresh: Duration,
         now: Timestamp,
     ) -> Option<BTreeMap<FileSource, String>> {
         let known = self.secrets.get(uid)?;
         let is_current = (known.uses, known.changes) == (uses, changes)
-            && now.duration_since(known.read_at) < fresh;
+            && now.duration_since(known.read_at).unsigned_abs() < fresh;
         is_current.then_some(known.by_source)
     }
 
@@ -103,7 +104,7 @@ mod tests {
     use crate::cache::children::ChildState;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
-    const FRESH: SignedDuration = SignedDuration::from_secs(30);
+    const FRESH: Duration = Duration::from_secs(30);
 
     fn set(version: &str) -> Packed<StatefulSet> {
         let metadata = json!({"name": "s", "namespace": "ns", "uid": "u",

@@ -23,11 +23,11 @@ use millrace_rollout::WorkloadObservation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::cache::children::{ChildKey, ObjectVersion};
 use crate::context::Context;
 use crate::error::{ApiError, Category, ReconcileStep, StepError};
+use crate::hash::hash_of;
 use crate::report::events::Notice;
 
 use crate::ownership::applied_state::AppliedState;
@@ -90,7 +90,7 @@ pub enum ApplyError {
     #[error("this {kind} has no name, namespace or uid")]
     NotStored {
         /// The owner's kind.
-        kind: &'static str,
+        kind: String,
     },
     /// The desired state cannot be encoded as JSON.
     #[error("failed to encode {kind} {name}: {source}")]
@@ -105,12 +105,6 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
-    /// Returns the error for an unstored owner.
-    #[must_use]
-    pub fn not_stored(kind: &'static str) -> Self {
-        Self::NotStored { kind }
-    }
-
     /// Returns the category that decides the retry.
     #[must_use]
     pub fn category(&self) -> Category {
@@ -202,17 +196,24 @@ pub struct Children<'a> {
 }
 
 impl<'a> Children<'a> {
-    /// Returns the children of `owner`; `None` if it has no name, namespace or uid, so was never
-    /// stored.
-    pub fn of_owner<K: Applicable + Controlled>(context: &'a Context, owner: &K) -> Option<Self> {
-        Some(Self {
+    /// Returns the children of `owner`.
+    ///
+    /// # Errors
+    /// When the owner has no name, namespace or uid, so was never stored.
+    pub fn of_owner<K: Applicable + Controlled>(
+        context: &'a Context,
+        owner: &K,
+    ) -> Result<Self, ApplyError> {
+        let (Some(namespace), Some(reference)) =
+            (owner.namespace(), owner.controller_owner_ref(&()))
+        else {
+            return Err(ApplyError::NotStored { kind: K::kind(&()).into_owned() });
+        };
+        Ok(Self {
             context,
-            namespace: owner.namespace()?,
+            namespace,
             // With this flag, foreground deletion removes the owner only after its children.
-            owner: OwnerReference {
-                block_owner_deletion: Some(true),
-                ..owner.controller_owner_ref(&())?
-            },
+            owner: OwnerReference { block_owner_deletion: Some(true), ..reference },
             regarding: owner.object_ref(&()),
             // A pause does not stop deletion.
             is_compare_only: is_paused(owner) && owner.meta().deletion_timestamp.is_none(),
@@ -265,10 +266,11 @@ impl<'a> Children<'a> {
         figures: fn(&K) -> WorkloadObservation,
     ) -> Result<(WorkloadObservation, ChildChange), ApplyError> {
         let wanted = self.prepare_child(wanted)?;
-        match self.known_figures(&wanted) {
-            Some(figures) => Ok((figures, ChildChange::None)),
-            None => self.write_workload(wanted, figures).await,
+        if let Some(known) = self.known_figures(&wanted) {
+            return Ok((known, ChildChange::None));
         }
+        let ensured = self.ensure_prepared(wanted, |live| Some(figures(live))).await?;
+        Ok((figures(&ensured.object), ensured.change))
     }
 
     /// Compares as [`Self::apply_workload`] does, without writing.
@@ -301,15 +303,6 @@ impl<'a> Children<'a> {
         let live = self.read(&api, &key, &kind, &name).await?;
         live.iter().try_for_each(|live| self.check_ours(live, wanted))?;
         Ok(live)
-    }
-
-    async fn write_workload<K: Applicable>(
-        &self,
-        wanted: DesiredChild<K>,
-        figures: fn(&K) -> WorkloadObservation,
-    ) -> Result<(WorkloadObservation, ChildChange), ApplyError> {
-        let ensured = self.ensure_prepared(wanted, |live| Some(figures(live))).await?;
-        Ok((figures(&ensured.object), ensured.change))
     }
 
     /// Returns the figures of a workload that its watch shows in the desired state.
@@ -446,20 +439,16 @@ impl<'a> Children<'a> {
         &self,
         labels: &str,
         keep: &[&str],
-    ) -> Result<Vec<String>, ApplyError> {
+    ) -> Result<(), ApplyError> {
         if self.is_compare_only {
-            return Ok(Vec::new());
+            return Ok(());
         }
-        let mut pruned = Vec::new();
         for child in self.list_owned::<K>(labels).await? {
-            let name = child.name_any();
-            if !keep.contains(&name.as_str())
-                && self.delete_child(&child, PropagationPolicy::Background).await?
-            {
-                pruned.push(name);
+            if !keep.contains(&child.name_any().as_str()) {
+                self.delete_child(&child, PropagationPolicy::Background).await?;
             }
         }
-        Ok(pruned)
+        Ok(())
     }
 
     /// Lists this owner's children of type `K` that carry `labels`, from the API server.
@@ -481,8 +470,7 @@ impl<'a> Children<'a> {
         Ok(listed.items.into_iter().filter(is_ours).collect())
     }
 
-    /// Deletes a child unless its deletion was already requested; returns whether this call deleted
-    /// it.
+    /// Deletes a child unless its deletion was already requested.
     ///
     /// # Errors
     /// When the API server refuses or can't be reached.
@@ -490,9 +478,9 @@ impl<'a> Children<'a> {
         &self,
         child: &PartialObjectMeta<K>,
         propagation: PropagationPolicy,
-    ) -> Result<bool, ApplyError> {
+    ) -> Result<(), ApplyError> {
         if self.is_compare_only || child.metadata.deletion_timestamp.is_some() {
-            return Ok(false);
+            return Ok(());
         }
         let (kind, name) = (K::kind(&()).into_owned(), child.name_any());
         let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
@@ -503,13 +491,13 @@ impl<'a> Children<'a> {
         };
         match api.delete(&name, &params).await {
             Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(false),
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
             Err(source) => return Err(self.api_failure("delete", &kind, &name, source)),
         }
         self.context.metrics.record_write(&kind, "prune");
         tracing::info!(kind, name, namespace = %self.namespace, "unwanted child deleted");
         self.record_change(format!("deleted {kind} {name}"));
-        Ok(true)
+        Ok(())
     }
 
     /// Returns whether watches show more than `wanted` children of kind `C`: leftovers of an
@@ -661,18 +649,6 @@ impl<'a> Children<'a> {
 /// Returns whether an object is paused.
 pub fn is_paused<K: Controlled>(object: &K) -> bool {
     object.is_paused()
-}
-
-/// Returns the first 16 bytes of the SHA-256 of a JSON value with sorted keys, in hexadecimal.
-#[must_use]
-pub fn hash_of(value: &Value) -> String {
-    encode_hex(&Sha256::digest(value.to_string().as_bytes())[..16])
-}
-
-/// Encodes bytes in hexadecimal.
-#[must_use]
-pub fn encode_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns an API for `K` in a namespace, which spares observe steps the type parameters.

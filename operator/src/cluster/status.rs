@@ -5,6 +5,7 @@ use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use millrace_crds::{Condition, ConditionType, Reason};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Applicable, ApplyError};
 use crate::context::Context;
@@ -35,9 +36,7 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     let kind = K::kind(&()).into_owned();
     let name = object.name_any();
     let namespace = object.namespace().unwrap_or_default();
-    let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
-    let wanted = serde_json::to_value(wanted).map_err(|e| at_status(encode(e)))?;
-    let current = serde_json::to_value(current).map_err(|e| at_status(encode(e)))?;
+    let (wanted, current) = (encode(object, wanted)?, encode(object, &current)?);
     let conditions: Vec<Condition> = Vec::deserialize(&wanted["conditions"]).unwrap_or_default();
     context.metrics.set_conditions(&kind, &namespace, &name, &conditions);
     if wanted == current {
@@ -49,7 +48,7 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
         { "op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version() },
         { "op": "add", "path": "/status", "value": wanted },
     ]);
-    let patch = serde_json::from_value(operations).map_err(|e| at_status(encode(e)))?;
+    let patch = serde_json::from_value(operations).map_err(|error| unencoded(object, error))?;
     let params =
         PatchParams { field_manager: Some(STATUS_MANAGER.into()), ..PatchParams::default() };
     let refused = match api.patch_status(&name, &params, &Patch::Json::<()>(patch)).await {
@@ -83,6 +82,28 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     Err(StepError::from_kube(ReconcileStep::Status, what, refused))
 }
 
+/// As [`patch_status`], with these conditions, and publishes their changes as events if it wrote.
+///
+/// # Errors
+/// As [`patch_status`].
+pub async fn write_status<K: Applicable, S: Serialize>(
+    context: &Context,
+    object: &K,
+    current: Option<&S>,
+    wanted: &S,
+    conditions: Conditions,
+) -> Result<bool, StepError> {
+    let notices = conditions.new_notices();
+    let mut status = encode(object, wanted)?;
+    status["conditions"] = encode(object, &conditions.into_conditions())?;
+    let current = current.map(|current| encode(object, current)).transpose()?;
+    let wrote = patch_status(context, object, current.as_ref(), &status).await?;
+    for notice in notices.into_iter().filter(|_| wrote) {
+        context.events.publish(&object.object_ref(&()), notice).await;
+    }
+    Ok(wrote)
+}
+
 /// Reports that readiness is unknown, and why, for a reconcile that ended with `failure` before it
 /// could report. Other conditions are unchanged, except that the object is stalled if only a person
 /// can end the failure.
@@ -94,12 +115,8 @@ pub async fn patch_unknown_status<K: Applicable>(
     object: &K,
     failure: &StepError,
 ) -> Result<bool, StepError> {
-    let encode = |source| {
-        let (kind, name) = (K::kind(&()).into_owned(), object.name_any());
-        at_status(ApplyError::Encode { kind, name, source })
-    };
-    let mut whole = serde_json::to_value(object).map_err(encode)?;
-    let before = whole.get_mut("status").map(serde_json::Value::take).filter(|it| !it.is_null());
+    let mut whole = encode(object, object)?;
+    let before = whole.get_mut("status").map(Value::take).filter(|it| !it.is_null());
     let mut wanted = before.clone().unwrap_or_else(|| serde_json::json!({}));
     let known = serde_json::from_value(wanted["conditions"].take()).unwrap_or_default();
     let known: Vec<Condition> = known;
@@ -107,24 +124,21 @@ pub async fn patch_unknown_status<K: Applicable>(
     let (reason, message) = (failure.reason, failure.cause());
     conditions.set_unknown(ConditionType::Ready, reason, message.as_str());
     if needs_a_person(failure) {
-        conditions.set_false(ConditionType::Progressing, reason, message.as_str());
-        conditions.set_true(ConditionType::Stalled, reason, message.as_str());
+        conditions.set_progress((false, true), reason, &message);
     }
     // Conditions of an older spec carry that spec's generation.
     if let Some(generation) = object.meta().generation {
         wanted["observedGeneration"] = generation.into();
     }
-    wanted["conditions"] =
-        serde_json::to_value(conditions.clone().into_conditions()).map_err(encode)?;
-    let wrote = patch_status(context, object, before.as_ref(), &wanted).await?;
-    if wrote {
-        for notice in conditions.new_notices() {
-            context.events.publish(&object.object_ref(&()), notice).await;
-        }
-    }
-    Ok(wrote)
+    write_status(context, object, before.as_ref(), &wanted, conditions).await
 }
 
-fn at_status(error: ApplyError) -> StepError {
+fn encode<K: Applicable>(object: &K, part: &impl Serialize) -> Result<Value, StepError> {
+    serde_json::to_value(part).map_err(|error| unencoded(object, error))
+}
+
+fn unencoded<K: Applicable>(object: &K, source: serde_json::Error) -> StepError {
+    let (kind, name) = (K::kind(&()).into_owned(), object.name_any());
+    let error = ApplyError::Encode { kind, name, source };
     StepError::new(ReconcileStep::Status, error.category(), error.reason(), error)
 }

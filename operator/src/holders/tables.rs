@@ -7,7 +7,7 @@ use millrace_crds::Reason;
 use millrace_crds::v1alpha1::TelemetrySchema;
 use millrace_ddl as ddl;
 
-use super::{is_passed_over, report_unrecorded};
+use super::others::{is_passed_over, report_unrecorded};
 use crate::cache::holders::HeldResource;
 use crate::cache::holders::record::{ClaimDecision, HolderSlot, claim_refusal, decide_claim};
 use crate::cache::key_of;

@@ -1,5 +1,7 @@
-//! The trait through which reconcilers access topics, so that tests can replace Kafka. Decides
-//! nothing.
+//! The trait through which reconcilers access topics, so that tests can replace Kafka; and its
+//! implementation by sessions. Decides nothing.
+
+use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
 use kube::Client;
@@ -7,6 +9,7 @@ use millrace_crds::v1alpha1::KafkaConnection;
 use millrace_observe::otlp::request_span;
 use tracing::Instrument;
 
+use super::topic_job::{JobKind, JobOutput, TopicJob};
 use super::{
     ConnectionSettings, Failure, HolderRecord, KafkaResource, Sessions, TopicChange,
     TopicObservation,
@@ -26,26 +29,26 @@ pub trait Brokers: Send + Sync {
     }
 
     /// Observes a topic.
-    fn describe_topic(
-        &self,
+    fn observe_topic<'a>(
+        &'a self,
         to: ConnectionSettings,
-        topic: String,
-    ) -> BoxFuture<'_, Result<TopicObservation, Failure>>;
+        topic: &'a str,
+    ) -> BoxFuture<'a, Result<TopicObservation, Failure>>;
 
     /// Applies one change to a topic; repeatable.
-    fn alter_topic(
-        &self,
+    fn change_topic<'a>(
+        &'a self,
         to: ConnectionSettings,
-        topic: String,
+        topic: &'a str,
         change: TopicChange,
-    ) -> BoxFuture<'_, Result<(), Failure>>;
+    ) -> BoxFuture<'a, Result<(), Failure>>;
 
     /// Deletes a topic with all its records. A missing topic is a success.
-    fn remove_topic(
-        &self,
+    fn delete_topic<'a>(
+        &'a self,
         to: ConnectionSettings,
-        topic: String,
-    ) -> BoxFuture<'_, Result<(), Failure>>;
+        topic: &'a str,
+    ) -> BoxFuture<'a, Result<(), Failure>>;
 
     /// Returns the records of the holders of a topic or group. A test double has none.
     fn read_records(
@@ -77,35 +80,39 @@ impl Brokers for Sessions {
         self.resolved().resolve(client, namespace, kafka).boxed()
     }
 
-    fn describe_topic(
-        &self,
+    fn observe_topic<'a>(
+        &'a self,
         to: ConnectionSettings,
-        topic: String,
-    ) -> BoxFuture<'_, Result<TopicObservation, Failure>> {
-        async move { self.observe_topic(to, &topic).await }
-            .instrument(request_span("kafka observe topic"))
-            .boxed()
+        topic: &'a str,
+    ) -> BoxFuture<'a, Result<TopicObservation, Failure>> {
+        let job = run_job(self, to, topic, JobKind::Observe);
+        async move {
+            match job.await? {
+                JobOutput::Observed(observation) => Ok(observation),
+                JobOutput::Made | JobOutput::Records(_) => Err(Failure::interrupted()),
+            }
+        }
+        .instrument(request_span("kafka observe topic"))
+        .boxed()
     }
 
-    fn alter_topic(
-        &self,
+    fn change_topic<'a>(
+        &'a self,
         to: ConnectionSettings,
-        topic: String,
+        topic: &'a str,
         change: TopicChange,
-    ) -> BoxFuture<'_, Result<(), Failure>> {
-        async move { self.change_topic(to, &topic, change).await }
-            .instrument(request_span("kafka change topic"))
-            .boxed()
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        let job = run_job(self, to, topic, JobKind::Change(change));
+        async { job.await.map(|_| ()) }.instrument(request_span("kafka change topic")).boxed()
     }
 
-    fn remove_topic(
-        &self,
+    fn delete_topic<'a>(
+        &'a self,
         to: ConnectionSettings,
-        topic: String,
-    ) -> BoxFuture<'_, Result<(), Failure>> {
-        async move { self.delete_topic(to, &topic).await }
-            .instrument(request_span("kafka delete topic"))
-            .boxed()
+        topic: &'a str,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
+        let job = run_job(self, to, topic, JobKind::Delete);
+        async { job.await.map(|_| ()) }.instrument(request_span("kafka delete topic")).boxed()
     }
 
     fn read_records(
@@ -113,9 +120,16 @@ impl Brokers for Sessions {
         to: ConnectionSettings,
         resource: KafkaResource,
     ) -> BoxFuture<'_, Result<Vec<HolderRecord>, Failure>> {
-        async move { Sessions::read_records(self, to, resource).await }
-            .instrument(request_span("kafka holders"))
-            .boxed()
+        async move {
+            // Group records are queried by group only; the name is only needed to reach a broker.
+            let (KafkaResource::Topic(topic) | KafkaResource::Group(topic)) = resource.clone();
+            match run_job(self, to, &topic, JobKind::ReadRecords(resource)).await? {
+                JobOutput::Records(entries) => Ok(entries),
+                JobOutput::Made | JobOutput::Observed(_) => Err(Failure::interrupted()),
+            }
+        }
+        .instrument(request_span("kafka holders"))
+        .boxed()
     }
 
     fn write_record(
@@ -124,8 +138,21 @@ impl Brokers for Sessions {
         resource: KafkaResource,
         entry: HolderRecord,
     ) -> BoxFuture<'_, Result<(), Failure>> {
-        async move { Sessions::write_record(self, to, resource, entry).await }
-            .instrument(request_span("kafka hold"))
-            .boxed()
+        async move {
+            let HolderRecord { topic, text, at_millis } = entry;
+            let kind = JobKind::Record { resource, text, at_millis };
+            run_job(self, to, &topic, kind).await.map(|_| ())
+        }
+        .instrument(request_span("kafka hold"))
+        .boxed()
     }
+}
+
+async fn run_job(
+    sessions: &Sessions,
+    to: ConnectionSettings,
+    topic: &str,
+    kind: JobKind,
+) -> Result<JobOutput, Failure> {
+    sessions.open_session(to).await?.run_job(TopicJob { topic: Arc::from(topic), kind }).await
 }

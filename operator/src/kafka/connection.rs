@@ -1,7 +1,6 @@
 //! Converts the connection in a spec into librdkafka's settings, with the values of its Secrets.
 
 use kube::Client;
-use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{
     KafkaAuthentication, KafkaAwsMskIam, KafkaConnection, KafkaLogin, KafkaOAuth, KafkaTls,
     SaslMechanism,
@@ -12,7 +11,7 @@ use millrace_kafka_tokens::{
 use rdkafka::ClientConfig;
 use sha2::{Digest, Sha256};
 
-use crate::error::{Category, ReconcileStep, StepError};
+use crate::error::StepError;
 use crate::outbound::credentials::{Login, Secrets};
 
 /// Longest wait for a TCP or TLS connection, in milliseconds: shorter than a session call, so that
@@ -60,7 +59,7 @@ impl ConnectionSettings {
     ) -> Result<Self, StepError> {
         let KafkaConnection { bootstrap_servers, tls, authentication: _, admin } = kafka;
         let login = kafka.operator_authentication().map(KafkaAuthentication::login).transpose();
-        let login = login.map_err(invalid_spec)?;
+        let login = login.map_err(StepError::spec_invalid)?;
         let uses_sasl = !matches!(login, None | Some(KafkaLogin::Certificate(_)));
         let protocol = match (tls.is_some(), uses_sasl) {
             (false, false) => "plaintext",
@@ -227,7 +226,7 @@ async fn read_oauth(
         None => None,
     };
     Ok(OAuthSettings {
-        token_endpoint: token_endpoint.parse().map_err(invalid_spec)?,
+        token_endpoint: token_endpoint.parse().map_err(StepError::spec_invalid)?,
         client_id: client_id.to_owned(),
         client_secret: SecretText::Text(secrets.read_value(client_secret).await?),
         scope: scope.map(str::to_owned),
@@ -248,11 +247,6 @@ async fn read_aws(
         None => AwsIdentity::Environment(AwsEnvironment::of_process()),
     };
     Ok(AwsMskIamSettings { region: region.to_owned(), identity })
-}
-
-fn invalid_spec(error: impl std::error::Error + Send + Sync + 'static) -> StepError {
-    let (category, reason) = (Category::Invalid, Reason::SpecInvalid);
-    StepError::new(ReconcileStep::Validate, category, reason, error)
 }
 
 #[cfg(test)]

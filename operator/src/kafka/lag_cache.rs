@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use jiff::Timestamp;
@@ -15,6 +15,7 @@ use millrace_crds::Reason;
 use millrace_crds::v1alpha1::KafkaConnection;
 use millrace_observe::otlp::request_span;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::error::{Category, ReconcileStep, StepError};
@@ -92,45 +93,18 @@ pub struct LagCache {
     entries: Mutex<HashMap<String, LagEntry>>,
 }
 
+type LagResult = Result<LagObservation, StepError>;
+
 /// The state of one query.
 struct LagEntry {
     query: LagQuery,
     /// The newest result; `None` until the first.
-    latest: watch::Receiver<Option<CachedLag>>,
-    answered: watch::Sender<Option<CachedLag>>,
+    latest: watch::Receiver<Option<LagResult>>,
+    answered: watch::Sender<Option<LagResult>>,
     requested_at: Option<Instant>,
     /// Whether a request is in flight.
     is_querying: Arc<AtomicBool>,
     last_used: Instant,
-}
-
-/// A result that can be returned more than once.
-#[derive(Clone, Debug)]
-enum CachedLag {
-    Observed(LagObservation),
-    Failed { category: Category, reason: Reason, message: String },
-}
-
-impl CachedLag {
-    fn from_result(outcome: Result<LagObservation, StepError>) -> Self {
-        match outcome {
-            Ok(observation) => Self::Observed(observation),
-            Err(error) => Self::Failed {
-                category: error.category,
-                reason: error.reason,
-                message: error.cause(),
-            },
-        }
-    }
-
-    fn into_result(self) -> Result<LagObservation, StepError> {
-        match self {
-            Self::Observed(observation) => Ok(observation),
-            Self::Failed { category, reason, message } => {
-                Err(StepError::new(ReconcileStep::Observe, category, reason, message))
-            }
-        }
-    }
 }
 
 impl LagCache {
@@ -142,7 +116,7 @@ impl LagCache {
 
     /// Returns the channel with the results of `query`, and queries the source if the newest is
     /// old.
-    fn request_lag(&self, query: &LagQuery) -> watch::Receiver<Option<CachedLag>> {
+    fn request_lag(&self, query: &LagQuery) -> watch::Receiver<Option<LagResult>> {
         let now = Instant::now();
         let key = format!("{}/{}", query.namespace, query.group);
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,17 +133,10 @@ impl LagCache {
             let (source, answered) = (self.source.clone(), entry.answered.clone());
             let (query, asking) = (query.clone(), entry.is_querying.clone());
             tokio::spawn(async move {
-                let outcome =
-                    match tokio::time::timeout(ANSWER_MAX, source.observe_lag(&query)).await {
-                        Ok(outcome) => outcome,
-                        Err(_elapsed) => Err(StepError::new(
-                            ReconcileStep::Observe,
-                            Category::External,
-                            Reason::LagUnknown,
-                            format!("the broker did not report the lag within {ANSWER_MAX:?}"),
-                        )),
-                    };
-                answered.send_replace(Some(CachedLag::from_result(outcome)));
+                let outcome = tokio::time::timeout(ANSWER_MAX, source.observe_lag(&query)).await;
+                let late = format!("the broker did not report the lag within {ANSWER_MAX:?}");
+                let outcome = outcome.unwrap_or_else(|_elapsed| Err(unknown_lag(late)));
+                answered.send_replace(Some(outcome));
                 asking.store(false, Ordering::Release);
             });
         }
@@ -202,21 +169,17 @@ impl LagSource for LagCache {
             let first = latest.wait_for(Option::is_some);
             let answer = tokio::time::timeout(FIRST_ANSWER_MAX, first).await;
             let answer = answer.ok().and_then(Result::ok).and_then(|answer| answer.clone());
-            answer.map_or_else(
-                || {
-                    Err(StepError::new(
-                        ReconcileStep::Observe,
-                        Category::External,
-                        Reason::LagUnknown,
-                        "the broker has not reported the lag yet",
-                    ))
-                },
-                CachedLag::into_result,
-            )
+            let unknown = || Err(unknown_lag("the broker has not reported the lag yet"));
+            answer.unwrap_or_else(unknown)
         }
         .instrument(request_span("kafka lag"))
         .boxed()
     }
+}
+
+fn unknown_lag(cause: impl Into<String>) -> StepError {
+    let (category, reason) = (Category::External, Reason::LagUnknown);
+    StepError::new(ReconcileStep::Observe, category, reason, cause.into())
 }
 
 #[cfg(test)]

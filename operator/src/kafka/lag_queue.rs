@@ -12,10 +12,31 @@ use tokio::sync::{Notify, oneshot};
 
 use super::lag::{self, LagRequest};
 use super::session::KafkaSession;
-use super::sessions::Pace;
 use super::time_marks::Marks;
 use super::{CONVERSATION_MAX, Deadline, Failure};
 use crate::kafka::lag_cache::LagObservation;
+
+/// The intervals between observations of lag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The interval between full observations. A pool's result is as old as its interval less its
+    /// wait here, so this must be shorter.
+    pub tick: Duration,
+    /// The interval between observations for groups never answered.
+    pub strangers: Duration,
+}
+
+impl Pace {
+    /// Answers callers at once.
+    pub const AT_ONCE: Self = Self { tick: Duration::ZERO, strangers: Duration::ZERO };
+}
+
+impl Default for Pace {
+    /// Just under the pools' interval of ten seconds.
+    fn default() -> Self {
+        Self { tick: Duration::from_secs(8), strangers: Duration::from_millis(500) }
+    }
+}
 
 /// Maximum waiting groups: at some 200 bytes each, all are under 4 MB.
 const WAITING_MAX: usize = 20_000;

@@ -21,15 +21,17 @@ mod rotation;
 mod session;
 mod sessions;
 mod time_marks;
+mod topic_job;
 mod topic_queue;
 mod topics;
 
 pub use brokers::Brokers;
 pub use connection::ConnectionSettings;
 pub use failure::Failure;
-pub use records::{HOLDERS_GROUP, HolderRecord, KafkaResource};
-pub use sessions::{KafkaLag, Pace, SESSIONS_BYTES_MAX, Sessions};
-pub use topics::{TopicChange, TopicObservation};
+pub use lag_queue::Pace;
+pub use records::HOLDERS_GROUP;
+pub use sessions::{KafkaLag, SESSIONS_BYTES_MAX, Sessions};
+pub use topic_job::{HolderRecord, KafkaResource, TopicChange, TopicObservation};
 
 use std::time::{Duration, Instant};
 

@@ -17,32 +17,11 @@ use super::failure::Failure;
 use super::native::{AdminRequest, AdminResponse, Commit, PARTITIONS_MAX, TopicPartition};
 use super::probe::BrokerClient;
 use super::requests::send_requests;
-use super::topics::{JobKind, JobOutput, TopicJob};
+use super::topic_job::{HolderRecord, JobKind, JobOutcome, JobOutput, KafkaResource, TopicJob};
 
 /// The group whose commits record the holders of topics; with a dot and a group's name appended,
 /// the holder of that group.
 pub const HOLDERS_GROUP: &str = "millrace-holders";
-
-/// The subject of a record.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum KafkaResource {
-    /// A topic.
-    Topic(String),
-    /// A consumer group.
-    Group(String),
-}
-
-/// A record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HolderRecord {
-    /// The topic of the commit that stores it.
-    pub topic: String,
-    /// The content.
-    pub text: String,
-    /// When it was written, by its writer's clock. This is the commit's offset: past the end of any
-    /// partition, so lag monitors report none.
-    pub at_millis: i64,
-}
 
 impl KafkaResource {
     /// Returns the group whose commits are the records.
@@ -56,7 +35,6 @@ impl KafkaResource {
 
 /// A job about records and its index among all jobs.
 type Numbered<'a> = (usize, &'a TopicJob);
-type JobOutcome = Result<JobOutput, Failure>;
 
 /// Reads records: those of topics in one request, each group's in its own.
 pub(super) fn read_records(

@@ -14,6 +14,7 @@ use millrace_crds::v1alpha1::KafkaConnection;
 
 use super::connection::ConnectionSettings;
 use crate::error::StepError;
+use crate::hash::spread_by;
 
 /// Secrets are read again after this time, or up to half of it earlier, by namespace, so that
 /// connections first used together are not read together.
@@ -85,10 +86,4 @@ impl ResolvedConnections {
 
 fn key_of(namespace: &str, kafka: &KafkaConnection) -> Option<String> {
     Some(format!("{namespace} {}", serde_json::to_string(kafka).ok()?))
-}
-
-/// Returns a part of `most`, spread over keys.
-fn spread_by(key: &str, most: Duration) -> Duration {
-    let sum = key.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    most.mul_f64(f64::from(sum) / f64::from(u32::MAX))
 }

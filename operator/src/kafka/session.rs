@@ -61,28 +61,16 @@ impl Drop for KafkaSession {
 }
 
 impl KafkaSession {
-    pub(super) fn new(settings: ConnectionSettings, outbound: Outbound) -> Self {
-        Self::with_permit(settings, outbound, None)
-    }
-
-    /// Creates a temporary session, which holds a permit while it exists.
-    pub(super) fn temporary(
+    /// Creates a session. A temporary one holds a permit while it exists.
+    pub(super) fn new(
         settings: ConnectionSettings,
         outbound: Outbound,
-        permit: OwnedSemaphorePermit,
-    ) -> Self {
-        Self::with_permit(settings, outbound, Some(permit))
-    }
-
-    fn with_permit(
-        settings: ConnectionSettings,
-        outbound: Outbound,
-        pass: Option<OwnedSemaphorePermit>,
+        permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
         Self {
             settings,
             outbound,
-            permit: pass,
+            permit,
             link: Mutex::default(),
             known: Mutex::new(ClusterState::Nothing),
             lags: LagQueue::default(),

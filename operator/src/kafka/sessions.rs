@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use futures::future::{BoxFuture, FutureExt};
+use futures::future::{BoxFuture, FutureExt, join_all};
 use kube::Client;
 use millrace_crds::Reason;
 use tokio::sync::Semaphore;
@@ -16,11 +16,10 @@ use tokio::sync::Semaphore;
 use super::connection::{ConnectionHash, ConnectionSettings};
 use super::failure::Failure;
 use super::lag::LagRequest;
-use super::records::{HolderRecord, KafkaResource};
+use super::lag_queue::Pace;
 use super::resolved::ResolvedConnections;
-use super::rotation::{self, Rotation};
+use super::rotation::Rotation;
 use super::session::KafkaSession;
-use super::topics::{JobKind, JobOutput, TopicChange, TopicJob, TopicObservation};
 use crate::error::{ReconcileStep, StepError};
 use crate::kafka::lag_cache::{LagObservation, LagQuery, LagSource};
 use crate::outbound::Outbound;
@@ -28,7 +27,7 @@ use crate::outbound::Outbound;
 /// Maximum number of cached sessions. Each is one or two clients of about 1 MiB and four threads.
 /// All are used in rotation, so one more must not replace the least recently used: that is the next
 /// to be used, and each would be recreated every time.
-const SESSIONS_MAX: usize = 64;
+pub(super) const SESSIONS_MAX: usize = 64;
 
 /// The memory of all sessions: cached and temporary ones, two clients of 1 MiB each. It is a part
 /// of the limit in the chart's values.
@@ -37,7 +36,7 @@ pub const SESSIONS_BYTES_MAX: usize = (SESSIONS_MAX + PASSING_MAX) * 2 * 1024 * 
 /// Maximum number of temporary sessions, each for as long as a caller waits. Further callers wait.
 /// Each creates a new connection, so connections served per minute are limited by how many can be
 /// created.
-const PASSING_MAX: usize = 16;
+pub(super) const PASSING_MAX: usize = 16;
 
 /// Longest wait for a temporary session: as long as a hanging one takes.
 const PASS_WAIT: Duration = Duration::from_secs(20);
@@ -51,28 +50,6 @@ const IDLE_MAX: Duration = Duration::from_secs(180);
 
 /// How often idle sessions are searched for.
 const SWEEP: Duration = Duration::from_secs(60);
-
-/// The intervals between observations of lag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// The interval between full observations. A pool's result is as old as its interval less its
-    /// wait here, so this must be shorter.
-    pub tick: Duration,
-    /// The interval between observations for groups never answered.
-    pub strangers: Duration,
-}
-
-impl Pace {
-    /// Answers callers at once.
-    pub const AT_ONCE: Self = Self { tick: Duration::ZERO, strangers: Duration::ZERO };
-}
-
-impl Default for Pace {
-    /// Just under the pools' interval of ten seconds.
-    fn default() -> Self {
-        Self { tick: Duration::from_secs(8), strangers: Duration::from_millis(500) }
-    }
-}
 
 /// All sessions of a process. Clones share them.
 #[derive(Clone, Default)]
@@ -124,82 +101,6 @@ impl Sessions {
         &self.0.resolved
     }
 
-    /// Observes a topic.
-    ///
-    /// # Errors
-    /// When Kafka can't be reached or refuses.
-    pub async fn observe_topic(
-        &self,
-        to: ConnectionSettings,
-        topic: &str,
-    ) -> Result<TopicObservation, Failure> {
-        match self.run_job(to, topic, JobKind::Observe).await? {
-            JobOutput::Observed(observation) => Ok(observation),
-            JobOutput::Made | JobOutput::Records(_) => Err(Failure::interrupted()),
-        }
-    }
-
-    /// Returns the records of a topic or group.
-    ///
-    /// # Errors
-    /// When Kafka can't be reached or refuses.
-    pub async fn read_records(
-        &self,
-        to: ConnectionSettings,
-        resource: KafkaResource,
-    ) -> Result<Vec<HolderRecord>, Failure> {
-        // Group records are queried by group only; the name is only needed to reach a broker.
-        let (KafkaResource::Topic(topic) | KafkaResource::Group(topic)) = resource.clone();
-        match self.run_job(to, &topic, JobKind::ReadRecords(resource)).await? {
-            JobOutput::Records(entries) => Ok(entries),
-            JobOutput::Made | JobOutput::Observed(_) => Err(Failure::interrupted()),
-        }
-    }
-
-    /// Replaces a record.
-    ///
-    /// # Errors
-    /// When Kafka can't be reached or refuses; `TopicMissing` without the topic it belongs to.
-    pub async fn write_record(
-        &self,
-        to: ConnectionSettings,
-        resource: KafkaResource,
-        entry: HolderRecord,
-    ) -> Result<(), Failure> {
-        let HolderRecord { topic, text, at_millis } = entry;
-        self.run_job(to, &topic, JobKind::Record { resource, text, at_millis }).await.map(|_| ())
-    }
-
-    /// Applies one change to a topic. It is safe to repeat.
-    ///
-    /// # Errors
-    /// When Kafka can't be reached or refuses.
-    pub async fn change_topic(
-        &self,
-        to: ConnectionSettings,
-        topic: &str,
-        change: TopicChange,
-    ) -> Result<(), Failure> {
-        self.run_job(to, topic, JobKind::Change(change)).await.map(|_| ())
-    }
-
-    /// Deletes a topic with all its records. A missing topic is a success.
-    ///
-    /// # Errors
-    /// When Kafka can't be reached or refuses.
-    pub async fn delete_topic(&self, to: ConnectionSettings, topic: &str) -> Result<(), Failure> {
-        self.run_job(to, topic, JobKind::Delete).await.map(|_| ())
-    }
-
-    async fn run_job(
-        &self,
-        to: ConnectionSettings,
-        topic: &str,
-        kind: JobKind,
-    ) -> Result<JobOutput, Failure> {
-        self.open_session(to).await?.run_job(TopicJob { topic: Arc::from(topic), kind }).await
-    }
-
     /// Observes the lag of `group` on `topics`; `bound` is the bound of its age, a second at least.
     ///
     /// # Errors
@@ -218,7 +119,7 @@ impl Sessions {
             Some(session) => session.query_lag(request, self.0.pace).await,
             None => {
                 let identity = to.compute_identity();
-                let observe = async |all| rotation::observe_together(self, to, all).await;
+                let observe = async |all| observe_together(self, to, all).await;
                 self.0.rotation.query_lag(identity, request, self.0.pace, observe).await
             }
         }
@@ -249,7 +150,7 @@ impl Sessions {
         if let Some(known) = state.find_session(&identity) {
             return Ok(known);
         }
-        let made = Arc::new(KafkaSession::temporary(settings, self.0.outbound.clone(), pass));
+        let made = Arc::new(KafkaSession::new(settings, self.0.outbound.clone(), Some(pass)));
         state.passing.retain(|_, session| session.strong_count() > 0);
         state.passing.insert(identity, Arc::downgrade(&made));
         Ok(made)
@@ -275,7 +176,7 @@ impl Sessions {
             let oldest = *oldest.0;
             close_sessions(state.sessions.remove(&oldest));
         }
-        let made = Arc::new(KafkaSession::new(settings.clone(), self.0.outbound.clone()));
+        let made = Arc::new(KafkaSession::new(settings.clone(), self.0.outbound.clone(), None));
         state.sessions.insert(identity, made.clone());
         if !std::mem::replace(&mut state.sweeping, true) {
             tokio::spawn(sweep_idle(Arc::downgrade(&self.0)));
@@ -290,6 +191,21 @@ impl Sessions {
         };
         let refused = settings.bootstrap_servers().split(',').find_map(host);
         refused.map_or(Ok(()), |why| Err(Failure::new(Reason::HostNotAllowed, why)))
+    }
+}
+
+/// Observes groups by one session, together, and returns their lag in the same order.
+async fn observe_together(
+    sessions: &Sessions,
+    settings: ConnectionSettings,
+    requests: Vec<LagRequest>,
+) -> Vec<Result<LagObservation, Failure>> {
+    match sessions.open_session(settings).await {
+        Ok(session) => {
+            let queries = requests.into_iter().map(|it| session.query_lag(it, Pace::AT_ONCE));
+            join_all(queries).await
+        }
+        Err(failure) => requests.iter().map(|_| Err(failure.clone())).collect(),
     }
 }
 

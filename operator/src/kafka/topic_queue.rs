@@ -13,7 +13,8 @@ use tokio::sync::oneshot;
 
 use super::records::HOLDERS_GROUP;
 use super::session::KafkaSession;
-use super::topics::{self, JobOutput, TopicJob};
+use super::topic_job::{JobOutcome, TopicJob};
+use super::topics;
 use super::{CONVERSATION_MAX, Deadline, Failure};
 
 /// Maximum number of topics in a batch: a description of one with its settings is some 5 KiB, so a
@@ -34,8 +35,6 @@ const FAILURE_REUSED: Duration = Duration::from_secs(5);
 
 /// The same during a retry, which takes at most this long.
 const FAILURE_REUSED_TRYING: Duration = Duration::from_secs(30);
-
-type JobOutcome = Result<JobOutput, Failure>;
 
 /// The queues of one session: changing a topic takes longer than reading one.
 #[derive(Default)]

@@ -21,8 +21,11 @@ use super::connection::ConnectionSettings;
 use super::failure::Failure;
 use super::native::Topic;
 use super::probe::BrokerClient;
-use super::records::{self, HolderRecord, KafkaResource};
+use super::records;
 use super::requests::describe_topics;
+use super::topic_job::{
+    JobKind, JobOutcome, JobOutput, RECORD_ORDER, TopicChange, TopicJob, TopicObservation,
+};
 
 /// Longest wait for one admin request; creating a topic on a busy controller takes seconds.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
@@ -34,163 +37,7 @@ const TOPICS_MAX: usize = 100;
 /// as a record and refuses a request of more than 10,000 of them.
 const RECORDS_MAX: usize = 5_000;
 
-/// The observed state of a topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TopicObservation {
-    /// It does not exist.
-    Missing,
-    /// It exists.
-    Exists {
-        /// The number of partitions.
-        partitions: u32,
-        /// The replicas of the partition that has the fewest.
-        replication_factor: u16,
-        /// The settings in effect, whatever their source.
-        settings: BTreeMap<String, String>,
-        /// The settings of the topic itself.
-        own_settings: BTreeMap<String, String>,
-    },
-}
-
-/// One change of a topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TopicChange {
-    /// Creates the topic.
-    Create {
-        /// The number of partitions.
-        partitions: u32,
-        /// The replicas of each; `None`: the broker's default.
-        replication_factor: Option<u16>,
-        /// The topic's settings.
-        settings: BTreeMap<String, String>,
-    },
-    /// Adds partitions.
-    Grow {
-        /// The new total number of partitions.
-        partitions: u32,
-    },
-    /// Replaces all of the topic's own settings.
-    Set {
-        /// All of the topic's own settings.
-        own_settings: BTreeMap<String, String>,
-    },
-}
-
-/// A job on a topic.
-#[derive(Clone, Debug)]
-pub(super) struct TopicJob {
-    pub(super) topic: Arc<str>,
-    pub(super) kind: JobKind,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum JobKind {
-    Observe,
-    /// Reads the records of holders.
-    ReadRecords(KafkaResource),
-    Change(TopicChange),
-    /// Writes a record of a holder; those about a group are stored at the job's topic.
-    Record {
-        resource: KafkaResource,
-        text: String,
-        at_millis: i64,
-    },
-    Delete,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum JobOutput {
-    Observed(TopicObservation),
-    Records(Vec<HolderRecord>),
-    Made,
-}
-
-/// Records are written after creations, before deletions.
-const RECORD_ORDER: u8 = 4;
-
-type JobOutcome = Result<JobOutput, Failure>;
 type TopicAdmin = AdminClient<DefaultClientContext>;
-
-impl TopicJob {
-    pub(super) fn is_change(&self) -> bool {
-        !matches!(self.kind, JobKind::Observe | JobKind::ReadRecords(_))
-    }
-
-    pub(super) fn is_about_records(&self) -> bool {
-        matches!(self.kind, JobKind::ReadRecords(_) | JobKind::Record { .. })
-    }
-
-    /// Returns a verb phrase that names the topic.
-    pub(super) fn describe_action(&self) -> String {
-        let topic = &self.topic;
-        let thing = |resource: &KafkaResource| match resource {
-            KafkaResource::Topic(topic) => format!("topic {topic}"),
-            KafkaResource::Group(group) => format!("consumer group {group}"),
-        };
-        match &self.kind {
-            JobKind::ReadRecords(resource) => format!("read the holder of {}", thing(resource)),
-            JobKind::Record { resource, .. } => {
-                format!("record the holder of {}", thing(resource))
-            }
-            JobKind::Observe => format!("describe topic {topic}"),
-            JobKind::Delete => format!("delete topic {topic}"),
-            JobKind::Change(TopicChange::Create { partitions, .. }) => {
-                format!("create topic {topic} with {partitions} partitions")
-            }
-            JobKind::Change(TopicChange::Grow { partitions }) => {
-                format!("grow topic {topic} to {partitions} partitions")
-            }
-            JobKind::Change(TopicChange::Set { .. }) => {
-                format!("change the settings of topic {topic}")
-            }
-        }
-    }
-
-    /// Returns the outcome for this topic from the response to its request.
-    fn outcome_of(&self, result: Option<&Result<(), Code>>) -> JobOutcome {
-        let code = match result {
-            Some(Ok(())) => return Ok(JobOutput::Made),
-            Some(Err(code)) => *code,
-            None => Code::BadMessage,
-        };
-        let was_so = match &self.kind {
-            // Another replica, or our own retry, was faster: the next read finds it.
-            JobKind::Change(TopicChange::Create { .. }) => code == Code::TopicAlreadyExists,
-            JobKind::Delete => matches!(code, Code::UnknownTopicOrPartition | Code::UnknownTopic),
-            _ => false,
-        };
-        if was_so {
-            Ok(JobOutput::Made)
-        } else {
-            Err(Failure::from_code(&self.describe_action(), code))
-        }
-    }
-
-    /// Returns the order of changes; equal for changes of one kind.
-    fn change_order(&self) -> u8 {
-        match &self.kind {
-            JobKind::Observe | JobKind::ReadRecords(_) => 0,
-            JobKind::Change(TopicChange::Create { .. }) => 1,
-            JobKind::Change(TopicChange::Grow { .. }) => 2,
-            JobKind::Change(TopicChange::Set { .. }) => 3,
-            JobKind::Record { .. } => RECORD_ORDER,
-            JobKind::Delete => 5,
-        }
-    }
-
-    /// Estimates how many records the controller writes for the job.
-    fn record_count(&self) -> usize {
-        match &self.kind {
-            JobKind::Change(TopicChange::Create { partitions, settings, .. }) => {
-                1 + usize::try_from(*partitions).unwrap_or(usize::MAX / 2) + settings.len()
-            }
-            JobKind::Change(TopicChange::Grow { partitions }) => {
-                usize::try_from(*partitions).unwrap_or(usize::MAX / 2)
-            }
-            _ => 1,
-        }
-    }
-}
 
 /// Performs all `jobs`, and returns their outcomes in the same order. No two of them change one
 /// topic.

@@ -25,16 +25,6 @@ pub enum FileSource {
     ConfigMap(String),
 }
 
-/// A Secret, or a key of one, that does not exist, or is not text.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct SecretFault {
-    /// `SecretMissing` or `SecretKeyMissing`.
-    pub reason: Reason,
-    /// The Secret and key, and what to do.
-    pub message: String,
-}
-
 /// A user name and a password. It has no `Debug`: it must not be printed.
 pub struct Login {
     /// The user name.
@@ -209,12 +199,8 @@ impl Secrets {
     }
 }
 
+/// Returns the error for a Secret, or a key of one, that does not exist, or is not text.
 fn secret_fault(reason: Reason, message: String) -> StepError {
     // A user will create it: retry soon, so not `Invalid`.
-    StepError::new(
-        ReconcileStep::Observe,
-        Category::External,
-        reason,
-        SecretFault { reason, message },
-    )
+    StepError::new(ReconcileStep::Observe, Category::External, reason, message)
 }

@@ -164,32 +164,33 @@ fn is_quantity_path(path: &str) -> bool {
     path.contains(".resources.") || path.ends_with(".sizeLimit") || path.ends_with(".divisor")
 }
 
+/// Returns a quantity of the API server, such as bytes or cores; `None` if it isn't one.
+#[must_use]
+pub fn parse_quantity(text: &str) -> Option<f64> {
+    const UNITS: [(&str, f64); 12] = [
+        ("Ki", 1024.0),
+        ("Mi", 1048576.0),
+        ("Gi", 1073741824.0),
+        ("Ti", 1099511627776.0),
+        ("n", 1e-9),
+        ("u", 1e-6),
+        ("m", 1e-3),
+        ("k", 1e3),
+        ("M", 1e6),
+        ("G", 1e9),
+        ("T", 1e12),
+        ("", 1.0),
+    ];
+    UNITS.iter().find_map(|(unit, factor)| {
+        let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
+        (number.is_finite() && number >= 0.0).then_some(number * factor)
+    })
+}
+
 /// Returns a quantity in thousandths of its unit; `None` if it isn't one.
 #[must_use]
 pub fn parse_quantity_millis(text: &str) -> Option<i128> {
-    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let (number, suffix) = text.split_at(split);
-    let factor_millis: i128 = match suffix {
-        "m" => 1,
-        "" => 1000,
-        "k" => 1_000_000,
-        "M" => 1_000_000_000,
-        "G" => 1_000_000_000_000,
-        "T" => 1_000_000_000_000_000,
-        "Ki" => 1000 << 10,
-        "Mi" => 1000 << 20,
-        "Gi" => 1000 << 30,
-        "Ti" => 1000 << 40,
-        _ => return None,
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if (whole.is_empty() && fraction.is_empty()) || fraction.len() > 9 {
-        return None;
-    }
-    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let scale = 10i128.pow(u32::try_from(fraction.len()).ok()?);
-    let fraction: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
-    Some(whole.checked_mul(factor_millis)? + fraction * factor_millis / scale)
+    Some((parse_quantity(text)? * 1e3).round() as i128)
 }
 
 /// Calls `then` with `path` extended by `key`, and restores the path.

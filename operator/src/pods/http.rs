@@ -1,6 +1,7 @@
 //! Scrapes pods over HTTP, unencrypted: the admin port has figures only, and serves the kubelet's
 //! probes.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -17,8 +18,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::ADMIN_PORT;
 use super::{
-    ANSWER_BYTES_MAX, FigureSource, PODS_MAX, PodCounters, PodSample, PodSource, PodTarget,
-    SCRAPE_MAX, ScrapeError, ScrapeResults, ShareReport, ShareResponses, ShareSource, parse_sample,
+    ANSWER_BYTES_MAX, FigureSource, PODS_MAX, PodCounters, PodSource, PodTarget, SCRAPE_MAX,
+    ScrapeError, ScrapeResults, ShareReport, ShareResponses, ShareSource, parse_sample,
 };
 use crate::error::error_chain;
 
@@ -47,22 +48,18 @@ impl HttpPods {
         Self { response_budget: answers, ..self }
     }
 
-    async fn scrape_pod(&self, target: &PodTarget, at: i64) -> Result<PodSample, ScrapeError> {
-        let PodTarget { pod, address } = target;
-        let read = |text: &str| {
-            let (pod, address) = (pod.clone(), *address);
-            parse_sample(text, at).map_err(|cause| ScrapeError::Unreadable { pod, address, cause })
+    /// Queries a path of all targets, and parses each response with `read`.
+    fn query_all<'a, T: Send + 'a>(
+        &'a self,
+        targets: &'a [PodTarget],
+        path: &'static str,
+        read: impl Fn(PodTarget, &str) -> Result<T, ScrapeError> + Copy + Send + Sync + 'a,
+    ) -> BoxFuture<'a, BTreeMap<String, Result<T, ScrapeError>>> {
+        let query = move |target: &'a PodTarget| async move {
+            let response = self.get(target, path, |text: &str| read(target.clone(), text)).await;
+            (target.pod.clone(), response)
         };
-        self.get(target, "/metrics", read).await
-    }
-
-    async fn query_share(&self, target: &PodTarget) -> Result<ShareReport, ScrapeError> {
-        let PodTarget { pod, address } = target;
-        let read = |text: &str| {
-            let (pod, address) = (pod.clone(), *address);
-            ShareReport::read(text).map_err(|cause| ScrapeError::NoShare { pod, address, cause })
-        };
-        self.get(target, "/share", read).await
+        stream::iter(targets).map(query).buffer_unordered(PODS_MAX).collect().boxed()
     }
 
     /// Returns what `read` parses from a pod's response, which counts against the budget until
@@ -126,34 +123,33 @@ impl PodSource for HttpPods {
         targets: &'a [PodTarget],
         now: Timestamp,
     ) -> BoxFuture<'a, ScrapeResults> {
-        let ask = move |target: &'a PodTarget| async move {
-            (target.pod.clone(), self.scrape_pod(target, now.as_second()).await)
-        };
-        stream::iter(targets).map(ask).buffer_unordered(PODS_MAX).collect().boxed()
+        self.query_all(targets, "/metrics", move |PodTarget { pod, address }, text| {
+            parse_sample(text, now.as_second()).map_err(|cause| ScrapeError::Unreadable {
+                pod,
+                address,
+                cause,
+            })
+        })
     }
 }
 
 impl FigureSource for HttpPods {
     fn read_figures<'a>(&'a self, targets: &'a [PodTarget]) -> BoxFuture<'a, PodCounters> {
-        let ask = move |target: &'a PodTarget| async move {
-            let PodTarget { pod, address } = target;
-            let read = |text: &str| {
-                let (pod, address) = (pod.clone(), *address);
-                millrace_reports::facts::parse_sample(text)
-                    .map_err(|cause| ScrapeError::Unreadable { pod, address, cause })
-            };
-            (pod.clone(), self.get(target, "/metrics", read).await)
-        };
-        stream::iter(targets).map(ask).buffer_unordered(PODS_MAX).collect().boxed()
+        self.query_all(targets, "/metrics", |PodTarget { pod, address }, text| {
+            millrace_reports::facts::parse_sample(text).map_err(|cause| ScrapeError::Unreadable {
+                pod,
+                address,
+                cause,
+            })
+        })
     }
 }
 
 impl ShareSource for HttpPods {
     fn query_shares<'a>(&'a self, targets: &'a [PodTarget]) -> BoxFuture<'a, ShareResponses> {
-        let ask = move |target: &'a PodTarget| async move {
-            (target.pod.clone(), self.query_share(target).await)
-        };
-        stream::iter(targets).map(ask).buffer_unordered(PODS_MAX).collect().boxed()
+        self.query_all(targets, "/share", |PodTarget { pod, address }, text| {
+            ShareReport::read(text).map_err(|cause| ScrapeError::NoShare { pod, address, cause })
+        })
     }
 }
 

@@ -16,8 +16,8 @@ use kube::{Client, ResourceExt};
 use serde::Deserialize;
 
 use super::CONTAINER;
-use super::pod_state::parse_quantity;
 use crate::error::error_chain;
+use crate::ownership::compare::parse_quantity;
 use crate::pods::pages;
 
 /// Longest wait, which blocks the pool's reconcile.
@@ -110,7 +110,7 @@ impl MetricsApi {
 fn pod_usage(pod: &DynamicObject) -> Option<(String, PodUsage)> {
     let figures: MeteredPod = serde_json::from_value(pod.data.clone()).ok()?;
     let collector = figures.containers.iter().find(|it| it.name == CONTAINER)?;
-    let usage = |resource: &str| parse_quantity(collector.usage.get(resource)?);
+    let usage = |resource: &str| parse_quantity(&collector.usage.get(resource)?.0);
     let metered = PodUsage {
         at: figures.timestamp.as_second(),
         cpu_millicores: usage("cpu")? * 1e3,

@@ -4,10 +4,10 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::CONTAINER;
 use super::PodTarget;
+use crate::ownership::compare::parse_quantity;
 
 /// One pod that should continue to exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,21 +64,14 @@ pub fn read_pod_state(pod: &Pod) -> PodState {
             .map(|it| it.0.as_second()),
         restarts: container.map_or(0, |it| u32::try_from(it.restart_count).unwrap_or(0)),
         out_of_memory_at: container.and_then(out_of_memory_at),
-        memory_limit_bytes: limit("memory").as_ref().and_then(parse_quantity).map(|it| it as u64),
-        cpu_limit_millicores: limit("cpu")
-            .as_ref()
-            .and_then(parse_quantity)
-            .map(|it| (it * 1e3) as u64),
+        memory_limit_bytes: limit("memory").map(|it| it as u64),
+        cpu_limit_millicores: limit("cpu").map(|it| (it * 1e3) as u64),
         name,
     }
 }
 
 /// Returns the limit in force: the kubelet's figure, else the spec's.
-fn effective_limit(
-    pod: &Pod,
-    container: Option<&ContainerStatus>,
-    resource: &str,
-) -> Option<Quantity> {
+fn effective_limit(pod: &Pod, container: Option<&ContainerStatus>, resource: &str) -> Option<f64> {
     let set = container
         .and_then(|it| it.resources.as_ref()?.limits.as_ref())
         .and_then(|limits| limits.get(resource));
@@ -87,7 +80,7 @@ fn effective_limit(
         let resources = containers.iter().find(|it| it.name == CONTAINER)?.resources.as_ref()?;
         resources.limits.as_ref()?.get(resource)
     };
-    set.or_else(declared).cloned()
+    parse_quantity(&set.or_else(declared)?.0)
 }
 
 fn out_of_memory_at(container: &ContainerStatus) -> Option<i64> {
@@ -95,30 +88,6 @@ fn out_of_memory_at(container: &ContainerStatus) -> Option<i64> {
     let ended = ended.into_iter().flatten().filter_map(|state| state.terminated.as_ref());
     let killed = ended.filter(|it| it.reason.as_deref() == Some("OOMKilled"));
     killed.filter_map(|it| it.finished_at.as_ref()).map(|it| it.0.as_second()).max()
-}
-
-/// Parses a quantity of the API server, in bytes or cores.
-pub(super) fn parse_quantity(quantity: &Quantity) -> Option<f64> {
-    const UNITS: [(&str, f64); 12] = [
-        ("Ki", 1024.0),
-        ("Mi", 1048576.0),
-        ("Gi", 1073741824.0),
-        ("Ti", 1099511627776.0),
-        ("n", 1e-9),
-        ("u", 1e-6),
-        ("m", 1e-3),
-        ("k", 1e3),
-        ("M", 1e6),
-        ("G", 1e9),
-        ("T", 1e12),
-        ("", 1.0),
-    ];
-    let text = quantity.0.as_str();
-    let read = |(unit, factor): &(&str, f64)| {
-        let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
-        (number.is_finite() && number >= 0.0).then_some(number * factor)
-    };
-    UNITS.iter().find_map(read)
 }
 
 #[cfg(test)]
@@ -156,16 +125,5 @@ mod tests {
             cpu_limit_millicores: Some(1_500),
         };
         assert_eq!(facts, expected);
-    }
-
-    /// Scenario: amounts in the API server's units, and invalid texts. Guarantee: their value, or
-    /// none; never a zero for an invalid text.
-    #[test]
-    fn amounts_are_read_or_left_out() {
-        let read = |text: &str| parse_quantity(&Quantity(text.into()));
-        assert_eq!(read("1536Mi"), Some(1_610_612_736.0));
-        assert_eq!((read("250m"), read("2"), read("1G")), (Some(0.25), Some(2.0), Some(1e9)));
-        assert_eq!((read("5000000n"), read("5000u")), (Some(0.005), Some(0.005)));
-        assert_eq!((read("x"), read("-1"), read(""), read("NaN")), (None, None, None, None));
     }
 }

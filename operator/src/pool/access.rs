@@ -24,6 +24,7 @@ use tokio::sync::watch;
 
 use super::names::{PRODUCT, PoolNames, Role};
 use super::template;
+use super::workload::EdgeWorkload;
 use crate::cache::access::{Account, AccountBinding};
 use crate::cluster::namespaced_api;
 use crate::context::Context;
@@ -295,7 +296,9 @@ async fn find_use(
     let labels = format!("app.kubernetes.io/name={PRODUCT},app.kubernetes.io/component={role}");
     let params = ListParams::default().labels(&labels);
     let mut owners = Vec::new();
-    for workload in list_workloads(context, namespace, &params).await? {
+    let sets = list_workloads::<DaemonSet>(context, namespace, &params).await?;
+    let deployments = list_workloads::<Deployment>(context, namespace, &params).await?;
+    for workload in sets.into_iter().chain(deployments) {
         // Whoever may create objects can give them any label.
         let Some(owner) = controller(&workload.metadata).filter(|owner| is_pool(owner)) else {
             continue;
@@ -355,27 +358,22 @@ impl Workload {
     }
 }
 
-async fn list_workloads(
+async fn list_workloads<K: EdgeWorkload>(
     context: &Context,
     namespace: &str,
     params: &ListParams,
 ) -> Result<Vec<Workload>, kube::Error> {
-    let sets = namespaced_api::<DaemonSet>(&context.client, namespace).list(params).await?;
-    let deployments = namespaced_api::<Deployment>(&context.client, namespace);
-    let deployments = deployments.list(params).await?;
-    let sets = sets.items.into_iter().map(|set| {
-        let baseline = template::baseline_template(&set).map(|(_, template)| template);
-        let own = set.spec.map(|spec| spec.template);
-        let templates = own.into_iter().chain(baseline).collect();
-        Workload { metadata: set.metadata, is_deployment: false, templates }
+    let found = namespaced_api::<K>(&context.client, namespace).list(params).await?;
+    let workloads = found.items.into_iter().map(|live| Workload {
+        metadata: live.meta().clone(),
+        is_deployment: K::kind(&()) == Deployment::kind(&()),
+        templates: template::baseline_template(&live)
+            .map(|(_, template)| template)
+            .into_iter()
+            .chain(live.template().cloned())
+            .collect(),
     });
-    let deployments = deployments.items.into_iter().map(|deployment| {
-        let baseline = template::baseline_template(&deployment).map(|(_, template)| template);
-        let own = deployment.spec.map(|spec| spec.template);
-        let templates = own.into_iter().chain(baseline).collect();
-        Workload { metadata: deployment.metadata, is_deployment: true, templates }
-    });
-    Ok(sets.chain(deployments).collect())
+    Ok(workloads.collect())
 }
 
 fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {

@@ -10,6 +10,7 @@ use millrace_crds::v1alpha1 as crds;
 
 use super::names::PoolNames;
 use super::secrets::SecretUses;
+use super::variants::same_variant;
 use crate::error::Invalid;
 
 /// Parses a field of a spec as a checked value of the collector's settings.
@@ -150,11 +151,9 @@ fn password_sasl(
     password: &crds::SecretKeyRef,
     uses: &mut SecretUses,
 ) -> Result<config::Sasl, Invalid> {
-    let mechanism = match mechanism {
-        crds::SaslMechanism::Plain => config::SaslMechanism::Plain,
-        crds::SaslMechanism::ScramSha256 => config::SaslMechanism::ScramSha256,
-        crds::SaslMechanism::ScramSha512 => config::SaslMechanism::ScramSha512,
-    };
+    let mechanism = same_variant!(mechanism, crds::SaslMechanism => config::SaslMechanism {
+        Plain, ScramSha256, ScramSha512
+    });
     let (username, username_file) = split_username(uses, username)?;
     let password_file = Some(value_file(uses, password)?);
     Ok(config::Sasl { username, username_file, password_file, ..without_login(mechanism) })

@@ -15,7 +15,7 @@ use millrace_crds::v1alpha1::{ExtraMetadata, PodTemplate};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::template::OUR_VOLUMES;
+use super::volumes::OUR_VOLUMES;
 use crate::error::Invalid;
 use crate::ownership::compare::{self, is_atomic, merge_keys, with_field};
 use crate::pods::CONTAINER;

@@ -24,6 +24,8 @@ pub mod secrets;
 pub mod status;
 pub mod template;
 pub mod trial_pods;
+pub(crate) mod variants;
+pub mod volumes;
 pub mod workload;
 
 use millrace_crds::v1alpha1::{Controlled, RolloutAction};

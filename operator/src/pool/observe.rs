@@ -6,15 +6,17 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
-use kube::api::{Api, ListParams};
+use kube::api::ListParams;
 
 use super::names::PoolNames;
 use super::secrets::{CurrentSecrets, SecretUses, SecretsObservation};
-use super::template::{CONFIG_VOLUME, IMAGE_ANNOTATION};
+use super::template::IMAGE_ANNOTATION;
+use super::volumes::CONFIG_VOLUME;
+use crate::cluster::list_objects;
 use crate::context::Context;
-use crate::error::{ReconcileStep, StepError};
+use crate::error::StepError;
 use crate::outbound::credentials::Secrets;
-use crate::pods::{PodState, ScrapeResults, pages, read_pod_state};
+use crate::pods::{PodState, ScrapeResults, read_pod_state};
 
 /// Reads the needed Secrets and ConfigMaps; `salt` is the pool's uid.
 ///
@@ -70,7 +72,6 @@ pub async fn list_pods(
     namespace: &str,
     selector: &BTreeMap<String, String>,
 ) -> Result<Vec<Pod>, StepError> {
-    let api: Api<Pod> = Api::namespaced(context.client.clone(), namespace);
     let selector: Vec<String> =
         selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let params = ListParams::default().labels(&selector.join(","));
@@ -78,9 +79,7 @@ pub async fn list_pods(
         strip_pod(&mut pod);
         pod
     };
-    pages::list_all(&api, params, stripped).await.map_err(|error| {
-        StepError::from_kube(ReconcileStep::Observe, format!("list pods in {namespace}"), error)
-    })
+    list_objects(context, namespace, params, stripped).await
 }
 
 /// Scrapes the pods that are not being deleted. The observation includes pods that don't answer.

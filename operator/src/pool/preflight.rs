@@ -21,9 +21,10 @@ use millrace_rollout::{FaultKind, Precondition, UnitFault};
 use super::member::member_of_pod;
 use super::names::PoolNames;
 use super::secrets::SECRETS_VOLUME;
-use super::template::{CONFIG_VOLUME, collector_status};
+use super::template::collector_status;
+use super::volumes::CONFIG_VOLUME;
 use crate::cache::baseline::Untried;
-use crate::cluster::hash_of;
+use crate::hash::hash_of;
 use crate::pods::CONTAINER;
 
 /// The name label of trial pods. No selector for collectors matches it: no Service, budget, policy

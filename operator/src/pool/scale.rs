@@ -18,11 +18,10 @@ use millrace_crds::v1alpha1::{Controlled, EdgePool, GatewayPool};
 use serde_json::json;
 
 use crate::cache::sizing::{SCALER_FRESH, Sizing};
-use crate::cluster::{Applicable, Children, WorkloadComparison, is_paused};
+use crate::cluster::{Applicable, Children, WorkloadComparison, is_paused, list_objects};
 use crate::context::Context;
-use crate::error::{ReconcileStep, StepError};
+use crate::error::StepError;
 use crate::ownership::CHILDREN_MANAGER;
-use crate::pods::pages;
 
 /// The field manager of a number without another owner.
 pub const SCALE_MANAGER: &str = "millrace-operator/scale";
@@ -128,11 +127,8 @@ pub async fn find_autoscaler(
     namespace: &str,
     targets: &[(&str, &str)],
 ) -> Result<Option<String>, StepError> {
-    let api: Api<HorizontalPodAutoscaler> = Api::namespaced(context.client.clone(), namespace);
-    let scalers = pages::list_all(&api, ListParams::default(), |it| it).await.map_err(|error| {
-        let what = format!("list HorizontalPodAutoscalers in {namespace}");
-        StepError::from_kube(ReconcileStep::Observe, what, error)
-    })?;
+    let scalers: Vec<HorizontalPodAutoscaler> =
+        list_objects(context, namespace, ListParams::default(), |it| it).await?;
     let is_one = |scaler: &&HorizontalPodAutoscaler| {
         let target = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
         target.is_some_and(|it| targets.contains(&(it.kind.as_str(), it.name.as_str())))

@@ -11,6 +11,7 @@ use millrace_scrape::relabel::{Rule, Rules};
 
 use super::connection::{ca_file, certificate_files, secret_file};
 use super::secrets::SecretUses;
+use super::variants::same_variant;
 use crate::error::Invalid;
 
 /// Returns all jobs, including pasted ones.
@@ -113,10 +114,7 @@ fn build_job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::Sc
         interval_seconds: *interval_seconds,
         timeout_seconds: *timeout_seconds,
         path: path.clone().unwrap_or(usual.path),
-        scheme: match scheme {
-            crds::ScrapeScheme::Http => config::Scheme::Http,
-            crds::ScrapeScheme::Https => config::Scheme::Https,
-        },
+        scheme: same_variant!(scheme, crds::ScrapeScheme => config::Scheme { Http, Https }),
         params: params.clone(),
         tls: encryption.as_ref().map(|it| build_tls(it, uses)).transpose()?,
         authorization: header.as_ref().map(|it| build_authorization(it, uses)).transpose()?,
@@ -171,19 +169,10 @@ pub(super) fn build_rule(spec: &crds::RelabelRule) -> config::RelabelRule {
     } = spec;
     let usual = config::RelabelRule::default();
     config::RelabelRule {
-        action: match action {
-            Action::Replace => config::RelabelAction::Replace,
-            Action::Keep => config::RelabelAction::Keep,
-            Action::Drop => config::RelabelAction::Drop,
-            Action::KeepEqual => config::RelabelAction::KeepEqual,
-            Action::DropEqual => config::RelabelAction::DropEqual,
-            Action::HashMod => config::RelabelAction::HashMod,
-            Action::LabelMap => config::RelabelAction::LabelMap,
-            Action::LabelDrop => config::RelabelAction::LabelDrop,
-            Action::LabelKeep => config::RelabelAction::LabelKeep,
-            Action::Lowercase => config::RelabelAction::Lowercase,
-            Action::Uppercase => config::RelabelAction::Uppercase,
-        },
+        action: same_variant!(action, Action => config::RelabelAction {
+            Replace, Keep, Drop, KeepEqual, DropEqual, HashMod, LabelMap, LabelDrop, LabelKeep,
+            Lowercase, Uppercase
+        }),
         source_labels: source_labels.clone(),
         separator: separator.clone().unwrap_or(usual.separator),
         regex: regex.clone().unwrap_or(usual.regex),

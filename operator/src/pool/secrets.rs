@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::{
 use millrace_crds::Reason;
 use sha2::{Digest, Sha256};
 
-use crate::cluster::encode_hex;
 use crate::error::Invalid;
+use crate::hash::encode_hex;
 pub use crate::outbound::credentials::FileSource;
 
 /// The annotation with the digest of the Secrets that a pod was started with; a change replaces the

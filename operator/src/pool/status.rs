@@ -9,7 +9,7 @@ use millrace_rollout::{
 };
 
 use crate::error::{Invalid, StepError};
-use crate::report::conditions::Conditions;
+use crate::report::conditions::{Conditions, RETRIES};
 use crate::report::counts::format_count;
 
 /// The state of a workload's rollout.
@@ -125,7 +125,7 @@ pub fn state_pods(
     rollout: &Rollout,
     observation: Option<&WorkloadObservation>,
 ) {
-    use ConditionType::{PodsReady, Progressing, Stalled};
+    use ConditionType::PodsReady;
     match rollout {
         Rollout::Evaluated(RolloutVerdict::Complete) => {
             let pods = observation.map_or(0, |seen| seen.desired);
@@ -134,43 +134,26 @@ pub fn state_pods(
                 Reason::Reconciled,
                 format!("{} updated and available", format_count(pods, "pod")),
             );
-            conditions.set_false(Progressing, Reason::UpToDate, "no change is under way");
-            conditions.set_false(Stalled, Reason::UpToDate, "nothing is stuck");
+            conditions.set_idle();
         }
         Rollout::Evaluated(RolloutVerdict::Moving(moving)) => {
-            let message = moving_text(moving);
-            conditions.set_false(PodsReady, Reason::PodsNotReady, message.as_str());
-            conditions.set_true(Progressing, Reason::Applying, message.as_str());
-            conditions.set_false(Stalled, Reason::Applying, "the change continues automatically");
+            conditions.set_moving(PodsReady, Reason::PodsNotReady, &moving_text(moving));
         }
         Rollout::Evaluated(RolloutVerdict::Stuck(stuck)) => {
             let (reason, message) = stuck_text(stuck);
-            conditions.set_false(PodsReady, reason, message.as_str());
-            conditions.set_false(Progressing, reason, message.as_str());
-            conditions.set_true(Stalled, reason, message.as_str());
+            conditions.set_stuck(PodsReady, reason, &message);
         }
         Rollout::Reported { reason, message, progressing, stalled } => {
             conditions.set_false(PodsReady, *reason, message.as_str());
-            for (fact, holds) in [(Progressing, *progressing), (Stalled, *stalled)] {
-                match holds {
-                    true => conditions.set_true(fact, *reason, message.as_str()),
-                    false => conditions.set_false(fact, *reason, message.as_str()),
-                }
-            }
+            conditions.set_progress((*progressing, *stalled), *reason, message);
         }
         Rollout::NotApplied { reason, message, stalled } => {
             conditions.set_false(PodsReady, *reason, message.as_str());
-            conditions.set_false(Progressing, *reason, message.as_str());
-            if *stalled {
-                conditions.set_true(Stalled, *reason, message.as_str());
-            } else {
-                conditions.set_false(Stalled, *reason, message.as_str());
-            }
+            conditions.set_progress((false, *stalled), *reason, message);
         }
         Rollout::NotObserved { reason, message } => {
             conditions.set_unknown(PodsReady, *reason, message.as_str());
-            conditions.set_true(Progressing, *reason, "the operator retries automatically");
-            conditions.set_false(Stalled, *reason, "the operator retries automatically");
+            conditions.set_progress((true, false), *reason, RETRIES);
         }
     }
 }

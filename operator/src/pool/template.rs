@@ -22,13 +22,17 @@ use millrace_autoscale::Resources as PodResources;
 use millrace_crds::v1alpha1::{Allocator, CollectorSettings, EdgeBuffer, PodTemplate, Resources};
 use serde_json::json;
 
-use super::discover::{self, MONITORS_VOLUME};
+use super::discover;
 use super::merge;
 use super::names::PoolNames;
-use super::secrets::{SECRETS_ANNOTATION, SECRETS_VOLUME, SecretUses};
-use crate::cluster::hash_of;
+use super::secrets::{SECRETS_ANNOTATION, SecretUses};
+use super::volumes::{
+    BUFFER_VOLUME, CONFIG_VOLUME, DOCKER_LOGS_VOLUME, KMSG_VOLUME, NODE_LOGS_VOLUME,
+    POSITIONS_VOLUME,
+};
 use crate::context::Images;
 use crate::error::Invalid;
+use crate::hash::hash_of;
 use crate::pods::{ADMIN_PORT, CONTAINER};
 
 /// OTLP over gRPC.
@@ -42,8 +46,6 @@ const BUFFER_MOUNT: &str = "/var/lib/millrace";
 /// The buffer's folder in the volume. It is not the root, where file systems put entries of their
 /// own.
 pub const BUFFER_FOLDER: &str = "/var/lib/millrace/buffer";
-/// The buffer's volume.
-pub const BUFFER_VOLUME: &str = "buffer";
 /// The minimum size of a volume beyond its buffer: one segment that begins before the oldest is
 /// removed (16 MiB), and the file system's own needs.
 const BUFFER_SPARE_BYTES: u64 = 64 << 20;
@@ -51,40 +53,18 @@ const BUFFER_SPARE_BYTES: u64 = 64 << 20;
 const BUFFER_SPARE_SHARE: u64 = 8;
 /// The directory of a node's logs, on the node and in a pod that reads them.
 const NODE_LOGS: &str = "/var/log";
-/// The volume with the node's logs.
-pub const NODE_LOGS_VOLUME: &str = "node-logs";
-/// The volume with Docker's log files of a node. It has the node's path in the pod, since links
-/// point there.
-pub const DOCKER_LOGS_VOLUME: &str = "docker-logs";
 /// The node's kernel log, on the node and in the pod.
 const KMSG: &str = "/dev/kmsg";
-/// The volume with the kernel log's device.
-pub const KMSG_VOLUME: &str = "kmsg";
 /// The node's directory with the position directories of all pools.
 const NODE_POSITIONS: &str = "/var/lib/millrace";
 /// The pool's position directory in a pod.
 pub const POSITIONS_FOLDER: &str = "/var/lib/millrace/positions";
-/// The volume with the position directory.
-pub const POSITIONS_VOLUME: &str = "positions";
 /// The user that reads a node's files and kernel log: container runtimes write logs for root alone,
 /// and the kernel may give its log only to root.
 const FILES_USER: i64 = 0;
 /// The only capability of root that this user retains: to read files, and search directories, of
 /// other owners.
 const FILES_CAPABILITY: &str = "DAC_READ_SEARCH";
-/// The volume with the configuration.
-pub const CONFIG_VOLUME: &str = "config";
-/// The volume names that no spec may use, whether a pool has the volumes or not.
-pub const OUR_VOLUMES: [&str; 8] = [
-    CONFIG_VOLUME,
-    SECRETS_VOLUME,
-    MONITORS_VOLUME,
-    BUFFER_VOLUME,
-    NODE_LOGS_VOLUME,
-    DOCKER_LOGS_VOLUME,
-    KMSG_VOLUME,
-    POSITIONS_VOLUME,
-];
 /// The configuration's file name in its ConfigMap.
 pub const CONFIG_KEY: &str = "collector.yaml";
 /// The environment variable with the pod's own name; for a gateway the static member's id in its

@@ -10,7 +10,7 @@ use millrace_crds::Reason;
 
 use super::preflight::{Trial, TrialPods, is_violation};
 use crate::cache::baseline::Untried;
-use crate::cluster::{Applicable, namespaced_api};
+use crate::cluster::{Applicable, delete_object, namespaced_api};
 use crate::context::Context;
 use crate::error::{Category, ReconcileStep, StepError};
 
@@ -28,7 +28,7 @@ pub async fn apply_trial_pods<K: Applicable>(
     let TrialPods { make, remove } = tries;
     let pods = namespaced_api::<Pod>(&context.client, &namespace);
     for name in remove {
-        delete_pod(&pods, &namespace, &name).await?;
+        delete_object::<Pod>(context, &namespace, &name, &DeleteParams::default()).await?;
     }
     let Some(trial) = make else { return Ok(None) };
     let Trial { pod, complete } = *trial;
@@ -40,7 +40,7 @@ pub async fn apply_trial_pods<K: Applicable>(
     match pods.create(&PostParams::default(), &pod).await {
         Ok(_) if is_unchanged(context, pool, &namespace).await? => Ok(None),
         Ok(_) => {
-            delete_pod(&pods, &namespace, &name).await?;
+            delete_object::<Pod>(context, &namespace, &name, &DeleteParams::default()).await?;
             let cause = format!("{} changed while Pod {namespace}/{name} was made", K::kind(&()));
             let reason = Reason::ApiServerFailed;
             Err(StepError::new(ReconcileStep::Apply, Category::Conflict, reason, cause))
@@ -77,18 +77,6 @@ async fn find_violation(
             let what = format!("create Pod {namespace}/{} as a dry run", pod.name_any());
             Err(StepError::from_kube(ReconcileStep::Apply, what, error))
         }
-    }
-}
-
-async fn delete_pod(pods: &Api<Pod>, namespace: &str, name: &str) -> Result<(), StepError> {
-    match pods.delete(name, &DeleteParams::default()).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(StepError::from_kube(
-            ReconcileStep::Apply,
-            format!("delete Pod {namespace}/{name}"),
-            error,
-        )),
     }
 }
 

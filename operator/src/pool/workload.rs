@@ -2,11 +2,12 @@
 //! Pure; an absent field counts as the value that claims least.
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetUpdateStrategy, Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use millrace_rollout::{PodFigures, WorkloadObservation};
 
 use super::template::{collector_container, collector_status};
+use crate::cluster::Applicable;
 
 /// The time without reports about a pod, in seconds, after which its node is lost. Kubernetes has
 /// waited 40 to 50 when it marks the pod unready, and a rebooted machine is back in two minutes.
@@ -14,6 +15,58 @@ const NODE_LOST_SECONDS: i64 = 120;
 
 fn to_count(value: Option<i32>) -> u32 {
     value.and_then(|value| u32::try_from(value).ok()).unwrap_or(0)
+}
+
+/// A kind of workload that an edge pool may have.
+pub trait EdgeWorkload: Applicable {
+    /// Returns its figures.
+    fn figures(&self) -> WorkloadObservation;
+    /// Returns its template.
+    fn template(&self) -> Option<&PodTemplateSpec>;
+    /// Returns its template, to change it.
+    fn template_mut(&mut self) -> Option<&mut PodTemplateSpec>;
+    /// Stops its controller from replacing more pods.
+    fn hold(&mut self);
+}
+
+impl EdgeWorkload for Deployment {
+    fn figures(&self) -> WorkloadObservation {
+        observe_deployment(self)
+    }
+
+    fn template(&self) -> Option<&PodTemplateSpec> {
+        Some(&self.spec.as_ref()?.template)
+    }
+
+    fn template_mut(&mut self) -> Option<&mut PodTemplateSpec> {
+        Some(&mut self.spec.as_mut()?.template)
+    }
+
+    fn hold(&mut self) {
+        self.spec.iter_mut().for_each(|spec| spec.paused = Some(true));
+    }
+}
+
+impl EdgeWorkload for DaemonSet {
+    fn figures(&self) -> WorkloadObservation {
+        observe_daemon_set(self)
+    }
+
+    fn template(&self) -> Option<&PodTemplateSpec> {
+        Some(&self.spec.as_ref()?.template)
+    }
+
+    fn template_mut(&mut self) -> Option<&mut PodTemplateSpec> {
+        Some(&mut self.spec.as_mut()?.template)
+    }
+
+    fn hold(&mut self) {
+        let by_hand = || DaemonSetUpdateStrategy {
+            type_: Some("OnDelete".into()),
+            ..DaemonSetUpdateStrategy::default()
+        };
+        self.spec.iter_mut().for_each(|spec| spec.update_strategy = Some(by_hand()));
+    }
 }
 
 /// Returns the figures of a Deployment.

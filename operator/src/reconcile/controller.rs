@@ -156,10 +156,10 @@ fn forget_object(context: &Arc<Context>, kind: &str, namespace: &str, name: &str
     context.failures.clear(&key);
     context.claims.remove_claims(&key);
     let _ = context.queue_times.end_wait(&key);
-    context.metrics.remove_conditions(kind, namespace, name);
+    context.metrics.set_conditions(kind, namespace, name, &[]);
     if kind == GatewayPool::kind(&()) {
         context.references.set_secrets::<GatewayPool>(namespace, name, std::iter::empty());
-        context.metrics.clear_dedup_shortfall(namespace.to_owned(), name.to_owned());
+        context.metrics.set_dedup_shortfall(namespace, name, None);
     }
     if kind == EdgePool::kind(&()) {
         context.references.set_secrets::<EdgePool>(namespace, name, std::iter::empty());

@@ -15,6 +15,9 @@ use millrace_crds::{
 
 use crate::report::events::Notice;
 
+/// What follows a failure that the operator may overcome.
+pub const RETRIES: &str = "the operator retries automatically";
+
 /// Conditions being computed.
 #[derive(Clone, Debug)]
 pub struct Conditions {
@@ -72,6 +75,58 @@ impl Conditions {
         message: impl Into<String>,
     ) {
         self.state_condition(type_, ConditionStatus::Unknown, reason, message);
+    }
+
+    /// States whether a condition holds.
+    pub fn set_holds(
+        &mut self,
+        type_: ConditionType,
+        holds: bool,
+        reason: Reason,
+        message: impl Into<String>,
+    ) {
+        let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
+        self.state_condition(type_, status, reason, message);
+    }
+
+    /// States `Progressing` and `Stalled`, for one reason.
+    pub fn set_progress(
+        &mut self,
+        (progressing, stalled): (bool, bool),
+        reason: Reason,
+        message: &str,
+    ) {
+        self.set_holds(ConditionType::Progressing, progressing, reason, message);
+        self.set_holds(ConditionType::Stalled, stalled, reason, message);
+    }
+
+    /// States that nothing changes and nothing is stuck.
+    pub fn set_idle(&mut self) {
+        let reason = Reason::UpToDate;
+        self.set_false(ConditionType::Progressing, reason, "no change is under way");
+        self.set_false(ConditionType::Stalled, reason, "nothing is stuck");
+    }
+
+    /// States that `fact` does not hold yet, and that the change continues.
+    pub fn set_moving(&mut self, fact: ConditionType, reason: Reason, message: &str) {
+        self.set_false(fact, reason, message);
+        self.set_true(ConditionType::Progressing, Reason::Applying, message);
+        let message = "the change continues automatically";
+        self.set_false(ConditionType::Stalled, Reason::Applying, message);
+    }
+
+    /// States that `fact` does not hold until a person changes something.
+    pub fn set_stuck(&mut self, fact: ConditionType, reason: Reason, message: &str) {
+        self.set_false(fact, reason, message);
+        self.set_progress((false, true), reason, message);
+    }
+
+    /// States that `fact` does not hold, as the object is paused.
+    pub fn set_withheld(&mut self, fact: ConditionType, message: &str) {
+        let (reason, message) = (Reason::PausedBySpec, format!("{message}; the object is paused"));
+        self.set_false(fact, reason, message.as_str());
+        self.set_false(ConditionType::Progressing, reason, message);
+        self.set_false(ConditionType::Stalled, reason, "a paused object is not stuck");
     }
 
     /// States a condition unchanged, for lack of new information. Returns whether it exists.

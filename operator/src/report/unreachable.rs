@@ -1,10 +1,10 @@
 //! Conditions of kinds that represent something outside Kubernetes, when it can't be reached or
 //! refuses. Pure.
 
-use millrace_crds::{ConditionType, Reason};
+use millrace_crds::{ConditionStatus, ConditionType, Reason};
 
 use crate::error::{StepError, error_chain};
-use crate::report::conditions::Conditions;
+use crate::report::conditions::{Conditions, RETRIES};
 
 /// States `SecretsFound`. An error that is not about Secrets occurred after they were found, unless
 /// the API server itself failed.
@@ -25,18 +25,14 @@ pub fn state_secrets(conditions: &mut Conditions, error: Option<&StepError>) {
 /// observed, false where the other system refused; stalled where only a person can help.
 pub fn state_failure(conditions: &mut Conditions, fact: ConditionType, error: &StepError) {
     let message = failure_message(error);
-    if is_unobservable(error.reason) {
-        conditions.set_unknown(fact, error.reason, message.as_str());
-    } else {
-        conditions.set_false(fact, error.reason, message.as_str());
-    }
-    if needs_a_person(error) {
-        conditions.set_false(ConditionType::Progressing, error.reason, message.as_str());
-        conditions.set_true(ConditionType::Stalled, error.reason, message.as_str());
-    } else {
-        let retries = "the operator retries automatically";
-        conditions.set_true(ConditionType::Progressing, error.reason, retries);
-        conditions.set_false(ConditionType::Stalled, error.reason, retries);
+    let status = match is_unobservable(error.reason) {
+        true => ConditionStatus::Unknown,
+        false => ConditionStatus::False,
+    };
+    conditions.state_condition(fact, status, error.reason, message.as_str());
+    match needs_a_person(error) {
+        true => conditions.set_progress((false, true), error.reason, &message),
+        false => conditions.set_progress((true, false), error.reason, RETRIES),
     }
 }
 

@@ -9,6 +9,7 @@ use super::sources::{self, Sources};
 use crate::error::Invalid;
 use crate::pool::scrape;
 use crate::pool::secrets::SecretUses;
+use crate::pool::variants::same_variant;
 
 /// Returns the targets to share out: those of the spec's own jobs, and those discovered in the
 /// cluster.
@@ -41,10 +42,10 @@ pub(super) fn sharing_policy(pool: &EdgePool) -> SharingPolicy {
     SharingPolicy {
         targets_max: TARGETS_MAX as u64,
         cap: max_samples_per_second_per_pod.map(|most| Weight::new(u64::from(most) * 1_000)),
-        overflow_policy: match overflow_policy {
-            OverflowPolicy::Scrape => millrace_shares::OverflowPolicy::Scrape,
-            OverflowPolicy::Wait => millrace_shares::OverflowPolicy::Wait,
-        },
+        overflow_policy: same_variant!(
+            overflow_policy,
+            OverflowPolicy => millrace_shares::OverflowPolicy { Scrape, Wait }
+        ),
         ..SharingPolicy::default()
     }
 }

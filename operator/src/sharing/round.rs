@@ -20,7 +20,7 @@ use super::sources::Sources;
 use super::store::{self, Documents};
 use crate::cache::scraping::Scraping;
 use crate::context::Context;
-use crate::error::{Category, ReconcileStep, StepError};
+use crate::error::{Category, StepError};
 use crate::monitors;
 use crate::pods::{ShareResponses, read_pod_state};
 use crate::pool::names::{PoolNames, Role};
@@ -101,10 +101,7 @@ async fn share_out(
     memory: &mut SharingMemory,
     now: i64,
 ) -> Result<Scraping, StepError> {
-    let invalid = |invalid: crate::error::Invalid| {
-        StepError::new(ReconcileStep::Validate, Category::Invalid, invalid.reason, invalid.message)
-    };
-    let names = PoolNames::of_pool(pool, Role::Edge).map_err(invalid)?;
+    let names = PoolNames::of_pool(pool, Role::Edge).map_err(StepError::spec_invalid)?;
     let discovered =
         match monitors::discover_pool_targets(context, pool, &mut memory.monitors).await {
             // This error lasts until somebody changes something: no need to read documents for it.

@@ -16,10 +16,9 @@ use millrace_crds::MANAGED_BY;
 use millrace_shares::{DocumentFault, PodName, Share, join_parts, split_share};
 use serde_json::json;
 
-use crate::cluster::namespaced_api;
+use crate::cluster::{delete_object, list_objects, namespaced_api};
 use crate::context::Context;
 use crate::error::{Category, ReconcileStep, StepError};
-use crate::pods::pages;
 use crate::pool::names::PoolNames;
 
 /// The label that marks a share with the uid of its pod: pods find theirs by it.
@@ -95,12 +94,8 @@ impl Documents {
     /// targets are unknown.
     pub(super) async fn read(context: &Context, names: &PoolNames) -> Result<Self, StepError> {
         let namespace = &names.namespace;
-        let maps: Api<ConfigMap> = namespaced_api(&context.client, namespace);
         let params = ListParams::default().labels(&format!("{POOL_LABEL}={}", names.pool));
-        let listed = pages::list_all(&maps, params, |map| map).await.map_err(|error| {
-            let what = format!("list the shares of pool {namespace}/{}", names.pool);
-            StepError::from_kube(ReconcileStep::Observe, what, error)
-        })?;
+        let listed = list_objects(context, namespace, params, |map| map).await?;
         let mut pods: BTreeMap<PodName, Vec<SharePart>> = BTreeMap::new();
         for found in listed.into_iter().filter_map(parse_part) {
             pods.entry(found.pod.clone()).or_default().push(found);
@@ -128,13 +123,8 @@ impl Documents {
         context: &Context,
         names: &PoolNames,
     ) -> Result<(), StepError> {
-        let maps: Api<ConfigMap> = namespaced_api(&context.client, &names.namespace);
         for (name, StoredShare { slot, objects, .. }) in &mut self.stored {
-            let left: Vec<_> = objects.keys().copied().filter(|(of, _)| of != slot).collect();
-            for slot_part in left {
-                delete_part(&maps, &object_name(name, slot_part)).await?;
-                objects.remove(&slot_part);
-            }
+            delete_parts(context, names, name, objects, |(of, _)| of != slot).await?;
         }
         Ok(())
     }
@@ -178,11 +168,7 @@ impl Documents {
             objects.insert((slot, part), version);
         }
         let is_old = |(of, part): &(ShareSlot, usize)| *of != slot || *part >= parts;
-        let old: Vec<_> = objects.keys().copied().filter(is_old).collect();
-        for slot_part in old {
-            delete_part(&maps, &object_name(name, slot_part)).await?;
-            objects.remove(&slot_part);
-        }
+        delete_parts(context, names, name, &mut objects, is_old).await?;
         self.stored.insert(name.clone(), StoredShare { share, slot, objects });
         Ok(())
     }
@@ -197,13 +183,27 @@ impl Documents {
         names: &PoolNames,
         name: &PodName,
     ) -> Result<(), StepError> {
-        let Some(stored) = self.stored.remove(name) else { return Ok(()) };
-        let maps: Api<ConfigMap> = namespaced_api(&context.client, &names.namespace);
-        for slot_part in stored.objects.into_keys() {
-            delete_part(&maps, &object_name(name, slot_part)).await?;
-        }
-        Ok(())
+        let Some(mut stored) = self.stored.remove(name) else { return Ok(()) };
+        delete_parts(context, names, name, &mut stored.objects, |_| true).await
     }
+}
+
+/// Deletes a share's parts that `is_old` selects, if they still exist: they are also deleted with
+/// their pod.
+async fn delete_parts(
+    context: &Context,
+    names: &PoolNames,
+    pod: &PodName,
+    objects: &mut BTreeMap<(ShareSlot, usize), String>,
+    is_old: impl Fn(&(ShareSlot, usize)) -> bool,
+) -> Result<(), StepError> {
+    let old: Vec<_> = objects.keys().copied().filter(is_old).collect();
+    for slot_part in old {
+        let (namespace, name) = (&names.namespace, object_name(pod, slot_part));
+        delete_object::<ConfigMap>(context, namespace, &name, &DeleteParams::default()).await?;
+        objects.remove(&slot_part);
+    }
+    Ok(())
 }
 
 fn unreadable_share(namespace: &str, pod: &PodName, fault: &DocumentFault) -> StepError {
@@ -342,17 +342,4 @@ async fn write_part(
     })?;
     context.metrics.record_write("ConfigMap", "shares");
     Ok(version.unwrap_or_default())
-}
-
-/// Deletes an object, if it still exists: it is also deleted with its pod.
-async fn delete_part(maps: &Api<ConfigMap>, name: &str) -> Result<(), StepError> {
-    match maps.delete(name, &DeleteParams::default()).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        Err(error) => Err(StepError::from_kube(
-            ReconcileStep::Apply,
-            format!("delete ConfigMap {name}"),
-            error,
-        )),
-    }
 }

@@ -4,12 +4,13 @@
 //! No label carries an object's name, except for conditions ([`OBJECTS_MAX`]), and for pools and
 //! schemas in an alert ([`SHORT_POOLS_MAX`]).
 
+use prometheus::core::Collector;
 use prometheus::{
     GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry,
 };
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use millrace_observe::process::{self, BuildInfo};
 use millrace_observe::text::MetricsFormat;
 
 use crate::error::Category;
+use crate::hash::fingerprint_of;
 
 /// Reconciles take from a few milliseconds (cached, converged) to the timeout of an external call.
 const RECONCILE_BUCKETS_SECONDS: &[f64] =
@@ -49,14 +51,26 @@ pub struct Metrics {
     events: IntCounterVec,
     watch_errors: IntCounterVec,
     deduplication_risks: IntCounter,
-    short: Short,
-    scraped: Scraped,
-    coordination: Coordination,
-    conditions: ConditionSeries,
+    short: ObjectSeries,
+    target_moves: IntCounterVec,
+    targets: IntGaugeVec,
+    /// Each scraping pool's share of `targets`, by its uid.
+    scraping: Arc<Mutex<BTreeMap<String, [u64; 5]>>>,
+    coordination: ObjectSeries,
+    conditions: ObjectSeries,
+    conditions_omitted: IntGauge,
+    /// Hashes of the objects beyond the limit.
+    omitted: Arc<Mutex<BTreeSet<u64>>>,
     failing: IntGauge,
     leader: IntGauge,
 }
 
+const RECONCILES_HELP: &str = "Finished reconciles, by kind and result.";
+const WRITES_HELP: &str = "Objects written, by kind and concern (children, status, prune).";
+const REPAIRS_HELP: &str = "Owned objects that were changed or deleted and restored, by kind.";
+const UNPARSABLE_HELP: &str = "Objects that do not parse as their kind, by kind.";
+const DECISIONS_HELP: &str = "Sizing decisions for gateway pools, by reason.";
+const RUNNING_HELP: &str = "Reconciles running now, by kind.";
 const RESOURCES_HELP: &str =
     "Changes decided of the memory and processor time of a pool's pods, by reason.";
 const CONFLICTS_HELP: &str = "Conflict answers of the API server (409), by kind.";
@@ -73,6 +87,8 @@ const COORDINATION_HELP: &str = "1 for a TelemetrySchema whose Keeper or ZooKeep
      stop) or degraded, by state; only of those.";
 /// Maximum number of schemas with series.
 const UNCOORDINATED_SCHEMAS_MAX: usize = 1_000;
+/// The states of scrape targets, in the order of a pool's counts.
+const TARGET_STATES: [&str; 5] = ["assigned", "waiting", "rejected", "up", "down"];
 /// Maximum number of pools whose targets are counted.
 const SCRAPING_POOLS_MAX: usize = 10_000;
 const CONDITION_HELP: &str = "1 for each condition of an object, with its status (True, False, \
@@ -98,24 +114,53 @@ fn create_registries() -> Result<(Registry, Registry), prometheus::Error> {
     Ok((registry, common))
 }
 
-/// Registers how many reconciles run, by kind.
-fn running_gauge(registry: &Registry) -> Result<IntGaugeVec, prometheus::Error> {
-    let options = Opts::new("reconciles_running", "Reconciles running now, by kind.");
-    let made = IntGaugeVec::new(options, &["kind"])?;
-    registry.register(Box::new(made.clone()))?;
-    Ok(made)
-}
+/// Creates metrics, and registers them.
+struct Register<'a>(&'a Registry);
 
-/// Registers a histogram of seconds, by kind.
-fn seconds_by_kind(
-    registry: &Registry,
-    name: &str,
-    help: &str,
-) -> Result<HistogramVec, prometheus::Error> {
-    let options = HistogramOpts::new(name, help).buckets(RECONCILE_BUCKETS_SECONDS.to_vec());
-    let made = HistogramVec::new(options, &["kind"])?;
-    registry.register(Box::new(made.clone()))?;
-    Ok(made)
+impl Register<'_> {
+    fn add<M: Collector + Clone + 'static>(
+        &self,
+        made: Result<M, prometheus::Error>,
+    ) -> Result<M, prometheus::Error> {
+        let made = made?;
+        self.0.register(Box::new(made.clone()))?;
+        Ok(made)
+    }
+
+    fn counter(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Result<IntCounterVec, prometheus::Error> {
+        self.add(IntCounterVec::new(Opts::new(name, help), labels))
+    }
+
+    fn gauge(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Result<IntGaugeVec, prometheus::Error> {
+        self.add(IntGaugeVec::new(Opts::new(name, help), labels))
+    }
+
+    fn seconds(&self, name: &str, help: &str) -> Result<HistogramVec, prometheus::Error> {
+        let options = HistogramOpts::new(name, help).buckets(RECONCILE_BUCKETS_SECONDS.into());
+        self.add(HistogramVec::new(options, &["kind"]))
+    }
+
+    /// `most` is the maximum number of objects.
+    fn series(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+        most: usize,
+    ) -> Result<ObjectSeries, prometheus::Error> {
+        let gauge = self.add(GaugeVec::new(Opts::new(name, help), labels))?;
+        Ok(ObjectSeries { gauge, most, known: Arc::default() })
+    }
 }
 
 impl Metrics {
@@ -125,65 +170,69 @@ impl Metrics {
     /// When a name is registered twice, which is a fault in this file.
     pub fn new() -> Result<Self, prometheus::Error> {
         let (registry, common) = create_registries()?;
-        let counter = |name: &str, help: &str, labels: &[&str]| {
-            let made = IntCounterVec::new(Opts::new(name, help), labels)?;
-            registry.register(Box::new(made.clone()))?;
-            Ok::<_, prometheus::Error>(made)
-        };
-        let gauge = |name: &str, help: &str| {
-            let made = IntGauge::new(name, help)?;
-            registry.register(Box::new(made.clone()))?;
-            Ok::<_, prometheus::Error>(made)
-        };
-        let seconds = |name: &str, help: &str| seconds_by_kind(&registry, name, help);
+        let make = Register(&registry);
         Ok(Self {
-            reconciles: counter(
-                "reconciles_total",
-                "Finished reconciles, by kind and result.",
-                &["kind", "result"],
-            )?,
-            writes: counter(
-                "writes_total",
-                "Objects written, by kind and concern (children, status, prune).",
-                &["kind", "concern"],
-            )?,
-            drift_repairs: counter(
-                "drift_repairs_total",
-                "Owned objects that were changed or deleted and restored, by kind.",
-                &["kind"],
-            )?,
-            conflicts: counter("conflicts_total", CONFLICTS_HELP, &["kind"])?,
-            unparsable: counter(
-                "unparsable_objects_total",
-                "Objects that do not parse as their kind, by kind.",
-                &["kind"],
-            )?,
-            scaling_decisions: counter(
+            reconciles: make.counter("reconciles_total", RECONCILES_HELP, &["kind", "result"])?,
+            writes: make.counter("writes_total", WRITES_HELP, &["kind", "concern"])?,
+            drift_repairs: make.counter("drift_repairs_total", REPAIRS_HELP, &["kind"])?,
+            conflicts: make.counter("conflicts_total", CONFLICTS_HELP, &["kind"])?,
+            unparsable: make.counter("unparsable_objects_total", UNPARSABLE_HELP, &["kind"])?,
+            scaling_decisions: make.counter(
                 "scaling_decisions_total",
-                "Sizing decisions for gateway pools, by reason.",
+                DECISIONS_HELP,
                 &["reason"],
             )?,
-            rollouts: counter("rollout_stages_total", "Stages of rollouts, by stage.", &["stage"])?,
-            resource_decisions: counter("resource_decisions_total", RESOURCES_HELP, &["reason"])?,
-            pod_resizes: counter("pod_resizes_total", "Pods resized, by result.", &["result"])?,
-            events: counter("events_total", "Events published, by result.", &["result"])?,
-            watch_errors: counter("watch_errors_total", WATCHES_HELP, &["kind"])?,
-            failing: gauge("objects_failing", "Objects whose last reconcile failed.")?,
-            leader: gauge("leader", "1 while this replica holds the lease.")?,
-            reconcile_seconds: seconds(
-                "reconcile_duration_seconds",
-                "How long a reconcile took, by kind.",
+            rollouts: make.counter(
+                "rollout_stages_total",
+                "Stages of rollouts, by stage.",
+                &["stage"],
             )?,
-            queue_seconds: seconds(
-                "queue_duration_seconds",
-                "From an event to its reconcile, by kind.",
+            resource_decisions: make.counter(
+                "resource_decisions_total",
+                RESOURCES_HELP,
+                &["reason"],
             )?,
-            deduplication_risks: plain_counter(&registry, "deduplication_risks_total", RISKS_HELP)?,
-            short: Short::new(&registry)?,
-            scraped: Scraped::new(&registry)?,
-            coordination: Coordination::new(&registry)?,
-            conditions: ConditionSeries::new(&registry)?,
-            running: running_gauge(&registry)?,
+            pod_resizes: make.counter(
+                "pod_resizes_total",
+                "Pods resized, by result.",
+                &["result"],
+            )?,
+            events: make.counter("events_total", "Events published, by result.", &["result"])?,
+            watch_errors: make.counter("watch_errors_total", WATCHES_HELP, &["kind"])?,
+            failing: make
+                .add(IntGauge::new("objects_failing", "Objects whose last reconcile failed."))?,
+            leader: make.add(IntGauge::new("leader", "1 while this replica holds the lease."))?,
+            reconcile_seconds: make
+                .seconds("reconcile_duration_seconds", "How long a reconcile took, by kind.")?,
+            queue_seconds: make
+                .seconds("queue_duration_seconds", "From an event to its reconcile, by kind.")?,
+            deduplication_risks: make
+                .add(IntCounter::new("deduplication_risks_total", RISKS_HELP))?,
+            // The scraper itself adds the label `namespace`.
+            short: make.series(
+                "deduplication_short_ratio",
+                SHORT_HELP,
+                &["pool_namespace", "pool", "table"],
+                SHORT_POOLS_MAX,
+            )?,
+            target_moves: make.counter("target_moves_total", MOVES_HELP, &["reason"])?,
+            targets: make.gauge("scrape_targets", TARGETS_HELP, &["state"])?,
+            scraping: Arc::default(),
+            coordination: make.series(
+                "coordination_unhealthy",
+                COORDINATION_HELP,
+                &["schema_namespace", "schema", "state"],
+                UNCOORDINATED_SCHEMAS_MAX,
+            )?,
+            conditions: make.series(
+                "condition",
+                CONDITION_HELP,
+                &["kind", "object_namespace", "object", "condition", "status", "reason"],
+                OBJECTS_MAX,
+            )?,
+            conditions_omitted: make.add(IntGauge::new("conditions_omitted", EXCLUDED_HELP))?,
+            omitted: Arc::default(),
+            running: make.gauge("reconciles_running", RUNNING_HELP, &["kind"])?,
             registry,
             common,
             exemplars: Exemplars::default(),
@@ -288,69 +337,55 @@ impl Metrics {
         self.deduplication_risks.inc();
     }
 
-    /// Sets by what factor a pool's table remembers too little.
-    pub fn set_dedup_shortfall(&self, namespace: String, pool: String, table: String, by: f64) {
-        let mut pools = self.short.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (namespace, pool);
-        if pools.len() < SHORT_POOLS_MAX || pools.contains_key(&key) {
-            pools.insert(key, (table, by));
-        }
-    }
-
-    /// Removes a pool whose tables remember enough, or that was deleted.
-    pub fn clear_dedup_shortfall(&self, namespace: String, pool: String) {
-        let mut pools = self.short.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.remove(&(namespace, pool));
+    /// Sets by what factor a pool's table remembers too little; `None`: its tables remember enough,
+    /// or it was deleted.
+    pub fn set_dedup_shortfall(&self, namespace: &str, pool: &str, short: Option<(&str, f64)>) {
+        let row = short.map(|(table, by)| (vec![table.to_owned().into()], by));
+        self.short.set_rows(&[namespace, pool], row.into_iter().collect());
     }
 
     /// Sets a schema's coordination state; `None`: healthy, or the schema was deleted.
     pub fn set_coordination(&self, namespace: &str, schema: &str, state: Option<&'static str>) {
-        let schemas = &self.coordination.schemas;
-        let mut schemas = schemas.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (namespace.to_owned(), schema.to_owned());
-        match state {
-            Some(state)
-                if schemas.len() < UNCOORDINATED_SCHEMAS_MAX || schemas.contains_key(&key) =>
-            {
-                schemas.insert(key, state);
-            }
-            Some(_) => {}
-            None => drop(schemas.remove(&key)),
-        }
+        let row = state.map(|state| (vec![state.into()], 1.0));
+        self.coordination.set_rows(&[namespace, schema], row.into_iter().collect());
     }
 
-    /// Sets an object's current conditions.
+    /// Sets an object's current conditions; none when it was deleted.
     pub fn set_conditions(&self, kind: &str, namespace: &str, name: &str, all: &[Condition]) {
         let known = all.iter().filter_map(|it| {
             let type_ = ConditionType::parse(&it.type_)?.as_str();
-            Some([
-                type_,
-                status_label(it.status),
-                Reason::parse(&it.reason).map_or("", Reason::as_str),
-            ])
+            let reason = Reason::parse(&it.reason).map_or("", Reason::as_str);
+            Some((vec![type_.into(), status_label(it.status).into(), reason.into()], 1.0))
         });
-        self.conditions.set_series(object_key(kind, namespace, name), known.collect());
-    }
-
-    /// Removes the conditions of a deleted object.
-    pub fn remove_conditions(&self, kind: &str, namespace: &str, name: &str) {
-        self.conditions.remove_object(&object_key(kind, namespace, name));
+        let object = [kind, namespace, name];
+        let has_series = self.conditions.set_rows(&object, known.collect());
+        let mut omitted = self.omitted.lock().unwrap_or_else(PoisonError::into_inner);
+        match has_series {
+            true => omitted.remove(&fingerprint_of(&object)),
+            false => omitted.insert(fingerprint_of(&object)),
+        };
+        self.conditions_omitted.set(i64::try_from(omitted.len()).unwrap_or(i64::MAX));
     }
 
     /// Counts a scrape target that was assigned to another pod.
     pub fn record_target_move(&self, reason: &str) {
-        self.scraped.moves.with_label_values(&[reason]).inc();
+        self.target_moves.with_label_values(&[reason]).inc();
     }
 
     /// Sets how many targets a pool has, by state; `None` when it was deleted.
     pub fn set_targets(&self, pool: &str, counts: Option<[u64; 5]>) {
-        let mut pools = self.scraped.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        match counts {
+        let mut pools = self.scraping.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match counts {
             Some(counts) if pools.len() < SCRAPING_POOLS_MAX || pools.contains_key(pool) => {
-                pools.insert(pool.to_owned(), counts);
+                pools.insert(pool.to_owned(), counts)
             }
-            Some(_) => {}
-            None => drop(pools.remove(pool)),
+            Some(_) => return,
+            None => pools.remove(pool),
+        };
+        let (before, now) = (before.unwrap_or_default(), counts.unwrap_or_default());
+        for (state, (was, is)) in TARGET_STATES.iter().zip(before.into_iter().zip(now)) {
+            let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+            self.targets.with_label_values(&[state]).add(signed(is) - signed(was));
         }
     }
 
@@ -374,9 +409,6 @@ impl Metrics {
     /// # Errors
     /// When a metric cannot be encoded, which is a fault in this file.
     pub fn render(&self, format: MetricsFormat) -> Result<String, prometheus::Error> {
-        self.short.fill_gauge();
-        self.scraped.fill_gauge();
-        self.coordination.fill_gauge();
         let mut families = self.registry.gather();
         families.extend(self.common.gather());
         format.render_families(&families, &self.exemplars)
@@ -385,86 +417,44 @@ impl Metrics {
 
 const ALLOCATOR: &str = "mimalloc";
 
-/// Kind, namespace and name.
-type ObjectId = (String, String, String);
-
-fn object_key(kind: &str, namespace: &str, name: &str) -> ObjectId {
-    (kind.to_owned(), namespace.to_owned(), name.to_owned())
-}
-
+/// Series of objects, of a limited number of them.
 #[derive(Clone, Debug)]
-struct ConditionSeries {
+struct ObjectSeries {
     gauge: GaugeVec,
-    excluded: IntGauge,
-    objects: Arc<Mutex<Objects>>,
+    /// The maximum number of objects.
+    most: usize,
+    /// The rows of each object, which the first labels name.
+    known: Arc<Mutex<BTreeMap<Vec<String>, Vec<LabelledValue>>>>,
 }
 
-/// A condition's type, status and reason.
-type ConditionLabels = [&'static str; 3];
+/// The other labels' values, and the series' value.
+type LabelledValue = (Vec<Cow<'static, str>>, f64);
 
-#[derive(Debug, Default)]
-struct Objects {
-    known: BTreeMap<ObjectId, Vec<ConditionLabels>>,
-    /// Hashes of the keys of objects beyond the limit.
-    excluded: BTreeSet<u64>,
-}
-
-impl ConditionSeries {
-    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let gauge = GaugeVec::new(
-            Opts::new("condition", CONDITION_HELP),
-            // The scraper itself adds the label `namespace`.
-            &["kind", "object_namespace", "object", "condition", "status", "reason"],
-        )?;
-        registry.register(Box::new(gauge.clone()))?;
-        let left_out = IntGauge::new("conditions_omitted", EXCLUDED_HELP)?;
-        registry.register(Box::new(left_out.clone()))?;
-        Ok(Self { gauge, excluded: left_out, objects: Arc::default() })
-    }
-
-    /// Replaces an object's series; unchanged series have no gap.
-    fn set_series(&self, key: ObjectId, now: Vec<ConditionLabels>) {
-        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        if objects.known.len() >= OBJECTS_MAX && !objects.known.contains_key(&key) {
-            objects.excluded.insert(hash(&key));
-            return self.update_excluded(&objects);
+impl ObjectSeries {
+    /// Replaces an object's series, if it may have any; unchanged series have no gap.
+    fn set_rows(&self, object: &[&str], rows: Vec<LabelledValue>) -> bool {
+        let key: Vec<String> = object.iter().map(|&label| label.to_owned()).collect();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !rows.is_empty() && known.len() >= self.most && !known.contains_key(&key) {
+            return false;
         }
-        for labels in &now {
-            self.gauge.with_label_values(&label_values(&key, *labels)).set(1.0);
+        let labels = |row: &LabelledValue| -> Vec<String> {
+            let object = object.iter().map(|&label| label.to_owned());
+            object.chain(row.0.iter().map(|label| label.clone().into_owned())).collect()
+        };
+        for row in &rows {
+            self.gauge.with_label_values(&labels(row)).set(row.1);
         }
-        let before = objects.known.insert(key.clone(), now.clone()).unwrap_or_default();
-        self.remove(&key, before.iter().filter(|labels| !now.contains(labels)));
-    }
-
-    fn remove_object(&self, key: &ObjectId) {
-        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = objects.known.remove(key).unwrap_or_default();
-        self.remove(key, before.iter());
-        objects.excluded.remove(&hash(key));
-        self.update_excluded(&objects);
-    }
-
-    fn remove<'a>(&self, key: &ObjectId, gone: impl Iterator<Item = &'a ConditionLabels>) {
-        for labels in gone {
+        let before = known.remove(&key).unwrap_or_default();
+        for gone in before.iter().filter(|old| !rows.iter().any(|row| row.0 == old.0)) {
             // An error means that the series does not exist, as desired.
-            let _ = self.gauge.remove_label_values(&label_values(key, *labels));
+            let _ = self.gauge.remove_label_values(&labels(gone));
         }
+        if !rows.is_empty() {
+            known.insert(key, rows);
+        }
+        true
     }
-
-    fn update_excluded(&self, objects: &Objects) {
-        self.excluded.set(i64::try_from(objects.excluded.len()).unwrap_or(i64::MAX));
-    }
-}
-
-fn label_values(
-    (kind, namespace, name): &ObjectId,
-    [type_, status, reason]: ConditionLabels,
-) -> [&str; 6] {
-    [kind, namespace, name, type_, status, reason]
-}
-
-fn hash(key: &ObjectId) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(key)
 }
 
 const fn status_label(status: ConditionStatus) -> &'static str {
@@ -473,100 +463,6 @@ const fn status_label(status: ConditionStatus) -> &'static str {
         ConditionStatus::False => "False",
         ConditionStatus::Unknown => "Unknown",
     }
-}
-
-/// Pools whose tables remember too little: the table, and by what factor.
-#[derive(Clone, Debug)]
-struct Short {
-    gauge: GaugeVec,
-    pools: Arc<Mutex<ShortPools>>,
-}
-
-/// By namespace and name.
-type ShortPools = BTreeMap<(String, String), (String, f64)>;
-
-impl Short {
-    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        // The scraper itself adds the label `namespace`.
-        let labels = &["pool_namespace", "pool", "table"];
-        let gauge = GaugeVec::new(Opts::new("deduplication_short_ratio", SHORT_HELP), labels)?;
-        registry.register(Box::new(gauge.clone()))?;
-        Ok(Self { gauge, pools: Arc::default() })
-    }
-
-    fn fill_gauge(&self) {
-        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        self.gauge.reset();
-        for ((namespace, pool), (table, by)) in pools.iter() {
-            self.gauge.with_label_values(&[namespace, pool, table]).set(*by);
-        }
-    }
-}
-
-/// Schemas whose coordination is unhealthy, with the state.
-#[derive(Clone, Debug)]
-struct Coordination {
-    gauge: GaugeVec,
-    schemas: Arc<Mutex<BTreeMap<(String, String), &'static str>>>,
-}
-
-impl Coordination {
-    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        // The scraper itself adds the label `namespace`.
-        let labels = &["schema_namespace", "schema", "state"];
-        let options = Opts::new("coordination_unhealthy", COORDINATION_HELP);
-        let gauge = GaugeVec::new(options, labels)?;
-        registry.register(Box::new(gauge.clone()))?;
-        Ok(Self { gauge, schemas: Arc::default() })
-    }
-
-    fn fill_gauge(&self) {
-        let schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
-        self.gauge.reset();
-        for ((namespace, schema), state) in schemas.iter() {
-            self.gauge.with_label_values(&[namespace, schema, *state]).set(1.0);
-        }
-    }
-}
-
-/// Targets of pools that scrape, by the pool's uid.
-#[derive(Clone, Debug)]
-struct Scraped {
-    moves: IntCounterVec,
-    gauge: GaugeVec,
-    pools: Arc<Mutex<BTreeMap<String, [u64; 5]>>>,
-}
-
-impl Scraped {
-    /// The states, in the order of a pool's counts.
-    const STATES: [&str; 5] = ["assigned", "waiting", "rejected", "up", "down"];
-
-    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let gauge = GaugeVec::new(Opts::new("scrape_targets", TARGETS_HELP), &["state"])?;
-        registry.register(Box::new(gauge.clone()))?;
-        let moves = IntCounterVec::new(Opts::new("target_moves_total", MOVES_HELP), &["reason"])?;
-        registry.register(Box::new(moves.clone()))?;
-        Ok(Self { moves, gauge, pools: Arc::default() })
-    }
-
-    fn fill_gauge(&self) {
-        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        for (at, state) in Self::STATES.into_iter().enumerate() {
-            let sum: u64 = pools.values().filter_map(|counts| counts.get(at)).sum();
-            self.gauge.with_label_values(&[state]).set(sum as f64);
-        }
-    }
-}
-
-/// Registers a counter without labels.
-fn plain_counter(
-    registry: &Registry,
-    name: &str,
-    help: &str,
-) -> Result<IntCounter, prometheus::Error> {
-    let made = IntCounter::new(name, help)?;
-    registry.register(Box::new(made.clone()))?;
-    Ok(made)
 }
 
 /// Counts one running reconcile until dropped.
@@ -638,7 +534,7 @@ mod tests {
         metrics.set_conditions("EdgePool", "a", "b", &[ready, stays]);
         let now = series();
         assert!(now.len() == 2 && now.iter().any(|line| line.contains("Reconciled")), "{now:?}");
-        metrics.remove_conditions("EdgePool", "a", "b");
+        metrics.set_conditions("EdgePool", "a", "b", &[]);
         assert_eq!(series(), Vec::<String>::new());
     }
 
@@ -665,7 +561,7 @@ mod tests {
         let text = metrics.render(MetricsFormat::Prometheus).unwrap();
         assert!(!text.contains(&format!("object=\"{last}\"")));
         assert_eq!(left_out(&text).as_deref(), Some("1"));
-        metrics.remove_conditions("EdgePool", "a", &last);
+        metrics.set_conditions("EdgePool", "a", &last, &[]);
         let text = metrics.render(MetricsFormat::Prometheus).unwrap();
         assert_eq!(left_out(&text).as_deref(), Some("0"));
     }

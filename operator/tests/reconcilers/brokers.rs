@@ -2,7 +2,7 @@
 //! connect to holds for them as for those of a spec.
 
 use millrace_crds::Reason;
-use millrace_operator::kafka::{ConnectionSettings, Pace, Sessions};
+use millrace_operator::kafka::{Brokers, ConnectionSettings, Pace, Sessions};
 use millrace_operator::outbound::Outbound;
 use rdkafka::mocking::MockCluster;
 

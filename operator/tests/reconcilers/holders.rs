@@ -66,17 +66,17 @@ impl Systems {
 }
 
 impl Brokers for Systems {
-    fn describe_topic(
-        &self,
+    fn observe_topic<'a>(
+        &'a self,
         _: ConnectionSettings,
-        topic: String,
-    ) -> BoxFuture<'_, Result<TopicObservation, Failure>> {
+        topic: &'a str,
+    ) -> BoxFuture<'a, Result<TopicObservation, Failure>> {
         if self.is_kafka_down.load(Ordering::SeqCst) {
             let message = "no broker answered".to_owned();
             let failure = Failure { reason: Reason::KafkaUnreachable, message, passes: true };
             return async { Err(failure) }.boxed();
         }
-        let settings = self.kept.lock().unwrap().topics.get(&topic).cloned();
+        let settings = self.kept.lock().unwrap().topics.get(topic).cloned();
         let seen =
             settings.map_or(TopicObservation::Missing, |settings| TopicObservation::Exists {
                 partitions: 12,
@@ -87,27 +87,27 @@ impl Brokers for Systems {
         async { Ok(seen) }.boxed()
     }
 
-    fn alter_topic(
-        &self,
+    fn change_topic<'a>(
+        &'a self,
         _: ConnectionSettings,
-        topic: String,
+        topic: &'a str,
         change: TopicChange,
-    ) -> BoxFuture<'_, Result<(), Failure>> {
+    ) -> BoxFuture<'a, Result<(), Failure>> {
         if let TopicChange::Create { settings, .. } | TopicChange::Set { own_settings: settings } =
             change
         {
-            self.kept.lock().unwrap().topics.insert(topic, settings);
+            self.kept.lock().unwrap().topics.insert(topic.to_owned(), settings);
         }
         async { Ok(()) }.boxed()
     }
 
-    fn remove_topic(
-        &self,
+    fn delete_topic<'a>(
+        &'a self,
         _: ConnectionSettings,
-        topic: String,
-    ) -> BoxFuture<'_, Result<(), Failure>> {
+        topic: &'a str,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
         let mut kept = self.kept.lock().unwrap();
-        kept.topics.remove(&topic);
+        kept.topics.remove(topic);
         kept.records.retain(|(_, at), _| *at != topic);
         kept.deleted += 1;
         async { Ok(()) }.boxed()

@@ -2,7 +2,9 @@
 //! records at whichever topic they lie are read from real brokers alone (`e2e`): the mock one knows
 //! only what is asked for by name.
 
-use millrace_operator::kafka::{ConnectionSettings, HolderRecord, KafkaResource, Pace, Sessions};
+use millrace_operator::kafka::{
+    Brokers, ConnectionSettings, HolderRecord, KafkaResource, Pace, Sessions,
+};
 use rdkafka::mocking::MockCluster;
 use rdkafka::types::RDKafkaApiKey;
 use rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED as NOT_ALLOWED;

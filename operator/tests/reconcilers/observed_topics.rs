@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_operator::controllers::topic::Topics;
-use millrace_operator::kafka::{ConnectionSettings, Pace, Sessions, TopicChange, TopicObservation};
+use millrace_operator::kafka::{
+    Brokers, ConnectionSettings, Pace, Sessions, TopicChange, TopicObservation,
+};
 use millrace_stack::kafka::{Broker, BrokerOptions};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};

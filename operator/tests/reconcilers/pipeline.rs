@@ -253,7 +253,8 @@ async fn the_gateway_waits_while_a_plan_waits_for_approval() {
     let signals = millrace_ddl::Signals { metrics: false, ..millrace_ddl::Signals::ALL };
     let window = millrace_ddl::DeduplicationWindow::for_gateways(12);
     let attributes = millrace_ddl::AttributeStorage::Map;
-    let options = millrace_ddl::TableOptions { attributes, window, ..Default::default() };
+    let ttl = millrace_ddl::Ttl::from_seconds(30 * 86_400);
+    let options = millrace_ddl::TableOptions { attributes, ttl, window, ..Default::default() };
     let mut asked = millrace_ddl::Declared::uniform(name(), name(), signals, &options);
     asked.logs.as_mut().unwrap().ttl = millrace_ddl::Ttl::from_seconds(3 * 86_400);
     not_ready(&asked.revision());
@@ -705,6 +706,22 @@ async fn signals_get_the_settings_that_they_share() {
     let layout = json!({"compression": "Zstd3", "rollup": true});
     assert_eq!(tables["logs"]["layout"], layout);
     assert_eq!(tables["traces"]["attributes"], "Map");
+}
+
+/// Scenario: a pipeline says nothing of the retention of traces, and forever for logs. Guarantee: its
+/// schema has 30 days and forever, and the status says so.
+#[tokio::test]
+async fn rows_are_deleted_after_a_month_unless_the_pipeline_says_otherwise() {
+    let world = ready().await;
+    world.server.edit(PIPELINE, |it| {
+        it["spec"]["signals"] = json!({"traces": {}, "logs": {"table": {"ttl": "Forever"}}});
+    });
+    reconcile(&world).await;
+    let tables = world.server.get(&child("schema")).unwrap()["spec"]["signals"].clone();
+    assert_eq!(tables["traces"]["ttl"], "30d");
+    assert_eq!(tables["logs"]["ttl"], "Forever");
+    let status = world.server.get(PIPELINE).unwrap()["status"].clone();
+    assert_eq!(status["retention"], "traces 30d, logs Forever");
 }
 
 /// Scenario: a user approves changes in the schema of a pipeline, then in the pipeline, then takes

@@ -144,15 +144,15 @@ impl Clock for Beyond {
 }
 
 impl Brokers for Beyond {
-    fn describe_topic(
-        &self,
+    fn observe_topic<'a>(
+        &'a self,
         _: ConnectionSettings,
-        topic: String,
-    ) -> BoxFuture<'_, Result<TopicObservation, Failure>> {
+        topic: &'a str,
+    ) -> BoxFuture<'a, Result<TopicObservation, Failure>> {
         async move {
             self.reach()?;
             let state = self.state.lock().unwrap();
-            Ok(match state.topics.get(&topic) {
+            Ok(match state.topics.get(topic) {
                 None => TopicObservation::Missing,
                 Some(topic) => TopicObservation::Exists {
                     partitions: topic.partitions,
@@ -165,27 +165,27 @@ impl Brokers for Beyond {
         .boxed()
     }
 
-    fn alter_topic(
-        &self,
+    fn change_topic<'a>(
+        &'a self,
         _: ConnectionSettings,
-        topic: String,
+        topic: &'a str,
         change: TopicChange,
-    ) -> BoxFuture<'_, Result<(), Failure>> {
+    ) -> BoxFuture<'a, Result<(), Failure>> {
         async move {
             self.reach()?;
             let mut state = self.state.lock().unwrap();
             match change {
                 TopicChange::Create { partitions, settings, .. } => {
-                    state.topics.entry(topic).or_insert(Topic { partitions, settings });
+                    state.topics.entry(topic.to_owned()).or_insert(Topic { partitions, settings });
                 }
                 TopicChange::Grow { partitions } => {
-                    if let Some(topic) = state.topics.get_mut(&topic) {
+                    if let Some(topic) = state.topics.get_mut(topic) {
                         assert!(partitions >= topic.partitions, "partitions never shrink");
                         topic.partitions = partitions;
                     }
                 }
                 TopicChange::Set { own_settings } => {
-                    if let Some(topic) = state.topics.get_mut(&topic) {
+                    if let Some(topic) = state.topics.get_mut(topic) {
                         topic.settings = own_settings;
                     }
                 }
@@ -195,14 +195,14 @@ impl Brokers for Beyond {
         .boxed()
     }
 
-    fn remove_topic(
-        &self,
+    fn delete_topic<'a>(
+        &'a self,
         _: ConnectionSettings,
-        topic: String,
-    ) -> BoxFuture<'_, Result<(), Failure>> {
+        topic: &'a str,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
         async move {
             self.reach()?;
-            self.state.lock().unwrap().topics.remove(&topic);
+            self.state.lock().unwrap().topics.remove(topic);
             Ok(())
         }
         .boxed()

@@ -6,9 +6,9 @@ use http::Request;
 use http_body_util::Full;
 use millrace_oauth::{TokenExchange, begin_form};
 
+use crate::access_token::AccessToken;
 use crate::http_client::{HttpClient, limit_time};
 use crate::settings::OAuthSettings;
-use crate::source::AccessToken;
 
 /// Requests a token; the error names the endpoint and what to check.
 pub(crate) async fn fetch_token(settings: &OAuthSettings) -> Result<AccessToken, String> {

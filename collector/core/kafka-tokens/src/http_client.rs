@@ -14,11 +14,11 @@ use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use millrace_oauth::read_response;
-use millrace_observe::log::error_chain;
+use millrace_observe::error_chain;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::settings::SecretText;
+use crate::secret_text::SecretText;
 
 /// The time limit of the requests for one token, connections included.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);

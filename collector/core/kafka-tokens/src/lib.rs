@@ -5,16 +5,19 @@
 //! attached Kafka clients, whose threads thus never wait for its issuer: a provider of OAuth 2.0,
 //! or this process itself, which signs tokens for Amazon MSK.
 
+mod access_token;
 mod aws;
 mod client_credentials;
 mod http_client;
 mod native;
 mod rebootstrap;
+mod secret_text;
 mod settings;
 mod source;
 
-pub use aws::AwsEnvironment;
+pub use aws::credentials::AwsEnvironment;
 pub use native::KafkaClient;
 pub use rebootstrap::Rebootstrap;
-pub use settings::{AwsIdentity, AwsMskIamSettings, OAuthSettings, SecretText, TokenSettings};
+pub use secret_text::SecretText;
+pub use settings::{AwsIdentity, AwsMskIamSettings, OAuthSettings, TokenSettings};
 pub use source::{ErrorEvents, TokenSource};

@@ -16,7 +16,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::producer::{BaseProducer, Producer, ProducerContext};
 use rdkafka::types::{RDKafka, RDKafkaRespErr};
 
-use crate::source::AccessToken;
+use crate::access_token::AccessToken;
 
 /// The longest message of the library that is read.
 const MESSAGE_BYTES: usize = 512;

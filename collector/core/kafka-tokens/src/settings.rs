@@ -1,10 +1,9 @@
 //! Where tokens are from.
 
-use millrace_config::{
-    HttpUrl, KafkaAwsMskIam, KafkaConnection, KafkaOAuth, SecretError, SecretFile,
-};
+use millrace_config::{HttpUrl, KafkaAwsMskIam, KafkaConnection, KafkaOAuth};
 
-use crate::aws::AwsEnvironment;
+use crate::aws::credentials::AwsEnvironment;
+use crate::secret_text::SecretText;
 
 /// Where a connection's tokens are from. It has no `Debug`: it may hold a secret.
 #[derive(Clone)]
@@ -51,31 +50,6 @@ pub struct OAuthSettings {
     pub scope: Option<String>,
     /// Trusted CA certificates in PEM; the system's without them.
     pub ca: Option<SecretText>,
-}
-
-/// A text in a file, which is read at each use, or in memory.
-#[derive(Clone)]
-pub enum SecretText {
-    /// The file.
-    File(SecretFile),
-    /// The text itself.
-    Text(String),
-}
-
-impl SecretText {
-    fn text(&self) -> Option<&str> {
-        match self {
-            Self::File(_) => None,
-            Self::Text(text) => Some(text),
-        }
-    }
-
-    pub(crate) fn read(&self) -> Result<String, SecretError> {
-        match self {
-            Self::File(file) => Ok(file.read()?.expose().to_owned()),
-            Self::Text(text) => Ok(text.clone()),
-        }
-    }
 }
 
 impl From<OAuthSettings> for TokenSettings {

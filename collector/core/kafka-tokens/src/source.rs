@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 
+use crate::access_token::AccessToken;
 use crate::aws::MskSigner;
 use crate::client_credentials::fetch_token;
 use crate::native::{KafkaClient, set_failure, set_token};
@@ -32,16 +33,6 @@ pub enum ErrorEvents {
     Polled,
     /// Failed requests are not reported by the client.
     Unpolled,
-}
-
-/// A token, valid until it expires. It has no `Debug`.
-#[derive(Clone)]
-pub(crate) struct AccessToken {
-    pub(crate) value: String,
-    /// The client that it was requested for; the library requires a name.
-    pub(crate) principal: String,
-    pub(crate) expires_at: Instant,
-    pub(crate) lifetime: Duration,
 }
 
 /// A token that is renewed while the source exists. Clones share it.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use crate::commit::Commit;
 use crate::division::{PartName, RefusedParts};
 use crate::intent::{Cut, Intent, Promises};
 use crate::partition::{AckOutcome, PartitionLedger, TrackError};
@@ -19,21 +20,6 @@ pub struct Ticket<K> {
     pub generation: Generation,
     /// The offsets of the batch.
     pub range: OffsetRange,
-}
-
-/// A commit to request from the broker. The caller reports its result to
-/// [`Ledger::commit_answered`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Commit<K> {
-    /// The partition.
-    pub key: K,
-    /// The assignment it belongs to.
-    pub generation: Generation,
-    /// The offset from which a restart would read.
-    pub offset: i64,
-    /// What was already cut or divided from there on. [`crate::encode`] writes it into the commit's
-    /// metadata.
-    pub promises: Promises,
 }
 
 /// The offsets of all partitions of one worker. `K` names a partition.

@@ -14,12 +14,14 @@
 //! - At most [`MAX_OPEN_RANGES`] ranges of a partition are open at once.
 
 mod book;
+mod commit;
 mod division;
 mod intent;
 mod partition;
 mod range;
 
-pub use book::{Commit, Ledger, Ticket};
+pub use book::{Ledger, Ticket};
+pub use commit::Commit;
 pub use division::{Division, MAX_REFUSED_PARTS, PartName, RefusedParts};
 pub use intent::{
     Cut, Intent, IntentError, MAX_METADATA_BYTES, MAX_OPEN_RANGES, Promises, decode_metadata,

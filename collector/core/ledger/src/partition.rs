@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-use crate::book::Commit;
+use crate::commit::Commit;
 use crate::division::{Divisions, MAX_LATER_BYTES, PartName, RefusedParts};
 use crate::intent::{Cut, CutPlan, Intent, MAX_OPEN_RANGES, Promises};
 use crate::range::{Generation, OffsetRange};

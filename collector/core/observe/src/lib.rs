@@ -4,8 +4,11 @@
 //! It must not depend on records, pools or kinds, nor block its callers: items that can't be sent
 //! in time are dropped and counted.
 
+mod error_chain;
 pub mod exemplars;
 pub mod log;
 pub mod otlp;
 pub mod process;
 pub mod text;
+
+pub use error_chain::error_chain;

@@ -74,7 +74,9 @@ pub trait Exporter: Send {
 /// A publisher that an edge ends in order.
 pub trait RunningExporter: Publish {
     /// Makes accepted records safe, at most for `time`, and blocks for it. Nothing is accepted
-    /// afterwards. Returns false when some records may not be safe.
+    /// afterwards. Returns false when some records may not be safe; clients that wait for them get
+    /// a retryable answer.
+    #[must_use]
     fn flush(&self, time: Duration) -> bool;
 
     /// Returns a publisher to each route, in their order.

@@ -20,6 +20,7 @@ pub mod kafka_client;
 pub mod listen;
 pub mod memory;
 pub mod memory_shares;
+pub mod mutex;
 pub mod pods;
 pub mod publish;
 pub mod random_seed;

@@ -9,9 +9,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::computed::{AttributeColumn, Computed, ComputedType};
 use crate::identifier::Identifier;
 use crate::kind::TableKind;
-use crate::reader::{Computed, Reader};
+use crate::reader::Reader;
 use crate::table::{Codec, Expr, Index, IndexKind, Table};
 use crate::tables::build_table;
 use crate::tables::parts::bloom_index;
@@ -120,36 +121,8 @@ pub enum AttributeIndex {
     /// them would skip nothing. JSON: none, since each path is a separate column.
     #[default]
     Default,
-    /// Bloom filters of keys alone; of a JSON column, of its paths.
-    Keys,
-    /// Inverted indexes of keys; of a Map's values too.
+    /// Inverted indexes of keys; of a Map's values too. Of a JSON column, of its paths.
     Text,
-}
-
-/// One of the attribute columns of a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum AttributeColumn {
-    /// Attributes of the resource.
-    Resource,
-    /// Attributes of the instrumentation scope; the spans' table doesn't store them.
-    Scope,
-    /// Attributes of the record itself: span, log record or metric point.
-    Record,
-}
-
-impl AttributeColumn {
-    /// Returns the column's name in a table; `None`: the table has no such column.
-    #[must_use]
-    pub const fn column_name(self, kind: TableKind) -> Option<&'static str> {
-        match (self, kind) {
-            (_, TableKind::TraceIdTs) | (Self::Scope, TableKind::Traces) => None,
-            (Self::Resource, _) => Some("ResourceAttributes"),
-            (Self::Scope, _) => Some("ScopeAttributes"),
-            (Self::Record, TableKind::Traces) => Some("SpanAttributes"),
-            (Self::Record, TableKind::Logs) => Some("LogAttributes"),
-            (Self::Record, _) => Some("Attributes"),
-        }
-    }
 }
 
 /// The name of an attribute, such as `k8s.pod.name`: letters, digits, `_`, `-`, `.`, `/`, at most
@@ -209,35 +182,6 @@ impl TypedPath {
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
         if self.is_repeating { "LowCardinality(String)" } else { "String" }
-    }
-}
-
-/// The type of a column the server computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ComputedType {
-    /// `LowCardinality(String)`; empty where the attribute is missing.
-    Name,
-    /// `String`; empty where the attribute is missing.
-    Text,
-    /// `Int64`; 0 where the attribute is missing or not a number.
-    Integer,
-    /// `Float64`; 0 where the attribute is missing or not a number.
-    Float,
-    /// `UInt64`; 1 where the attribute is missing, not a number, or less than 1.
-    Factor,
-}
-
-impl ComputedType {
-    /// Returns the type in the server's spelling.
-    #[must_use]
-    pub const fn type_name(self) -> &'static str {
-        match self {
-            Self::Name => "LowCardinality(String)",
-            Self::Text => "String",
-            Self::Integer => "Int64",
-            Self::Float => "Float64",
-            Self::Factor => "UInt64",
-        }
     }
 }
 
@@ -417,11 +361,10 @@ fn lay_indexes(shape: &mut Table, layout: &Layout) {
         },
         (Expr::MapKeys(_), _) => match layout.attribute_index {
             AttributeIndex::None | AttributeIndex::Default => false,
-            AttributeIndex::Keys => true,
             AttributeIndex::Text => make_text(index, IndexKind::TextOfItems),
         },
         (Expr::MapValues(column), _) => match layout.attribute_index {
-            AttributeIndex::None | AttributeIndex::Keys => false,
+            AttributeIndex::None => false,
             AttributeIndex::Default => AttributeColumn::Scope.column_name(kind) != Some(column),
             AttributeIndex::Text => make_text(index, IndexKind::TextOfItems),
         },
@@ -464,7 +407,7 @@ fn name_text_index(filter: &'static str) -> &'static str {
 
 /// Returns the indexes of the paths of JSON columns.
 fn path_indexes(kind: TableKind, wanted: AttributeIndex) -> Vec<Index> {
-    if matches!(wanted, AttributeIndex::None | AttributeIndex::Default) {
+    if wanted != AttributeIndex::Text {
         return Vec::new();
     }
     [
@@ -475,9 +418,7 @@ fn path_indexes(kind: TableKind, wanted: AttributeIndex) -> Vec<Index> {
     .into_iter()
     .filter_map(|(column, name)| {
         let mut index = bloom_index(name, Expr::JsonAllPaths(column.column_name(kind)?), 10);
-        if wanted == AttributeIndex::Text {
-            make_text(&mut index, IndexKind::TextOfItems);
-        }
+        make_text(&mut index, IndexKind::TextOfItems);
         Some(index)
     })
     .collect()

@@ -8,6 +8,7 @@
 //! This crate has no SQL text: expressions are an enum ([`Expr`]), which `millrace-ddl` renders. It
 //! has no clock and does no I/O.
 
+mod computed;
 mod identifier;
 mod kind;
 mod layout;
@@ -17,14 +18,15 @@ mod table;
 mod tables;
 mod types;
 
+pub use computed::{AttributeColumn, Computed, ComputedType};
 pub use identifier::{Identifier, IdentifierError, MAX_IDENTIFIER_BYTES};
 pub use kind::TableKind;
 pub use layout::{
-    AttributeColumn, AttributeIndex, AttributePath, BodyIndex, ColumnCompression, ComputedColumn,
-    ComputedType, Layout, LayoutError, MAX_COMPUTED_COLUMNS, MAX_PATH_BYTES, Materialized,
-    PartitionInterval, PathError, Presence, TypedPath, attribute_column, laid_out,
+    AttributeIndex, AttributePath, BodyIndex, ColumnCompression, ComputedColumn, Layout,
+    LayoutError, MAX_COMPUTED_COLUMNS, MAX_PATH_BYTES, Materialized, PartitionInterval, PathError,
+    Presence, TypedPath, attribute_column, laid_out,
 };
-pub use reader::{Computed, Reader};
+pub use reader::Reader;
 pub use reasons::{codec_reason, column_reason, index_reason};
 pub use table::{Codec, Column, Expr, Index, IndexKind, Table, ValueOrigin, View};
 pub use tables::{all_tables, build_table, trace_id_view};

@@ -6,8 +6,8 @@
 //! Sources: `exporter/clickhouseexporter/internal/sqltemplates` of opentelemetry-collector-contrib
 //! 0.165, `docker/otel-collector/schema/seed` of hyperdxio/hyperdx.
 
+use crate::computed::{AttributeColumn, Computed, ComputedType};
 use crate::kind::TableKind;
-use crate::layout::{AttributeColumn, ComputedType};
 use crate::table::{Expr, Index, IndexKind, Table};
 use crate::tables::parts::{bloom_index, token_index};
 use crate::types::AttributeStorage;
@@ -23,19 +23,6 @@ pub enum Reader {
     Otel151,
     /// `ClickStack` (HyperDX): names of Kubernetes and of sessions as columns, metrics by the hour.
     ClickStack,
-}
-
-/// A column that the server computes from an attribute for a reader; `SELECT *` omits it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Computed {
-    /// Name, unquoted. It may have dots in it.
-    pub name: &'static str,
-    /// The attribute's column.
-    pub column: AttributeColumn,
-    /// The attribute's name.
-    pub path: &'static str,
-    /// The column's type.
-    pub ty: ComputedType,
 }
 
 impl Reader {

@@ -1,7 +1,7 @@
 //! The parts of a table as data: columns, keys, indexes and codecs.
 
+use crate::computed::Computed;
 use crate::kind::TableKind;
-use crate::reader::Computed;
 use crate::types::{AttributeStorage, ColumnType};
 
 /// An expression over one column, for keys, indexes, defaults and TTLs.

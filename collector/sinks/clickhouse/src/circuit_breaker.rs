@@ -202,7 +202,7 @@ impl Circuits {
     }
 
     pub(super) fn record_success(&mut self, replica: usize) {
-        self.for_each(Some(replica), CircuitBreaker::record_success);
+        self.0[replica].record_success();
     }
 
     /// Records that an attempt failed at a replica, or `everywhere` if each would have answered the
@@ -215,8 +215,11 @@ impl Circuits {
         started: Instant,
         now: Instant,
     ) {
-        let only = (!everywhere).then_some(replica);
-        self.for_each(only, |breaker| breaker.record_failure(pace, started, now));
+        for (at, breaker) in self.0.iter_mut().enumerate() {
+            if everywhere || at == replica {
+                breaker.record_failure(pace, started, now);
+            }
+        }
     }
 
     pub(super) fn record_silence(
@@ -226,17 +229,11 @@ impl Circuits {
         now: Instant,
         until: Instant,
     ) {
-        self.for_each(Some(replica), |breaker| breaker.record_silence(started, now, until));
+        self.0[replica].record_silence(started, now, until);
     }
 
     pub(super) fn cancel_probe(&mut self, replica: usize, now: Instant) {
-        self.for_each(Some(replica), |breaker| breaker.cancel_probe(now));
-    }
-
-    fn for_each(&mut self, only: Option<usize>, change: impl FnMut(&mut CircuitBreaker)) {
-        let breakers = self.0.iter_mut().enumerate();
-        let chosen = breakers.filter(|(at, _)| only.is_none_or(|only| only == *at));
-        chosen.map(|(_, breaker)| breaker).for_each(change);
+        self.0[replica].cancel_probe(now);
     }
 }
 

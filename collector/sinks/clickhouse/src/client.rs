@@ -8,21 +8,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use http::{Method, Request, StatusCode};
+use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use millrace_config::Credentials;
 use millrace_ddl::render::Statement;
-use millrace_observe::log::error_chain;
+use millrace_observe::error_chain;
 use millrace_pipeline::body::InsertBody;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::sink::Insert;
 
 use super::plan::InsertPlan;
 use super::response::{InsertResponse, classify_response};
-use super::settings::{SinkError, SinkSettings};
+use super::settings::{SinkError, SinkSettings, client_tls};
 use super::tables::percent_encoded;
 
 /// The time limit for establishing a connection.
@@ -71,7 +71,7 @@ impl HttpClient {
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(settings.tls()?.client_config()?)
+            .with_tls_config(client_tls(settings.tls.as_ref())?.client_config()?)
             .https_or_http()
             .enable_http1()
             .wrap_connector(tcp);
@@ -132,29 +132,17 @@ impl HttpClient {
             Err(error) => return InsertResponse::no_response(&error),
         };
         failpoint::hit("before-insert");
-        let exchange = self.send_request(request, MAX_ANSWER_BYTES);
-        match tokio::time::timeout(self.settings.insert_timeout, exchange).await {
-            Err(_) => InsertResponse::no_response(&format!(
-                "no answer within {} s",
-                self.settings.insert_timeout.as_secs()
-            )),
-            Ok(Err(cause)) => InsertResponse::no_response(&cause),
-            Ok(Ok((parts, body))) => {
+        match self.send_request(request, MAX_ANSWER_BYTES, self.settings.insert_timeout).await {
+            Err(cause) => InsertResponse::no_response(&cause),
+            Ok((parts, body)) => {
+                failpoint::hit("after-insert-sent");
                 classify_response(parts.status, &parts.headers, &body, insert.block.rows, first)
             }
         }
     }
 
-    /// Queries an endpoint for rows, as `JSONEachRow`.
-    pub(super) async fn query_rows(
-        &self,
-        endpoint: usize,
-        statement: &Statement,
-    ) -> Result<Bytes, String> {
-        self.run_query(endpoint, statement).await.map_err(|verdict| verdict.to_string())
-    }
-
-    /// Queries like `ask`, but returns a failure with the server's code, if it has one.
+    /// Queries an endpoint for rows, as `JSONEachRow`. A failure has the server's code, if it gave
+    /// one.
     pub(super) async fn run_query(
         &self,
         endpoint: usize,
@@ -166,12 +154,10 @@ impl HttpClient {
         let url = format!("{}/?{QUERY_SETTINGS}", base.as_str());
         let request = self.build_request(&url, statement.sql().to_owned().into_bytes().into());
         let request = request.map_err(|error| unanswered(&error))?;
-        let exchange = self.send_request(request, MAX_ROWS_BYTES);
-        match tokio::time::timeout(QUERY_TIMEOUT, exchange).await {
-            Err(_) => Err(unanswered(&format!("no answer within {} s", QUERY_TIMEOUT.as_secs()))),
-            Ok(Err(cause)) => Err(unanswered(&cause)),
-            Ok(Ok((parts, body))) if parts.status == StatusCode::OK => Ok(body),
-            Ok(Ok((parts, body))) => {
+        match self.send_request(request, MAX_ROWS_BYTES, QUERY_TIMEOUT).await {
+            Err(cause) => Err(unanswered(&cause)),
+            Ok((parts, body)) if parts.status == StatusCode::OK => Ok(body),
+            Ok((parts, body)) => {
                 Err(classify_response(parts.status, &parts.headers, &body, 0, true))
             }
         }
@@ -182,12 +168,10 @@ impl HttpClient {
         let base = self.settings.endpoints.get(endpoint).ok_or("no such endpoint")?;
         let request = Request::get(format!("{}/ping", base.as_str())).body(Full::default());
         let request = request.map_err(|error| error.to_string())?;
-        let exchange = self.send_request(request, MAX_ANSWER_BYTES);
-        match tokio::time::timeout(PING_TIMEOUT, exchange).await {
-            Err(_) => Err(format!("{} does not answer", base.authority())),
-            Ok(Err(cause)) => Err(format!("{}: {cause}", base.authority())),
-            Ok(Ok((parts, _))) if parts.status == StatusCode::OK => Ok(()),
-            Ok(Ok((parts, _))) => Err(format!("{} answers {}", base.authority(), parts.status)),
+        match self.send_request(request, MAX_ANSWER_BYTES, PING_TIMEOUT).await {
+            Err(cause) => Err(format!("{}: {cause}", base.authority())),
+            Ok((parts, _)) if parts.status == StatusCode::OK => Ok(()),
+            Ok((parts, _)) => Err(format!("{} answers {}", base.authority(), parts.status)),
         }
     }
 
@@ -204,21 +188,22 @@ impl HttpClient {
         request.body(Full::new(body))
     }
 
+    /// Sends a request and reads its answer, within `time`.
     async fn send_request(
         &self,
         request: Request<Full<InsertBody>>,
         limit_bytes: usize,
+        time: Duration,
     ) -> Result<(http::response::Parts, Bytes), String> {
-        // Queries are posted too, and have longer answers.
-        let inserts = request.method() == Method::POST && limit_bytes == MAX_ANSWER_BYTES;
-        let response = self.http.request(request).await.map_err(|error| error_chain(&error))?;
-        if inserts {
-            failpoint::hit("after-insert-sent");
-        }
-        let (parts, body) = response.into_parts();
-        let body = Limited::new(body, limit_bytes).collect().await;
-        let body = body.map_err(|error| format!("the answer broke off: {error}"))?;
-        Ok((parts, body.to_bytes()))
+        let exchange = async {
+            let response = self.http.request(request).await.map_err(|error| error_chain(&error))?;
+            let (parts, body) = response.into_parts();
+            let body = Limited::new(body, limit_bytes).collect().await;
+            let body = body.map_err(|error| format!("the answer broke off: {error}"))?;
+            Ok((parts, body.to_bytes()))
+        };
+        let answered = tokio::time::timeout(time, exchange).await;
+        answered.unwrap_or_else(|_| Err(format!("no answer within {} s", time.as_secs())))
     }
 }
 

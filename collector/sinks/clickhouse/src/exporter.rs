@@ -1,11 +1,9 @@
 //! ClickHouse as the exporter of an edge, without Kafka.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use millrace_config::ClickHouseExporter;
 use millrace_pipeline::component::{ComponentError, Exporter, ExporterContext, RunningExporter};
-use millrace_pipeline::publish::Publish;
 use tokio::runtime::Handle;
 
 use super::direct::{DirectParts, DirectPublisher};
@@ -45,17 +43,6 @@ impl Exporter for ToClickHouse {
         let started = DirectPublisher::start(&self.0, parts);
         let failed = |error| ComponentError::failed(format_args!("cannot start a thread: {error}"));
         Ok(Arc::new(started.map_err(failed)?))
-    }
-}
-
-impl RunningExporter for DirectPublisher {
-    fn flush(&self, time: Duration) -> bool {
-        self.flush(time)
-    }
-
-    /// It has no routes: only Kafka's topics can be routed to.
-    fn route_publishers(self: Arc<Self>) -> Vec<Arc<dyn Publish>> {
-        Vec::new()
     }
 }
 

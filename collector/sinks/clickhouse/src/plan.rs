@@ -42,6 +42,11 @@ const KEEPER_RETRIES: Newer = Newer {
     parameter: "&insert_keeper_max_retries=7",
 };
 
+/// Deduplicates, whatever a user's profile says. From this version on the setting overrides
+/// `insert_deduplicate`, and with `disable` the server would ignore each token.
+const DEDUPLICATE: Newer =
+    Newer { since: ServerVersion { year: 26, minor: 2 }, parameter: "&deduplicate_insert=enable" };
+
 /// How inserts go into one table of one endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InsertPlan {
@@ -89,7 +94,7 @@ impl InsertPlan {
             let statement = insert_columns(&table.full_name, &names);
             plan.parameters = format!("{SKIP_UNKNOWN}&query={}", percent_encoded(statement.sql()));
         }
-        for Newer { since, parameter } in [KEEPER_RETRIES, INDEXES_LATER] {
+        for Newer { since, parameter } in [KEEPER_RETRIES, INDEXES_LATER, DEDUPLICATE] {
             if server.is_some_and(|server| server >= since) {
                 plan.parameters.insert_str(0, parameter);
             }

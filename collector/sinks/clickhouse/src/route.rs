@@ -13,9 +13,10 @@
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::sink::TableIndex;
 use tokio::sync::Notify;
 
@@ -114,7 +115,7 @@ impl Routes {
     pub(super) fn route_stats(&self, table: TableIndex) -> (usize, usize) {
         let of_table = self.routes.iter().skip(usize::from(table.0)).step_by(self.tables.max(1));
         of_table.fold((usize::MAX, 0), |(allowed, open), route| {
-            (allowed.min(route.window.allowed()), open + route.lock().circuits.open_count())
+            (allowed.min(route.window.allowed()), open + lock(&route.state).circuits.open_count())
         })
     }
 }
@@ -122,7 +123,7 @@ impl Routes {
 impl Route {
     /// Returns a slot for an insert to be accepted, if one is free and few inserts wait.
     pub(super) fn try_enter(&self) -> Option<InsertSlot> {
-        if self.lock().waiting >= self.most_waiting {
+        if lock(&self.state).waiting >= self.most_waiting {
             return None;
         }
         self.window.try_enter()
@@ -130,7 +131,7 @@ impl Route {
 
     /// Returns whether inserts should be held back at their source.
     pub(super) fn is_held_back(&self) -> bool {
-        let state = self.lock();
+        let state = lock(&self.state);
         let circuits = &state.circuits;
         circuits.is_stalled(Instant::now()) || (state.stalled > 0 && !circuits.is_any_closed())
     }
@@ -152,7 +153,7 @@ impl Route {
             // From here on no change is missed.
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            if Instant::now() < not_before && self.lock().circuits.is_any_closed() {
+            if Instant::now() < not_before && lock(&self.state).circuits.is_any_closed() {
                 *slot = None;
                 tokio::time::sleep_until(not_before.into()).await;
             }
@@ -160,7 +161,7 @@ impl Route {
                 *slot = self.window.acquire_slot().await;
             }
             let now = Instant::now();
-            let direction = self.lock().circuits.choose_replica(home, now);
+            let direction = lock(&self.state).circuits.choose_replica(home, now);
             let (until, is_stalled) = match direction {
                 Direction::Send { replica, is_probe } => {
                     return Some(Permit { route: self, replica, is_probe, started: now });
@@ -174,9 +175,10 @@ impl Route {
             if is_stalled && may_leave() && stall.take_if(Stall::leave_to_others).is_some() {
                 return None;
             }
-            if queued.is_none() {
-                queued = Some(Queued::new(self));
-            }
+            queued.get_or_insert_with(|| {
+                lock(&self.state).waiting += 1;
+                CountedInsert { route: self, count: |state| &mut state.waiting }
+            });
             let until_then = async {
                 match until {
                     Some(until) => tokio::time::sleep_until(until.into()).await,
@@ -191,14 +193,9 @@ impl Route {
     }
 
     fn update_state<T>(&self, change: impl FnOnce(&mut RouteState) -> T) -> T {
-        let result = change(&mut self.lock());
+        let result = change(&mut lock(&self.state));
         self.changed.notify_waiters();
         result
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RouteState> {
-        // Each change leaves complete values behind.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -225,13 +222,13 @@ impl<'a> Permit<'a> {
         &self,
         until: Instant,
         stall: &mut Option<Stall<'a>>,
-    ) -> Option<Overdue<'a>> {
+    ) -> Option<CountedInsert<'a>> {
         stall.get_or_insert_with(|| Stall::new(self.route));
         self.route.update_state(|state| {
             state.circuits.record_silence(self.replica, self.started, Instant::now(), until);
             let has_room = state.overdue < self.route.most_waiting;
             state.overdue += usize::from(has_room);
-            has_room.then(|| Overdue(self.route))
+            has_room.then(|| CountedInsert { route: self.route, count: |state| &mut state.overdue })
         })
     }
 
@@ -259,30 +256,16 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// An accepted insert that waits.
+/// An insert that one of its route's counts includes until this is dropped.
 #[derive(Debug)]
-struct Queued<'a>(&'a Route);
-
-impl<'a> Queued<'a> {
-    fn new(route: &'a Route) -> Self {
-        route.lock().waiting += 1;
-        Self(route)
-    }
+pub(super) struct CountedInsert<'a> {
+    route: &'a Route,
+    count: fn(&mut RouteState) -> &mut usize,
 }
 
-impl Drop for Queued<'_> {
+impl Drop for CountedInsert<'_> {
     fn drop(&mut self) {
-        self.0.lock().waiting -= 1;
-    }
-}
-
-/// An attempt that has waited long for its answer, and has no slot.
-#[derive(Debug)]
-pub(super) struct Overdue<'a>(&'a Route);
-
-impl Drop for Overdue<'_> {
-    fn drop(&mut self) {
-        self.0.lock().overdue -= 1;
+        *(self.count)(&mut lock(&self.route.state)) -= 1;
     }
 }
 
@@ -296,13 +279,13 @@ pub(super) struct Stall<'a> {
 
 impl<'a> Stall<'a> {
     fn new(route: &'a Route) -> Self {
-        route.lock().stalled += 1;
+        lock(&route.state).stalled += 1;
         Self { route, is_handed_over: false }
     }
 
     /// Leaves the waiting to another insert, if there is one.
     fn leave_to_others(&mut self) -> bool {
-        let mut state = self.route.lock();
+        let mut state = lock(&self.route.state);
         self.is_handed_over = state.stalled > 1;
         state.stalled -= usize::from(self.is_handed_over);
         self.is_handed_over
@@ -312,7 +295,7 @@ impl<'a> Stall<'a> {
 impl Drop for Stall<'_> {
     fn drop(&mut self) {
         if !self.is_handed_over {
-            self.route.lock().stalled -= 1;
+            lock(&self.route.state).stalled -= 1;
         }
     }
 }

@@ -67,11 +67,6 @@ impl SinkSettings {
             insert_timeout: Duration::from_secs(exporter.insert_timeout_seconds.into()),
         })
     }
-
-    /// Reads the certificates now.
-    pub(super) fn tls(&self) -> Result<TlsCertificates, SinkError> {
-        Ok(client_tls(self.tls.as_ref())?)
-    }
 }
 
 /// Reads the certificates for a connection to a server now.

@@ -1,8 +1,9 @@
 //! This sink's readiness: ready while a server is reachable and no table is blocked.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::readiness::ReadinessPart;
 
 #[derive(Debug)]
@@ -37,7 +38,7 @@ impl SinkReadiness {
     }
 
     pub(super) fn is_reachable(&self) -> bool {
-        self.lock().unreachable.is_none()
+        lock(&self.inner).unreachable.is_none()
     }
 
     /// Publishes a problem that needs attention although inserts are accepted.
@@ -45,20 +46,8 @@ impl SinkReadiness {
         self.part.set_warning(note);
     }
 
-    fn block_table(&self, table: &str, shard: usize, reason: String) {
-        self.update_state(|inner| {
-            inner.blocked.insert((table.to_owned(), shard), reason);
-        });
-    }
-
-    fn unblock_table(&self, table: &str, shard: usize) {
-        self.update_state(|inner| {
-            inner.blocked.remove(&(table.to_owned(), shard));
-        });
-    }
-
     fn update_state(&self, change: impl FnOnce(&mut Inner)) {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         change(&mut inner);
         let reason = match (&inner.unreachable, inner.blocked.first_key_value()) {
             (Some(reason), _) => Some(reason.clone()),
@@ -72,11 +61,6 @@ impl SinkReadiness {
         if news {
             tracing::info!(reason, "clickhouse sink state");
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Each change leaves complete values behind.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -96,13 +80,15 @@ impl<'a> BlockedTable<'a> {
 
     /// Records why the table still accepts nothing.
     pub(super) fn set_reason(&self, reason: String) {
-        self.state.block_table(self.table, self.shard, reason);
+        let place = (self.table.to_owned(), self.shard);
+        self.state.update_state(|inner| drop(inner.blocked.insert(place, reason)));
     }
 }
 
 impl Drop for BlockedTable<'_> {
     fn drop(&mut self) {
-        self.state.unblock_table(self.table, self.shard);
+        let place = (self.table.to_owned(), self.shard);
+        self.state.update_state(|inner| drop(inner.blocked.remove(&place)));
     }
 }
 

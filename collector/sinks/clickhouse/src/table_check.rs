@@ -114,14 +114,18 @@ impl InsertDelivery {
         else {
             return Ok(observed);
         };
-        let answer = self.client.query_rows(endpoint, &insert_targets(database, &names)).await?;
+        let query = async |statement| {
+            let answer = self.client.run_query(endpoint, &statement).await;
+            answer.map_err(|verdict| verdict.to_string())
+        };
+        let answer = query(insert_targets(database, &names)).await?;
         for row in parse_rows::<TableRow>(&answer)? {
             let TableRow { name, engine, engine_full, partition_key, server } = row;
             let table =
                 ObservedTable { engine, engine_full, partition_key, ..ObservedTable::default() };
             observed.insert(name, TableObservation { table, server: server.parse().ok() });
         }
-        let answer = self.client.query_rows(endpoint, &select_columns(database, &names)).await?;
+        let answer = query(select_columns(database, &names)).await?;
         for row in parse_rows::<ColumnRow>(&answer)? {
             let ColumnRow { table, name, kind, default_kind } = row;
             if let Some(seen) = observed.get_mut(&table) {

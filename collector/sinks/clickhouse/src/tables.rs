@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use millrace_config::push_encoded;
 use millrace_ddl::TableName;
 use millrace_pipeline::sink::TableIndex;
 use millrace_schema::{AttributeStorage, Identifier, Table, TableKind, build_table};
@@ -57,17 +58,8 @@ impl SinkTables {
 
 /// Percent-encodes everything but RFC 3986's unreserved characters.
 pub(super) fn percent_encoded(text: &str) -> String {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let mut encoded = String::with_capacity(text.len() * 2);
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push('%');
-            encoded.push(char::from(HEX[usize::from(byte >> 4)]));
-            encoded.push(char::from(HEX[usize::from(byte & 15)]));
-        }
-    }
+    push_encoded(&mut encoded, text);
     encoded
 }
 

@@ -6,9 +6,10 @@
 //! many good answers as may run at once raise it by one. Inserts that began before a cut don't cut
 //! again, so inserts that fail together cut once.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use millrace_pipeline::mutex::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The window of inserts that may run at once.
@@ -58,12 +59,12 @@ impl InsertWindow {
 
     /// Returns how many inserts may run at once now.
     pub(super) fn allowed(&self) -> usize {
-        self.lock().allowed
+        lock(&self.state).allowed
     }
 
     /// Records an overload that the server reported to an insert that began at `started`.
     pub(super) fn record_overload(&self, started: Instant, now: Instant) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.good = 0;
         // An insert from before the last cut is no evidence about the window since.
         if state.last_cut.is_some_and(|cut| started < cut) {
@@ -77,7 +78,7 @@ impl InsertWindow {
 
     /// Records a success.
     pub(super) fn record_success(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.allowed == self.most {
             return;
         }
@@ -92,17 +93,12 @@ impl InsertWindow {
             _ => state.pending_cuts -= 1,
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, WindowState> {
-        // Each change leaves complete values behind.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for InsertSlot {
     fn drop(&mut self) {
         let Some(permit) = self.permit.take() else { return };
-        let mut state = self.window.lock();
+        let mut state = lock(&self.window.state);
         if state.pending_cuts > 0 {
             state.pending_cuts -= 1;
             permit.forget();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use millrace_config::{AcknowledgeInsert, Attributes, Batch, ByteSize, ClickHouseExporter};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::cancellation::Cancellation;
+use millrace_pipeline::component::RunningExporter as _;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{
     DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest,

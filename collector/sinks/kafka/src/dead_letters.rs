@@ -4,9 +4,9 @@
 //! The number in flight is bounded; past it the caller retains the others. A dead letter that is
 //! too long for its topic is finally sent without its bytes: its headers name their origin.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,10 @@ const MAX_DEAD_LETTERS: usize = 333;
 /// that is read, 48 MiB for three signals.
 const MAX_DEAD_LETTER_BYTES: usize = 16 * 1024 * 1024;
 
+/// The length of the queue of retries. It is never full: a dead letter in flight is in it at most
+/// once.
+const RETRY_QUEUE_LENGTH: usize = MAX_DEAD_LETTERS * Signal::ALL.len() + 1;
+
 /// The backoff between attempts of one dead letter.
 const BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
@@ -47,6 +51,7 @@ const MAX_MESSAGE_BYTES: usize = 900_000_000;
 /// Produces dead letters. Its threads end when it is dropped; dead letters then in flight are
 /// abandoned.
 pub struct KafkaDeadLetters {
+    /// Sends dead letters again when they are due.
     thread: Option<JoinHandle<()>>,
     shared: Arc<DeadLettersInner>,
     producer: Producer<DeadLetterShipment>,
@@ -58,9 +63,12 @@ struct DeadLettersInner {
     drain: Drain,
     /// By signal.
     in_flight: [InFlight; Signal::ALL.len()],
-    waiting: Mutex<RetryQueue>,
-    wake: Condvar,
+    /// Queues retries for the thread; `None` ends it.
+    retries: SyncSender<Option<Retry>>,
 }
+
+/// When a dead letter is retried, and the dead letter.
+type Retry = Box<(Instant, DeadLetterShipment)>;
 
 /// The dead letters of one signal that were accepted and aren't answered.
 #[derive(Default)]
@@ -86,13 +94,6 @@ impl InFlight {
         self.dead_letters.fetch_sub(1, Ordering::AcqRel);
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
-}
-
-#[derive(Default)]
-struct RetryQueue {
-    /// The dead letters to be retried; at most `MAX_LETTERS` of a signal: only open ones wait.
-    dead_letters: VecDeque<(Instant, DeadLetterShipment)>,
-    stop: bool,
 }
 
 /// A dead letter in flight.
@@ -128,19 +129,17 @@ impl KafkaDeadLetters {
             response_timeout: Duration::from_secs(60),
         };
         let producer: Producer<DeadLetterShipment> = create_producer(connection, &traits)?;
+        let (retries, scheduled) = sync_channel(RETRY_QUEUE_LENGTH);
         let shared = Arc::new(DeadLettersInner {
             topics,
             version,
             drain: drain.clone(),
             in_flight: Default::default(),
-            waiting: Mutex::default(),
-            wake: Condvar::new(),
+            retries,
         });
-        let thread = {
-            let (shared, producer) = (Arc::clone(&shared), producer.clone());
-            let again = move || shared.try_again(&producer);
-            thread::Builder::new().name("dead-letters".into()).spawn(again)?
-        };
+        let again = producer.clone();
+        let again = move || send_retries(&scheduled, &again);
+        let thread = thread::Builder::new().name("dead-letters".into()).spawn(again)?;
         Ok(Self { thread: Some(thread), shared, producer })
     }
 
@@ -179,52 +178,29 @@ impl DeadLetterSink for KafkaDeadLetters {
 
 impl Drop for KafkaDeadLetters {
     fn drop(&mut self) {
-        self.shared.lock_retries().stop = true;
-        self.shared.wake.notify_one();
+        let _ = self.shared.retries.send(None);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-impl DeadLettersInner {
-    fn lock_retries(&self) -> MutexGuard<'_, RetryQueue> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Runs the thread that sends dead letters again when they are due.
-    fn try_again(&self, producer: &Producer<DeadLetterShipment>) {
-        /// The maximum delay until a dead letter is noticed that was put before the others.
-        const LONGEST_SLEEP: Duration = Duration::from_millis(200);
-        loop {
-            let mut waiting = self.lock_retries();
-            if waiting.stop {
-                // Dropping them abandons them.
-                let letters = std::mem::take(&mut waiting.dead_letters);
-                drop(waiting);
-                return drop(letters);
-            }
-            let now = Instant::now();
-            let (due, later) = std::mem::take(&mut waiting.dead_letters)
-                .into_iter()
-                .partition::<VecDeque<_>, _>(|(when, _)| *when <= now);
-            waiting.dead_letters = later;
-            if due.is_empty() {
-                let asleep =
-                    |waiting: &mut RetryQueue| !waiting.stop && waiting.dead_letters.is_empty();
-                let woken = if waiting.dead_letters.is_empty() {
-                    self.wake.wait_while(waiting, asleep).unwrap_or_else(PoisonError::into_inner)
-                } else {
-                    let woken = self.wake.wait_timeout(waiting, LONGEST_SLEEP);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
-                };
-                drop(woken);
-                continue;
-            }
-            drop(waiting);
-            for (_, letter) in due {
-                send_dead_letter(producer, letter);
-            }
+/// Runs the thread that sends dead letters again when they are due. Those that wait at its end are
+/// abandoned, as they are dropped.
+fn send_retries(scheduled: &Receiver<Option<Retry>>, producer: &Producer<DeadLetterShipment>) {
+    /// The longest sleep while none waits.
+    const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+    let mut waiting: Vec<Retry> = Vec::new();
+    loop {
+        let now = Instant::now();
+        for retry in waiting.extract_if(.., |retry| retry.0 <= now) {
+            send_dead_letter(producer, retry.1);
+        }
+        let next = waiting.iter().map(|retry| retry.0.saturating_duration_since(now)).min();
+        match scheduled.recv_timeout(next.unwrap_or(LONGEST_SLEEP)) {
+            Ok(Some(retry)) => waiting.push(retry),
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(None) | Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
@@ -256,14 +232,8 @@ impl DeadLetterShipment {
         if shared.drain.is_begun() && shared.drain.remaining() < wait {
             return;
         }
-        let mut waiting = shared.lock_retries();
-        if waiting.stop {
-            // Nobody would retry it. Unlock first: dropping it may call back.
-            return drop(waiting);
-        }
-        waiting.dead_letters.push_back((Instant::now() + wait, self));
-        drop(waiting);
-        shared.wake.notify_one();
+        // Without the thread nobody would retry it, and it is abandoned.
+        let _ = shared.retries.try_send(Some(Box::new((Instant::now() + wait, self))));
     }
 }
 
@@ -276,14 +246,14 @@ impl Drop for DeadLetterShipment {
 }
 
 impl Shipment for DeadLetterShipment {
-    fn handle_result(mut self, result: Result<(), RDKafkaErrorCode>) {
+    fn handle_result(mut self, result: Result<(), (RDKafkaErrorCode, &[u8])>) {
         match result {
             Ok(()) => {
                 if let Some(completion) = self.completion.take() {
                     completion.finish_with(DeliveryOutcome::Stored);
                 }
             }
-            Err(code) => {
+            Err((code, _)) => {
                 let class = Class::from_code(code);
                 let DeadLetter { signal, topic, partition, offset, .. } = &*self.dead_letter;
                 tracing::warn!(
@@ -319,7 +289,7 @@ fn send_dead_letter(producer: &Producer<DeadLetterShipment>, letter: DeadLetterS
         record = record.timestamp(millis);
     }
     if let Err((error, record)) = producer.send(record) {
-        record.delivery_opaque.handle_result(Err(code_of(&error)));
+        record.delivery_opaque.handle_result(Err((code_of(&error), &[])));
     }
 }
 

@@ -5,7 +5,7 @@
 //! alone, or a group that can't be divided, is returned.
 
 use std::borrow::Cow;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use millrace_observe::otlp::{SPANS, Trace, is_own_telemetry};
@@ -21,17 +21,7 @@ use super::lane::InFlight;
 use super::message::{Envelope, Message, split_message};
 use super::producer::{Shipment, code_of};
 use super::request_part::RequestPart;
-use super::topic::{TopicOptions, TopicPublisher, TopicState};
-
-/// The data that accompanies a message through the client library.
-pub(crate) struct DeliveryContext {
-    number: u64,
-    partition: usize,
-    bytes: usize,
-    handed_over: Instant,
-    trace: Trace,
-    topic: Weak<TopicPublisher>,
-}
+use super::topic::{DeliveryContext, TopicOptions, TopicPublisher, TopicState};
 
 impl TopicPublisher {
     /// Passes a message to the library, which copies it.
@@ -130,16 +120,11 @@ impl TopicPublisher {
         let DeliveryContext { number, partition, trace, .. } = batch;
         let now = Instant::now();
         let mut state = self.lock();
-        match class {
-            Class::Denied => state.lanes.suspend_lanes(None, now),
-            Class::NoTopic if code == Code::UnknownPartition => {
-                state.lanes.suspend_lanes(Some(partition), now);
-            }
-            Class::NoTopic => state.lanes.suspend_lanes(None, now),
-            _ if matches!(code, Code::PurgeQueue | Code::PurgeInflight) => {
-                state.lanes.suspend_lanes(Some(partition), now);
-            }
-            _ => {}
+        let is_withdrawn = matches!(code, Code::PurgeQueue | Code::PurgeInflight);
+        if is_withdrawn || code == Code::UnknownPartition {
+            state.lanes.suspend_lanes(Some(partition), now);
+        } else if matches!(class, Class::Denied | Class::NoTopic) {
+            state.lanes.suspend_lanes(None, now);
         }
         let is_new = class == Class::TooLarge && self.join_limit.too_long(payload.len());
         let Some(message) = state.lanes.end_send(partition, number, None) else { return };
@@ -159,7 +144,7 @@ impl TopicPublisher {
             }
             return;
         }
-        if !matches!(code, Code::PurgeQueue | Code::PurgeInflight) {
+        if !is_withdrawn {
             state.last_failure = Some(format!("{code}; {}", class.advice()));
         }
         self.publish_state(&state);
@@ -209,25 +194,14 @@ impl TopicPublisher {
     }
 }
 
-impl DeliveryContext {
-    /// Ends it at its topic, which then sends the next. The topic is gone when the publisher is.
-    fn end_at_topic(self, end: impl FnOnce(&TopicPublisher, Self)) {
-        if let Some(topic) = self.topic.upgrade() {
-            end(&topic, self);
-            topic.send_waiting();
-        }
-    }
-}
-
 impl Shipment for DeliveryContext {
-    fn handle_result(self, result: Result<(), Code>) {
-        self.end_at_topic(|topic, batch| match result {
-            Ok(()) => topic.record_stored(batch),
-            Err(code) => topic.record_failed(batch, code, &[]),
-        });
-    }
-
-    fn handle_failure(self, code: Code, payload: &[u8]) {
-        self.end_at_topic(|topic, batch| topic.record_failed(batch, code, payload));
+    /// Ends it at its topic, which then sends the next. The topic is gone when the publisher is.
+    fn handle_result(self, result: Result<(), (Code, &[u8])>) {
+        let Some(topic) = self.topic.upgrade() else { return };
+        match result {
+            Ok(()) => topic.record_stored(self),
+            Err((code, payload)) => topic.record_failed(self, code, payload),
+        }
+        topic.send_waiting();
     }
 }

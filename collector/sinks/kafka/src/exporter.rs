@@ -1,11 +1,9 @@
 //! Kafka as the exporter of an edge: with the buffer on disk, or without.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use millrace_config::KafkaExporter;
 use millrace_pipeline::component::{ComponentError, Exporter, ExporterContext, RunningExporter};
-use millrace_pipeline::publish::Publish;
 
 use super::buffered::{BufferError, BufferedParts, BufferedPublisher};
 use super::producer::ProducerError;
@@ -34,26 +32,6 @@ impl Exporter for ToKafka {
         };
         let parts = BufferedParts { budget, telemetry, part, drain };
         Ok(Arc::new(BufferedPublisher::start(&settings, &routes, buffer, parts)?))
-    }
-}
-
-impl RunningExporter for KafkaPublisher {
-    fn flush(&self, time: Duration) -> bool {
-        self.flush(time)
-    }
-
-    fn route_publishers(self: Arc<Self>) -> Vec<Arc<dyn Publish>> {
-        Self::route_publishers(&self)
-    }
-}
-
-impl RunningExporter for BufferedPublisher {
-    fn flush(&self, time: Duration) -> bool {
-        self.flush(time)
-    }
-
-    fn route_publishers(self: Arc<Self>) -> Vec<Arc<dyn Publish>> {
-        Self::route_publishers(&self)
     }
 }
 

@@ -18,6 +18,7 @@ mod monitor;
 mod pieces;
 mod producer;
 mod publisher;
+mod queue_thread;
 mod request_part;
 mod topic;
 

@@ -39,11 +39,9 @@ pub(crate) struct Message {
 impl Message {
     /// Removes the requests that are `gone`, and their bytes.
     pub(crate) fn remove(&mut self, gone: impl Fn(&RequestPart) -> bool) -> Vec<RequestPart> {
-        let mut payload = Cow::Borrowed(self.payload.as_slice());
+        let mut payload = Cow::Owned(std::mem::take(&mut self.payload));
         let removed = self.envelope.remove(&mut payload, gone);
-        if let Cow::Owned(payload) = payload {
-            self.payload = payload;
-        }
+        self.payload = payload.into_owned();
         removed
     }
 }

@@ -4,8 +4,10 @@
 //! topic that should exist is requested by name, which never creates it. Metadata alone doesn't
 //! show whether a topic stores records, so each topic also judges that by the answers to producing.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use millrace_pipeline::drain::Drain;
@@ -13,10 +15,10 @@ use millrace_pipeline::readiness::ReadinessPart;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::Producer as _;
 
-use super::delivery::DeliveryContext;
 use super::failure::Class;
 use super::producer::{Producer, code_of};
-use super::topic::TopicPublisher;
+use super::queue_thread::QueueThread;
+use super::topic::{DeliveryContext, TopicPublisher};
 
 /// How often readiness is reported, and how often metadata is requested during a failure.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -34,43 +36,18 @@ pub(crate) const PROOF_AGE: Duration = Duration::from_secs(5);
 const ERROR_AGE: Duration = Duration::from_secs(30);
 
 /// The thread. It ends when this is dropped.
-pub(crate) struct Monitor {
-    stop: Arc<MonitorStop>,
-    thread: Option<JoinHandle<()>>,
-}
+pub(crate) type Monitor = QueueThread<Infallible>;
 
-#[derive(Default)]
-struct MonitorStop {
-    is_requested: Mutex<bool>,
-    wake: Condvar,
-}
-
-impl Monitor {
-    /// Starts watching through `producer`, and holds it while it runs.
-    pub(crate) fn start(
-        producer: Producer<DeliveryContext>,
-        topics: Vec<Arc<TopicPublisher>>,
-        part: ReadinessPart,
-        drain: Drain,
-    ) -> std::io::Result<Self> {
-        let stop = Arc::new(MonitorStop::default());
-        let was_reached = vec![false; topics.len()];
-        let watch =
-            KafkaWatch { producer, topics, was_reached, part, drain, stop: Arc::clone(&stop) };
-        let thread = thread::Builder::new().name("kafka-monitor".into()).spawn(|| watch.run())?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Monitor {
-    fn drop(&mut self) {
-        *self.stop.is_requested.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.stop.wake.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // It can only have panicked, which ends the process.
-            let _ = thread.join();
-        }
-    }
+/// Starts watching through `producer`, which the thread holds while it runs.
+pub(crate) fn start_monitor(
+    producer: Producer<DeliveryContext>,
+    topics: Vec<Arc<TopicPublisher>>,
+    part: ReadinessPart,
+    drain: Drain,
+) -> io::Result<Monitor> {
+    let was_reached = vec![false; topics.len()];
+    let watch = KafkaWatch { producer, topics, was_reached, part, drain };
+    QueueThread::start("kafka-monitor", 0, move |stop| watch.run(stop))
 }
 
 struct KafkaWatch {
@@ -80,11 +57,10 @@ struct KafkaWatch {
     was_reached: Vec<bool>,
     part: ReadinessPart,
     drain: Drain,
-    stop: Arc<MonitorStop>,
 }
 
 impl KafkaWatch {
-    fn run(mut self) {
+    fn run(mut self, stop: &Receiver<Infallible>) {
         let mut due = Instant::now();
         loop {
             let is_due = Instant::now() >= due;
@@ -97,10 +73,7 @@ impl KafkaWatch {
             } else if !is_well {
                 due = due.min(Instant::now() + PERIOD);
             }
-            let MonitorStop { is_requested, wake } = &*self.stop;
-            let stop = is_requested.lock().unwrap_or_else(PoisonError::into_inner);
-            let waited = wake.wait_timeout_while(stop, PERIOD, |stop| !*stop);
-            if *waited.unwrap_or_else(PoisonError::into_inner).0 {
+            if stop.recv_timeout(PERIOD) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
         }
@@ -185,7 +158,7 @@ impl KafkaWatch {
     /// Queries which partitions of a topic have a leader, or why it can't be written. An error
     /// concerns the cluster.
     fn request_topic(&self, topic: &TopicPublisher) -> Result<Result<Vec<bool>, String>, String> {
-        let (client, name) = (self.producer.client(), &topic.settings().name);
+        let (client, name) = (self.producer.client(), &topic.settings.name);
         let metadata = client.fetch_metadata(Some(name.as_str()), QUESTION_TIMEOUT);
         let metadata = metadata.map_err(|error| {
             // A request only times out; the client's own error has the cause and its advice.

@@ -3,13 +3,14 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use millrace_config::{Compression, KafkaConnection, SecretError};
 use millrace_kafka_tokens::{ErrorEvents, Rebootstrap, TokenSettings, TokenSource};
 use millrace_pipeline::kafka_client;
+use millrace_pipeline::mutex::lock;
 use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -22,18 +23,9 @@ use super::failure::Class;
 
 /// A message in flight, which receives its result.
 pub trait Shipment: Send + Sync + 'static {
-    /// Called once, from the producer's thread. Must not block.
-    fn handle_result(self, result: Result<(), RDKafkaErrorCode>);
-
-    /// Called instead of `ended` with the bytes of a message that failed, for implementations that
-    /// use them. Must not block either.
-    fn handle_failure(self, code: RDKafkaErrorCode, payload: &[u8])
-    where
-        Self: Sized,
-    {
-        let _ = payload;
-        self.handle_result(Err(code));
-    }
+    /// Called once, from the producer's thread; for a message that failed with its bytes. Must not
+    /// block.
+    fn handle_result(self, result: Result<(), (RDKafkaErrorCode, &[u8])>);
 }
 
 /// How long the producer's thread waits for events before it checks whether to end. The library
@@ -214,7 +206,7 @@ pub struct Context<S> {
 impl<S> Context<S> {
     /// Returns the newest error of the client and what to do, if it is not older than `age`.
     pub(crate) fn recent_error(&self, age: Duration) -> Option<String> {
-        let last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lock(&self.last_error);
         last.as_ref().filter(|(when, _)| when.elapsed() <= age).map(|(_, text)| text.clone())
     }
 }
@@ -241,7 +233,7 @@ impl<S: Shipment> ClientContext for Context<S> {
             self.rebootstrap.report_unreachable(Instant::now());
             return;
         }
-        let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last_error);
         *last = Some((Instant::now(), format!("{reason}; {advice}")));
     }
 }
@@ -250,12 +242,10 @@ impl<S: Shipment> ProducerContext for Context<S> {
     type DeliveryOpaque = Box<S>;
 
     fn delivery(&self, result: &DeliveryResult<'_>, shipment: Box<S>) {
-        match result {
-            Ok(_) => shipment.handle_result(Ok(())),
-            Err((error, message)) => {
-                shipment.handle_failure(code_of(error), message.payload().unwrap_or_default());
-            }
-        }
+        shipment.handle_result(match result {
+            Ok(_) => Ok(()),
+            Err((error, message)) => Err((code_of(error), message.payload().unwrap_or_default())),
+        });
     }
 }
 

@@ -2,14 +2,14 @@
 //! a thread that sends messages that have waited long enough.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use millrace_config::{Acknowledge, KafkaExporter, PartitionBy, TopicName};
 use millrace_pipeline::budget::Reservation;
-use millrace_pipeline::component::RouteOptions;
+use millrace_pipeline::component::{RouteOptions, RunningExporter};
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::{
@@ -21,14 +21,14 @@ use millrace_wire::otlp::Bucket;
 use millrace_wire::{Signal, otlp};
 use rdkafka::producer::{Producer as _, PurgeConfig};
 
-use super::delivery::DeliveryContext;
 use super::destination::{Destination, PublishTo, TopicKey, route_publishers};
 use super::message::Message;
-use super::monitor::{Monitor, PROOF_AGE};
+use super::monitor::{Monitor, PROOF_AGE, start_monitor};
 use super::pieces::{Pieces, cut_request, outline_of};
 use super::producer::{Producer, ProducerError, Traits, create_producer};
+use super::queue_thread::QueueThread;
 use super::request_part::{RequestPart, Waiter};
-use super::topic::{TopicOptions, TopicPublisher, topic_of};
+use super::topic::{DeliveryContext, TopicOptions, TopicPublisher, topic_of};
 
 /// The first reservation for sorting by trace, as a multiple of a request: one copy, and what is
 /// repeated around its spans, at most twice the request. Afterwards the exact size is known.
@@ -63,7 +63,8 @@ pub struct KafkaPublisher {
     // The fields are dropped in this order: no new queries, no new messages, then the producer with
     // the topics.
     _monitor: Monitor,
-    linger: Option<JoinHandle<()>>,
+    /// Sends old messages. A value wakes it: a message was opened since its last check.
+    linger: QueueThread<()>,
     shared: Arc<PublisherInner>,
     max_message_bytes: usize,
     acknowledge: Acknowledge,
@@ -74,23 +75,8 @@ struct PublisherInner {
     /// With their signals, by the route's position.
     routes: Vec<(Signal, Arc<TopicPublisher>)>,
     producer: Producer<DeliveryContext>,
-    clock: Clock,
     /// Set when the last messages were sent: nothing is accepted from then on.
     closed: AtomicBool,
-}
-
-/// Wakes the thread that sends old messages.
-#[derive(Default)]
-struct Clock {
-    state: Mutex<ClockState>,
-    wake: Condvar,
-}
-
-#[derive(Default)]
-struct ClockState {
-    /// A message was opened since the thread's last check.
-    opened: bool,
-    stop: bool,
 }
 
 impl KafkaPublisher {
@@ -153,35 +139,12 @@ impl KafkaPublisher {
         let route = |route: &RouteOptions| (route.signal, publisher(route.signal, &route.topic));
         let routes: Vec<_> = routes.iter().map(route).collect();
         let watched = all_topics(&own, &routes).cloned().collect();
-        let monitor = Monitor::start(producer.clone(), watched, part, drain.clone())?;
-        let (clock, closed) = (Clock::default(), AtomicBool::new(false));
-        let shared = Arc::new(PublisherInner { topics: own, routes, producer, clock, closed });
-        let thread = {
-            let shared = Arc::clone(&shared);
-            thread::Builder::new().name("kafka-linger".into()).spawn(move || shared.send_off())?
-        };
-        let linger = Some(thread);
+        let monitor = start_monitor(producer.clone(), watched, part, drain.clone())?;
+        let closed = AtomicBool::new(false);
+        let shared = Arc::new(PublisherInner { topics: own, routes, producer, closed });
+        let sending = Arc::clone(&shared);
+        let linger = QueueThread::start("kafka-linger", 1, move |woken| sending.send_off(woken))?;
         Ok(Self { _monitor: monitor, linger, shared, max_message_bytes, acknowledge: *acknowledge })
-    }
-
-    /// Sends open messages and waits until Kafka has confirmed everything, at most for `time`.
-    /// Nothing is accepted afterwards. Returns false when some were not confirmed in time; their
-    /// clients get a retryable answer.
-    #[must_use]
-    pub fn flush(&self, time: Duration) -> bool {
-        failpoint::hit("in-drain");
-        self.shared.closed.store(true, Ordering::Release);
-        let deadline = Instant::now() + time;
-        for topic in self.shared.all_topics() {
-            topic.send_due(None);
-        }
-        self.shared.all_topics().all(|topic| topic.wait_idle(deadline))
-    }
-
-    /// Returns a publisher to each route, in their order.
-    #[must_use]
-    pub fn route_publishers(self: &Arc<Self>) -> Vec<Arc<dyn Publish>> {
-        route_publishers(self, self.shared.routes.len())
     }
 
     /// Returns the number of routes.
@@ -242,8 +205,7 @@ impl KafkaPublisher {
         }
         if !topic.is_accepting() {
             let problem = topic.problem_at(Instant::now());
-            let unknown =
-                || format!("topic {} currently accepts no records", topic.settings().name);
+            let unknown = || format!("topic {} currently accepts no records", topic.settings.name);
             return Err(PublishError::Unavailable(problem.unwrap_or_else(unknown)));
         }
         self.add_request(topic, request, waiter)
@@ -258,7 +220,7 @@ impl KafkaPublisher {
         waiter: Waiter,
     ) -> Result<DeliveryReceipt, PublishError> {
         let PublishRequest { signal, bytes, checked, mut reservation, .. } = request;
-        let requests = if topic.settings().by_trace {
+        let requests = if topic.settings.by_trace {
             if !reservation.try_resize(bytes.len() as u64 * SORTED_FACTOR) {
                 return Err(budget_refusal(&reservation, bytes.len() as u64 * (1 + SORTED_FACTOR)));
             }
@@ -293,7 +255,8 @@ impl KafkaPublisher {
             opened |= topic.add_request(*partition, bytes, checked, part);
         }
         if opened {
-            self.shared.clock.notify_opened();
+            // A full queue wakes the thread too.
+            let _ = self.linger.try_send(());
         }
         Ok(result)
     }
@@ -303,6 +266,23 @@ impl KafkaPublisher {
 /// never fits has to send a smaller one.
 fn budget_refusal(reservation: &Reservation, bytes: u64) -> PublishError {
     if reservation.can_ever_cover(bytes) { PublishError::Full } else { PublishError::TooLarge }
+}
+
+impl RunningExporter for KafkaPublisher {
+    /// Sends open messages and waits until Kafka has confirmed everything.
+    fn flush(&self, time: Duration) -> bool {
+        failpoint::hit("in-drain");
+        self.shared.closed.store(true, Ordering::Release);
+        let deadline = Instant::now() + time;
+        for topic in self.shared.all_topics() {
+            topic.send_due(None);
+        }
+        self.shared.all_topics().all(|topic| topic.wait_idle(deadline))
+    }
+
+    fn route_publishers(self: Arc<Self>) -> Vec<Arc<dyn Publish>> {
+        route_publishers(&self, self.route_count())
+    }
 }
 
 impl PublishTo for KafkaPublisher {
@@ -342,25 +322,20 @@ impl Publish for KafkaPublisher {
     }
 }
 
-impl Drop for KafkaPublisher {
-    fn drop(&mut self) {
-        self.shared.clock.stop();
-        if let Some(thread) = self.linger.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
 impl PublisherInner {
     fn all_topics(&self) -> impl Iterator<Item = &Arc<TopicPublisher>> {
         all_topics(&self.topics, &self.routes)
     }
 
     /// Runs the thread that sends each message when it is due, and checks overdue ones.
-    fn send_off(&self) {
+    fn send_off(&self, woken: &Receiver<()>) {
         let mut tend_at = Instant::now() + TEND_INTERVAL;
         let mut due = tend_at;
-        while self.clock.wait_until(due) {
+        loop {
+            let wait = due.saturating_duration_since(Instant::now());
+            if woken.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
             let now = Instant::now();
             if now >= tend_at {
                 tend_at = now + TEND_INTERVAL;
@@ -393,27 +368,4 @@ fn all_topics<'t>(
     routes: &'t [(Signal, Arc<TopicPublisher>)],
 ) -> impl Iterator<Item = &'t Arc<TopicPublisher>> {
     own.iter().flatten().chain(routes.iter().map(|(_, topic)| topic))
-}
-
-impl Clock {
-    fn notify_opened(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).opened = true;
-        self.wake.notify_one();
-    }
-
-    fn stop(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
-        self.wake.notify_one();
-    }
-
-    /// Waits until `due`, or until a message was opened. Returns false when it is time to stop.
-    fn wait_until(&self, due: Instant) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = |state: &mut ClockState| !state.opened && !state.stop;
-        let wait = due.saturating_duration_since(Instant::now());
-        let waited = self.wake.wait_timeout_while(state, wait, idle);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        state.opened = false;
-        !state.stop
-    }
 }

@@ -4,11 +4,12 @@
 //! answer counts as failed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::cancellation::Cancellation;
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::publish::{DeliveryReceipt, DeliverySender, PublishError};
 
 /// A part of a request within one message. The request is answered when its last part is dropped.
@@ -83,7 +84,7 @@ impl RequestPart {
     /// Returns whether no client waits for the request any more. False for a request that was
     /// answered when it was accepted: nobody will send that again.
     pub(crate) fn is_abandoned(&self) -> bool {
-        match &*self.request.waiter() {
+        match &*lock(&self.request.waiter) {
             Waiter::Client(sender, cancellation) => {
                 sender.is_abandoned() || cancellation.is_cancelled()
             }
@@ -96,7 +97,7 @@ impl RequestPart {
     /// Records that the part is sent to Kafka. Returns false when no client waits for the request
     /// any more: then it must not be sent.
     pub(crate) fn begin_send(&self) -> bool {
-        match &*self.request.waiter() {
+        match &*lock(&self.request.waiter) {
             Waiter::Client(sender, cancellation) => {
                 !sender.is_abandoned() && cancellation.begin_send()
             }
@@ -108,7 +109,7 @@ impl RequestPart {
 
     /// Returns the latest time at which its client is answered, if one waits.
     pub(crate) fn response_deadline(&self) -> Option<Instant> {
-        match &*self.request.waiter() {
+        match &*lock(&self.request.waiter) {
             Waiter::Client(_, cancellation) => cancellation.response_deadline(),
             Waiter::Disk(_) | Waiter::Nobody | Waiter::Expired => None,
         }
@@ -116,13 +117,13 @@ impl RequestPart {
 
     /// Returns whether the disk buffer has the request.
     pub(crate) fn is_on_disk(&self) -> bool {
-        matches!(*self.request.waiter(), Waiter::Disk(_))
+        matches!(*lock(&self.request.waiter), Waiter::Disk(_))
     }
 
     /// Ends the wait at its message's timeout: a client that still waits learns that its request
     /// may be stored. Returns whether one did.
     pub(crate) fn expire_client(&self, why: &str) -> bool {
-        let mut waiter = self.request.waiter();
+        let mut waiter = lock(&self.request.waiter);
         if !matches!(*waiter, Waiter::Client(..)) {
             return false;
         }
@@ -149,14 +150,10 @@ impl RequestPart {
 }
 
 impl PendingRequest {
-    fn waiter(&self) -> MutexGuard<'_, Waiter> {
-        self.waiter.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Stores the first reason, unless a later one means that a part may be stored: no answer may
     /// suggest that nothing was.
     fn set_failure(&self, why: PublishError) {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failure = lock(&self.failure);
         if failure.is_none() || matches!(why, PublishError::Unconfirmed(_)) {
             *failure = Some(why);
         }

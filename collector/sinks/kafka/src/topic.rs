@@ -13,16 +13,17 @@
 //! Only [`TopicPublisher::wait_idle`] blocks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use millrace_config::{TopicName, Topics};
+use millrace_observe::otlp::Trace;
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::publish::PublishError;
 use millrace_pipeline::telemetry::{RefusalReason, Telemetry};
 use millrace_wire::Signal;
 use millrace_wire::otlp::RequestOutline;
 
-use super::delivery::DeliveryContext;
 use super::join_limit::JoinLimit;
 use super::lanes::Lanes;
 use super::message::{Envelope, Message, OpenMessage};
@@ -45,6 +46,16 @@ pub(crate) struct TopicOptions {
     pub(crate) time_out: Option<Duration>,
     /// Each partition has its own open message, for the traces that belong there.
     pub(crate) by_trace: bool,
+}
+
+/// The data that accompanies a message through the client library.
+pub(crate) struct DeliveryContext {
+    pub(super) number: u64,
+    pub(super) partition: usize,
+    pub(super) bytes: usize,
+    pub(super) handed_over: Instant,
+    pub(super) trace: Trace,
+    pub(super) topic: Weak<TopicPublisher>,
 }
 
 /// Publishes to one topic.
@@ -86,10 +97,6 @@ impl TopicPublisher {
             accepts: AtomicBool::new(false),
             is_healthy: AtomicBool::new(false),
         })
-    }
-
-    pub(crate) fn settings(&self) -> &TopicOptions {
-        &self.settings
     }
 
     /// Returns whether a request may be sent, if only to test whether Kafka stores it.
@@ -137,7 +144,7 @@ impl TopicPublisher {
         telemetry.add_buffered(*signal, checked.records as i64);
         let limit = self.join_limit.limit_bytes();
         let Some(open) = self.open.get(partition.unwrap_or_default()) else { return false };
-        let mut open = lock_mutex(open.get_or_init(Box::default));
+        let mut open = lock(open.get_or_init(Box::default));
         let mut admitted = open.buffer.len() + bytes.len() <= limit && open.try_join(checked);
         if !admitted {
             self.send_open(partition, &mut open);
@@ -162,7 +169,7 @@ impl TopicPublisher {
         let mut next = None;
         for (index, open) in self.open.iter().enumerate() {
             let Some(open) = open.get() else { continue };
-            let mut open = lock_mutex(open);
+            let mut open = lock(open);
             let Some(due) = open.opened_at().map(|since| since + self.settings.linger) else {
                 continue;
             };
@@ -303,7 +310,7 @@ impl TopicPublisher {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, TopicState> {
-        lock_mutex(&self.state)
+        lock(&self.state)
     }
 
     /// Publishes changes of the state.
@@ -380,9 +387,4 @@ pub(crate) fn topic_of(topics: &Topics, signal: Signal) -> Option<&TopicName> {
         Signal::Logs => topics.logs.as_ref(),
         Signal::Metrics => topics.metrics.as_ref(),
     }
-}
-
-fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic ends the process, so a poisoned lock occurs only in tests.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

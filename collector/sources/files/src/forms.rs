@@ -8,10 +8,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use millrace_lines::{MultilineRule, ParseRules, RecordRules, Roles};
+use millrace_lines::{MultilineRule, ParseRules, RecordRules, Roles, TraceRuntime};
 use millrace_pipeline::pods::{PodMultiline as Lines, Reading, TextParser};
-
-use super::source::to_traces;
 
 /// The maximum patterns of pods in use at a time. Each takes up to 64 KiB compiled: 2 MiB in all.
 const PATTERNS_MAX: usize = 32;
@@ -93,6 +91,17 @@ impl Forms {
                  millrace_files_patterns_skipped_total counts the files"
             );
         }
+    }
+}
+
+/// Converts the configured runtime of stack traces.
+pub(super) fn to_traces(of: millrace_config::StackTraces) -> TraceRuntime {
+    match of {
+        millrace_config::StackTraces::Java => TraceRuntime::Java,
+        millrace_config::StackTraces::Python => TraceRuntime::Python,
+        millrace_config::StackTraces::Go => TraceRuntime::Go,
+        millrace_config::StackTraces::NodeJs => TraceRuntime::NodeJs,
+        millrace_config::StackTraces::Rust => TraceRuntime::Rust,
     }
 }
 

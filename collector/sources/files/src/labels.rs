@@ -10,11 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millrace_lines::{FileAttributes as Attributes, RecordRules};
+use millrace_lines::FileAttributes as Attributes;
 use millrace_pipeline::pods::{PodInfo, PodLookup};
 use millrace_tail::FileId;
 
 use super::forms::Forms;
+use super::label::Label;
 use super::open::OpenLogFile;
 use super::source::FileSource;
 
@@ -25,20 +26,6 @@ const WAIT: Duration = Duration::from_secs(1);
 /// Files whose attributes are cached: 1,024 of some 400 bytes are 0.4 MiB. Above this, the cache is
 /// cleared and attributes are encoded again as files are read.
 const ATTRIBUTES_MAX: usize = 1024;
-
-/// An open file's path, and its pod as far as it is known.
-#[derive(Debug)]
-pub(super) struct Label {
-    /// The path of the file's text.
-    path: Arc<Path>,
-    /// Whether the file is a pod's, and pods are looked up.
-    is_of_pod: bool,
-    pod: Option<Arc<PodInfo>>,
-    /// The form that its pod's annotations choose. None: the source's form.
-    form: Option<Arc<RecordRules>>,
-    /// Until when the file waits for an unknown pod.
-    waits_until: Option<Instant>,
-}
 
 pub(super) struct FileLabels {
     pods: Option<Arc<dyn PodLookup>>,
@@ -172,25 +159,5 @@ impl FileLabels {
     fn find_pod(&self, open: &OpenLogFile, sources: &[FileSource]) -> Option<Arc<PodInfo>> {
         let pods = self.pods.as_ref().filter(|_| open.label.is_of_pod)?;
         sources.get(open.source)?.pod_of(&open.label.path, &**pods)
-    }
-}
-
-impl Label {
-    /// Whether the file is a pod's and that pod is unknown.
-    pub(super) fn is_missing(&self) -> bool {
-        self.is_of_pod && self.pod.is_none()
-    }
-
-    /// The form by which the file is read from its next line on.
-    pub(super) fn form_for<'a>(&'a self, source: &'a FileSource) -> &'a Arc<RecordRules> {
-        self.form.as_ref().unwrap_or(&source.form)
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn has_pod(&self, pod: &Arc<PodInfo>) -> bool {
-        self.pod.as_ref().is_some_and(|known| Arc::ptr_eq(known, pod))
     }
 }

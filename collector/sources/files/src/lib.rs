@@ -11,9 +11,9 @@
 //!
 //! - `source`, with `choice` and `links`: which files are read. `forms`, `parse`: by which form.
 //! - `walk`, `watch`, joined by `finder`: which files exist, and which were written.
-//! - `opening`, `open`, `unpack`: one file that is read. `table`: all open files and their
-//!   scheduling.
-//! - `labels`: the pods that write files.
+//! - `opening`, `pending_opens`, `open`, `unpack`: one file that is read. `table`: all open files
+//!   and their scheduling.
+//! - `label`, `labels`: the pods that write files.
 //! - `outbox`: requests that are filled, sent, and acknowledged or sent again.
 //! - `positions`: the recorded positions. `backlog`: metrics of unconfirmed bytes.
 //! - `worker`: the thread that runs all of these.
@@ -21,6 +21,7 @@
 mod backlog;
 mod finder;
 mod forms;
+mod label;
 mod labels;
 mod links;
 mod metrics;
@@ -29,6 +30,7 @@ mod open;
 mod opening;
 mod outbox;
 mod parse;
+mod pending_opens;
 mod positions;
 mod source;
 mod table;

@@ -10,7 +10,7 @@ use millrace_lines::{LINE_OVERHEAD_BYTES, LineReader, Resume, TextEncoding};
 use millrace_tail::{FINGERPRINT_BYTES, Position};
 use rustix::fs::OFlags;
 
-use super::labels::Label;
+use super::label::Label;
 use super::unpack::{Unpack, UnpackedSlice};
 
 /// Bytes read of one file before the next is scheduled: 256 KiB is some 60 us of memory bandwidth,

@@ -1,6 +1,5 @@
 //! Opens files, at once or after the files that they depend on are read, and closes them.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,51 +8,13 @@ use millrace_lines::{LineReader, Resume, TextEncoding};
 use millrace_tail::{FileId, InodeId, OpenOutcome, Position};
 
 use super::open::{self, Buffer, Content, OpenLogFile, OpenedFile};
+use super::pending_opens::PendingOpen;
 use super::unpack::{UNPACK_BYTES, Unpack};
 use super::worker::{EVENTS_INTERVAL, FilesWorker};
 
 /// The maximum compressed files read at a time: 4 of some 600 KiB, and one alone is as fast as a
 /// disk.
 const UNPACKED_MAX: usize = 4;
-
-/// A file to open. A rotated file waits if it may be a copy of a file that was written since it was
-/// last read: reading that file shows which text the copy has. If waiting files were opened only at
-/// scans, a log that is always written would delay them forever.
-pub(super) struct PendingOpen {
-    pub(super) file: InodeId,
-    pub(super) path: Arc<Path>,
-    pub(super) source: usize,
-    pub(super) packed: bool,
-}
-
-/// Files that should be open and aren't, since the last walk.
-pub(super) struct PendingOpens {
-    /// Files to open once others are read.
-    waiting: Vec<PendingOpen>,
-    waited_at: Instant,
-    /// Files that can't be opened.
-    denied: HashSet<InodeId>,
-}
-
-impl PendingOpens {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { waiting: Vec::new(), waited_at: now, denied: HashSet::new() }
-    }
-
-    pub(super) fn denied(&self) -> &HashSet<InodeId> {
-        &self.denied
-    }
-
-    /// Clears the failed files as a walk begins, which tries them again.
-    pub(super) fn clear_denied(&mut self) {
-        self.denied.clear();
-    }
-
-    /// Clears the waiting files as a walk ends, which lists again what to open.
-    pub(super) fn clear_waiting(&mut self) {
-        self.waiting.clear();
-    }
-}
 
 impl FilesWorker {
     pub(super) fn open_or_wait(&mut self, one: PendingOpen, now: Instant) {
@@ -138,8 +99,10 @@ impl FilesWorker {
             Content::Packed(_) => path.with_extension("").into(),
         };
         let label = self.labels.label_file(rules, path, now);
-        let reader =
-            LineReader::resume_from(Arc::clone(label.form_for(rules)), Resume { offset, written });
+        let reader = LineReader::resume_from(
+            Arc::clone(label.form_for(&rules.form)),
+            Resume { offset, written },
+        );
         let reader = match rules.form.encoding {
             TextEncoding::Utf8 | TextEncoding::Latin1 => reader,
             TextEncoding::Utf16Le | TextEncoding::Utf16Be => {

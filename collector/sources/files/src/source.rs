@@ -8,12 +8,12 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use millrace_config::{ContainersReceiver, FilesReceiver, NamespaceWeight, PodMetadata, StartAt};
 use millrace_lines::{
     Container, FileAttributes as Attributes, MultilineRule, ParseRules, RecordRules, Roles,
-    TextEncoding, TraceRuntime,
+    TextEncoding,
 };
 use millrace_pipeline::pods::{LogReading, PodInfo, PodLookup};
 use millrace_tail::Weight;
 
-use super::forms::Forms;
+use super::forms::{Forms, to_traces};
 use super::links::Links;
 use super::namespace_filter::NamespaceFilter;
 use super::parse::{build_parse, build_roles};
@@ -327,17 +327,6 @@ fn build_multiline(
         (None, None) => MultilineRule::Indented,
     };
     Ok((Some(multiline), u64::from(lines.timeout_millis) * 1_000_000))
-}
-
-/// Converts the configured runtime of stack traces.
-pub(super) fn to_traces(of: millrace_config::StackTraces) -> TraceRuntime {
-    match of {
-        millrace_config::StackTraces::Java => TraceRuntime::Java,
-        millrace_config::StackTraces::Python => TraceRuntime::Python,
-        millrace_config::StackTraces::Go => TraceRuntime::Go,
-        millrace_config::StackTraces::NodeJs => TraceRuntime::NodeJs,
-        millrace_config::StackTraces::Rust => TraceRuntime::Rust,
-    }
 }
 
 fn to_encoding(of: millrace_config::Encoding) -> TextEncoding {

@@ -21,8 +21,8 @@ use super::backlog::Backlog;
 use super::finder::{Finder, FinderSettings};
 use super::labels::FileLabels;
 use super::open::{Buffer, OpenLogFile, SLICE_BYTES};
-use super::opening::{PendingOpen, PendingOpens};
 use super::outbox::Outbox;
+use super::pending_opens::{PendingOpen, PendingOpens};
 use super::positions::Positions;
 use super::source::FileSource;
 use super::table::OpenFiles;
@@ -459,7 +459,7 @@ impl FilesWorker {
         let Some(source) = self.sources.get(open.source) else { return };
         let mut records = lines.begin_records(self.labels.attributes_of(file, &open.label, source));
         let nanos = now_unix_nanos();
-        open.reader.switch_form(open.label.form_for(source), nanos, &mut records);
+        open.reader.switch_form(open.label.form_for(&source.form), nanos, &mut records);
         let taken = open.reader.read_bytes(slice.bytes, nanos, &mut records);
         let rest = &slice.bytes[taken..];
         // Lines that came since the scan, and for which the request has no capacity.
@@ -544,7 +544,7 @@ impl FilesWorker {
         let mut records = lines.begin_records(self.labels.attributes_of(file, &open.label, source));
         let nanos = now_unix_nanos();
         let is_reformed = !records.is_full()
-            && open.reader.switch_form(open.label.form_for(source), nanos, &mut records);
+            && open.reader.switch_form(open.label.form_for(&source.form), nanos, &mut records);
         let taken = open.reader.read_bytes(slice.bytes, nanos, &mut records);
         let full = records.is_full();
         drop(records);

@@ -4,8 +4,7 @@
 //! reason why the source isn't ready, because with effectively-once delivery nothing is inserted
 //! that no commit has named.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millrace_ledger::{Commit, Promises, encode_metadata};
 use millrace_pipeline::failpoint;
@@ -13,88 +12,14 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::member::Member;
-use super::partition::PartitionKey;
+use super::partition_key::PartitionKey;
 use super::session::GroupSession;
 use super::settings::DeliveryMode;
 
-/// Interval of checks of the commit point.
-const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay after a refused commit.
 const COMMIT_RETRY: Duration = Duration::from_millis(500);
 /// How long commits may be refused before the source isn't ready: longer than a rebalance takes.
 const REFUSED_TIME: Duration = Duration::from_secs(60);
-
-/// The commits of a session.
-#[derive(Debug)]
-pub(super) struct Commits {
-    /// The commits that were requested and not answered, without those of topics that were
-    /// recreated since.
-    in_flight: Option<Vec<Commit<PartitionKey>>>,
-    /// When to check for changes.
-    next: Instant,
-    /// The earliest time of the next commit after a refusal.
-    not_before: Instant,
-    /// Since when every commit was refused.
-    refused_since: Option<Instant>,
-    /// The last commit that the broker named or confirmed to this session, by partition, also of
-    /// partitions that it doesn't read now. Bounded by the topics' partitions.
-    confirmed: BTreeMap<PartitionKey, i64>,
-}
-
-impl Commits {
-    pub(super) fn new(now: Instant) -> Self {
-        Self {
-            in_flight: None,
-            next: now,
-            not_before: now,
-            refused_since: None,
-            confirmed: BTreeMap::new(),
-        }
-    }
-
-    /// Returns whether a commit was requested and isn't answered.
-    pub(super) fn is_in_flight(&self) -> bool {
-        self.in_flight.is_some()
-    }
-
-    /// Returns the last offset that the broker named or confirmed to this session.
-    pub(super) fn confirmed_offset(&self, key: PartitionKey) -> Option<i64> {
-        self.confirmed.get(&key).copied()
-    }
-
-    pub(super) fn set_confirmed(&mut self, key: PartitionKey, offset: Option<i64>) {
-        match offset {
-            Some(offset) => self.confirmed.insert(key, offset),
-            None => self.confirmed.remove(&key),
-        };
-    }
-
-    /// Removes the commits of a topic that was recreated: the old topic's commits don't apply to
-    /// the new one.
-    pub(super) fn forget_topic(&mut self, topic: u16) {
-        self.confirmed.retain(|key, _| key.topic != topic);
-        if let Some(commits) = &mut self.in_flight {
-            commits.retain(|commit| commit.key.topic != topic);
-        }
-    }
-
-    /// Sets the earliest time of the next commit, replacing that of an earlier refusal.
-    pub(super) fn retry_at(&mut self, at: Instant) {
-        self.not_before = at;
-    }
-
-    fn may_begin(&self, now: Instant) -> bool {
-        !self.is_in_flight() && now >= self.not_before
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        now >= self.next
-    }
-
-    fn postpone_check(&mut self, now: Instant) {
-        self.next = self.next.max(now + COMMIT_INTERVAL);
-    }
-}
 
 /// Returns whether commits with this code are refused until somebody changes a setting.
 fn is_permanent(code: RDKafkaErrorCode) -> bool {
@@ -162,8 +87,8 @@ impl<M: Member> GroupSession<M> {
         tracing::debug!(worker = self.worker, ?commits, "commit");
         let mut list = TopicPartitionList::new();
         for commit in commits {
-            let Some(topic) = self.topic_of(commit.key) else { continue };
-            let mut element = list.add_partition(&topic.name, commit.key.partition);
+            let topic = &self.topic_of(commit.key).name;
+            let mut element = list.add_partition(topic, commit.key.partition);
             element.set_offset(Offset::Offset(commit.offset))?;
             let number = self.topic_number(commit.key);
             let promises = Promises { topic: number, ..commit.promises.clone() };
@@ -225,8 +150,7 @@ impl<M: Member> GroupSession<M> {
 
     /// Records a commit for the lag board: no owner will find gaps before it again.
     pub(super) fn record_committed(&self, commit: &Commit<PartitionKey>) {
-        if let Some(topic) = self.topic_of(commit.key) {
-            self.shared.lag.record_committed(&topic.name, commit.key.partition, commit.offset);
-        }
+        let topic = &self.topic_of(commit.key).name;
+        self.shared.lag.record_committed(topic, commit.key.partition, commit.offset);
     }
 }

@@ -20,12 +20,8 @@ use rdkafka::topic_partition_list::TopicPartitionList;
 use super::context::{ConsumerEvent, GroupConsumer};
 use super::topics::{IdRequest, SourceTopics};
 
-/// The thread's tasks.
-enum Task {
-    Commit(TopicPartitionList),
-    /// Only requests the topics' ids.
-    RequestIds,
-}
+/// A commit, or only a request for the topics' ids.
+type Task = Option<TopicPartitionList>;
 
 pub(super) struct Committer {
     tasks: SyncSender<Task>,
@@ -47,10 +43,7 @@ impl Committer {
         let body = move || {
             while let Ok(task) = inbox.recv() {
                 let question = topics.request_ids();
-                let result = match task {
-                    Task::Commit(list) => Some(consumer.commit(&list, CommitMode::Sync)),
-                    Task::RequestIds => None,
-                };
+                let result = task.map(|list| consumer.commit(&list, CommitMode::Sync));
                 let ids = question.and_then(IdRequest::await_ids);
                 // Without ids it is unknown which topic the commit belongs to, so it counts as
                 // failed and is repeated.
@@ -71,13 +64,13 @@ impl Committer {
     /// Requests a commit, answered by [`ConsumerEvent::Committed`]. Returns false when one is in
     /// flight.
     pub(super) fn commit(&self, list: TopicPartitionList) -> bool {
-        self.send_task(Task::Commit(list))
+        self.send_task(Some(list))
     }
 
     /// Requests the topics' ids, answered by [`ConsumerEvent::Topics`] if a broker returns them.
     /// Does nothing when a request in flight does the same.
     pub(super) fn request_topic_ids(&self) {
-        self.send_task(Task::RequestIds);
+        self.send_task(None);
     }
 
     fn send_task(&self, task: Task) -> bool {

@@ -8,9 +8,10 @@
 //! and a worker has one commit and one request for topics in flight.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use millrace_pipeline::mutex::lock;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol};
@@ -53,7 +54,7 @@ pub(super) struct Mailbox {
 
 impl Mailbox {
     pub(super) fn next(&self) -> Option<ConsumerEvent> {
-        self.lock_events().pop_front()
+        lock(&self.events).pop_front()
     }
 
     pub(super) fn mark_closing(&self) {
@@ -61,12 +62,7 @@ impl Mailbox {
     }
 
     pub(super) fn push(&self, event: ConsumerEvent) {
-        self.lock_events().push_back(event);
-    }
-
-    fn lock_events(&self) -> MutexGuard<'_, VecDeque<ConsumerEvent>> {
-        // A queue of complete events stays valid even if a holder panicked.
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.events).push_back(event);
     }
 }
 

@@ -15,7 +15,8 @@ use super::dead_letter_queues::PendingDeadLetter;
 use super::divide::{BatchParts, too_many_parts};
 use super::member::Member;
 use super::outcomes::DeadLetterId;
-use super::partition::{OpenBatch, PartitionKey};
+use super::partition::OpenBatch;
+use super::partition_key::PartitionKey;
 use super::parts::{PartOrigin, PendingInsert};
 use super::session::GroupSession;
 
@@ -24,7 +25,7 @@ impl<M: Member> GroupSession<M> {
     /// one of its tables currently accepts nothing: then it is put back, to be read again later, so
     /// that it uses no memory while it waits.
     pub(super) fn cut_batch(&mut self, key: PartitionKey, reason: CutReason) -> bool {
-        let Some(signal) = self.topic_of(key).map(|topic| topic.signal) else { return true };
+        let signal = self.topic_of(key).signal;
         let Some(partition) = self.partitions.get_mut(&key) else { return true };
         let Some(mut open) = partition.open.take() else { return true };
         let Some(intent) = open.to_intent() else { return true };
@@ -98,9 +99,7 @@ impl<M: Member> GroupSession<M> {
         let letters = std::mem::take(&mut open.dead_letters);
         let before = letters.len();
         let left: Vec<_> = letters.into_iter().filter(|letter| !is_written(letter)).collect();
-        if let Some(topic) = self.topic_of(key) {
-            self.count_out(topic.signal, (before - left.len()) as u64);
-        }
+        self.count_out(self.topic_of(key).signal, (before - left.len()) as u64);
         left
     }
 
@@ -157,12 +156,10 @@ impl<M: Member> GroupSession<M> {
         range: millrace_ledger::OffsetRange,
         first_timestamp_millis: i64,
     ) -> BlockOrigin {
-        let topic =
-            self.topic_of(key).map_or_else(|| Arc::from(""), |topic| Arc::clone(&topic.name));
         BlockOrigin {
             signal,
             group: Arc::clone(&self.shared.settings.group),
-            topic,
+            topic: Arc::clone(&self.topic_of(key).name),
             topic_number: self.topic_number(key),
             partition: key.partition,
             range,

@@ -2,13 +2,26 @@
 
 use std::sync::Arc;
 
+use millrace_config::MAX_MESSAGE_BYTES;
 use millrace_pipeline::sink::{DeadLetter, Rejection};
 use millrace_wire::Signal;
 
 use super::member::FetchedMessage;
 
 /// The reason of a message that is too long to be decoded.
-pub(super) const TOO_LONG: &str = "too_long";
+const TOO_LONG: &str = "too_long";
+
+/// Returns why a message is too long to be decoded, if it is.
+pub(super) fn too_long(bytes: usize) -> Option<Rejection> {
+    let limit_bytes = MAX_MESSAGE_BYTES.as_usize();
+    (bytes > limit_bytes).then(|| Rejection {
+        reason: TOO_LONG,
+        detail: format!(
+            "{bytes} bytes exceed the {limit_bytes} bytes that can be decoded; they remain \
+             in the source topic"
+        ),
+    })
+}
 
 /// Copies a message with the reason it can't be stored.
 pub(super) fn build_dead_letter(

@@ -12,7 +12,7 @@ use millrace_pipeline::sink::DeadLetter;
 use millrace_wire::Signal;
 
 use super::outcomes::DeadLetterId;
-use super::partition::PartitionKey;
+use super::partition_key::PartitionKey;
 
 /// The dead letters of one signal that may be in flight, per worker. Three signals leave a quarter
 /// of the worker's 1,024 answers to inserts.

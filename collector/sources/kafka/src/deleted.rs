@@ -12,7 +12,7 @@ use millrace_pipeline::batch::CutReason;
 use rdkafka::topic_partition_list::Offset;
 
 use super::member::Member;
-use super::partition::PartitionKey;
+use super::partition_key::PartitionKey;
 use super::session::GroupSession;
 
 /// How long a deleted message is awaited: it may have been fetched before.
@@ -57,9 +57,8 @@ impl<M: Member> GroupSession<M> {
 
     /// Continues at `end`; the messages before it are deleted.
     fn pass_to(&mut self, key: PartitionKey, next: i64, end: i64) {
-        let (Some(topic), Some(partition)) = (self.topic_of(key), self.partitions.get(&key)) else {
-            return;
-        };
+        let topic = self.topic_of(key);
+        let Some(partition) = self.partitions.get(&key) else { return };
         tracing::warn!(
             topic = %topic.name, partition = key.partition, from = next, to = end,
             "batches to be repeated were deleted"

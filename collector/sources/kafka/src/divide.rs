@@ -7,19 +7,17 @@
 //! batch's offsets alone, of which only the refused parts are sent. A batch is never divided when a
 //! view refused it, nor for lack of memory if it may be stored: the sink decides that.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use millrace_ledger::{AckOutcome, MAX_REFUSED_PARTS, RefusedParts, Ticket};
-use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::sink::{Block, DeadLetter, Rejection};
 use millrace_wire::Signal;
 
 use super::dead_letter_queues::PendingDeadLetter;
 use super::member::Member;
 use super::outcomes::{DeadLetterId, Outcomes, PartStatus};
-use super::partition::PartitionKey;
-use super::parts::{PartOrigin, name_of};
+use super::partition_key::PartitionKey;
+use super::parts::{LastMessage, PartOrigin, name_of};
 use super::session::GroupSession;
 
 /// How long a partition with a divided batch waits for the answers to its other batches, before it
@@ -29,10 +27,6 @@ const QUIET_WAIT: Duration = Duration::from_secs(5);
 
 /// The reason for messages of parts that no commit can name.
 const TOO_MANY_PARTS: &str = "too_many_refused_parts";
-
-/// A message that is a separate batch in a divided range, until its rows are stored. Its parts
-/// share it, and the first one that is refused takes it.
-pub(super) type LastMessage = RefCell<Option<(Box<DeadLetter>, Reservation)>>;
 
 /// The parts of a batch, by what is to be done with them.
 #[derive(Default)]

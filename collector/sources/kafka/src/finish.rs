@@ -10,7 +10,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use millrace_pipeline::mutex::lock;
 
 /// Why a worker left work behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,19 +76,19 @@ impl WorkerDrain {
 
     /// Records that the worker has committed everything, or never will. It accepts nothing new.
     pub(super) fn mark_done(&self, worker: u16) {
-        if let Some(done) = self.lock_state().done.get_mut(usize::from(worker)) {
+        if let Some(done) = lock(&self.state).done.get_mut(usize::from(worker)) {
             *done = true;
         }
     }
 
     /// Returns whether all workers are done: only then may one of them leave.
     pub(super) fn all_done(&self) -> bool {
-        self.lock_state().done.iter().all(|done| *done)
+        lock(&self.state).done.iter().all(|done| *done)
     }
 
     /// Adds to what is left behind of a partition.
     pub(super) fn record_uncommitted(&self, left: UncommittedPartition) {
-        let mut state = self.lock_state();
+        let mut state = lock(&self.state);
         let key = (Arc::clone(&left.topic), left.partition);
         match state.uncommitted.get_mut(&key) {
             Some(known) => {
@@ -101,12 +103,7 @@ impl WorkerDrain {
 
     /// Returns everything that was left behind, by topic and partition.
     pub(super) fn list_uncommitted(&self) -> Vec<UncommittedPartition> {
-        self.lock_state().uncommitted.values().cloned().collect()
-    }
-
-    fn lock_state(&self) -> MutexGuard<'_, FinishState> {
-        // Each change leaves complete values behind.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state).uncommitted.values().cloned().collect()
     }
 }
 

@@ -16,7 +16,8 @@ use super::dead_letter_queues::PendingDeadLetter;
 use super::finish::UncommittedReason;
 use super::member::Member;
 use super::outcomes::{DeadLetterId, PartStatus};
-use super::partition::{AssignedPartition, OpenBatch, PartitionKey};
+use super::partition::{AssignedPartition, OpenBatch};
+use super::partition_key::PartitionKey;
 use super::parts::{OpenPart, PartOrigin, PendingInsert};
 use super::session::GroupSession;
 use super::settings::{DeliveryMode, SourceTopic};
@@ -94,8 +95,7 @@ impl<M: Member> GroupSession<M> {
 
     /// Returns whether a table currently accepts nothing from a partition.
     pub(super) fn is_table_blocked(&self, key: PartitionKey, table: TableIndex) -> bool {
-        let topic = self.topic_of(key);
-        topic.is_some_and(|topic| self.shared.sink.is_blocked(&topic.name, key.partition, table))
+        self.shared.sink.is_blocked(&self.topic_of(key).name, key.partition, table)
     }
 
     /// Releases the memory of a batch whose table currently accepts nothing, and of those behind
@@ -208,29 +208,29 @@ impl<M: Member> GroupSession<M> {
         let Some(part) = self.parts.remove(&answer.part) else { return };
         match part {
             OpenPart::Insert { ticket, part, records, message } => {
-                let outcome = match &answer.outcome {
-                    DeliveryOutcome::Stored => Some(PartStatus::Stored),
-                    DeliveryOutcome::Rejected(rejection) => {
-                        Some(PartStatus::Refused(rejection.clone()))
+                let signal = part.origin.signal;
+                let mut record = |outcome| {
+                    if let Some(partition) = self.partitions.get_mut(&ticket.key) {
+                        partition.outcomes.record(&ticket, part.table, part.slice, outcome);
                     }
-                    DeliveryOutcome::Deferred => Some(PartStatus::Unstored),
-                    DeliveryOutcome::Abandoned => None,
                 };
-                let partition = self.partitions.get_mut(&ticket.key);
-                if let (Some(outcome), Some(partition)) = (outcome, partition) {
-                    partition.outcomes.record(&ticket, part.table, part.slice, outcome);
-                }
                 match answer.outcome {
                     DeliveryOutcome::Stored => {
-                        self.record_stored(&ticket, part.origin.signal, records)
+                        record(PartStatus::Stored);
+                        self.shared.telemetry.records_out(signal, records);
+                        self.record_done(&ticket, signal, records);
                     }
                     DeliveryOutcome::Rejected(rejection) => {
-                        self.count_out(part.origin.signal, records);
+                        record(PartStatus::Refused(rejection.clone()));
+                        self.count_out(signal, records);
                         self.record_refusal(&ticket, &part, message.as_deref(), rejection);
                     }
-                    DeliveryOutcome::Abandoned | DeliveryOutcome::Deferred => {
+                    unstored => {
+                        if unstored == DeliveryOutcome::Deferred {
+                            record(PartStatus::Unstored);
+                        }
                         self.stall_if_blocked(&ticket, part.table);
-                        self.record_abandoned(&ticket, part.origin.signal, records);
+                        self.record_abandoned(&ticket, signal, records);
                     }
                 }
             }
@@ -281,11 +281,6 @@ impl<M: Member> GroupSession<M> {
         }
     }
 
-    fn record_stored(&mut self, ticket: &Ticket<PartitionKey>, signal: Signal, records: u64) {
-        self.shared.telemetry.records_out(signal, records);
-        self.record_done(ticket, signal, records);
-    }
-
     fn record_done(&mut self, ticket: &Ticket<PartitionKey>, signal: Signal, records: u64) {
         self.count_out(signal, records);
         failpoint::hit("before-ledger-ack");
@@ -328,7 +323,7 @@ impl<M: Member> GroupSession<M> {
     /// Reads the partition from `offset` on. No message of it is accepted before the seek
     /// succeeded: it would be behind a gap.
     pub(super) fn seek_to(&mut self, key: PartitionKey, offset: Offset) {
-        let Some(topic) = self.topic_of(key) else { return };
+        let topic = self.topic_of(key);
         let sought = self.member.seek(&topic.name, key.partition, offset);
         if let Err(error) = &sought {
             tracing::warn!(
@@ -359,9 +354,7 @@ impl<M: Member> GroupSession<M> {
         let Some(open) = self.partitions.get_mut(&key).and_then(|p| p.open.take()) else { return };
         let OpenBatch { records, dead_letters: letters, bytes, .. } = open;
         self.open_bytes -= bytes;
-        if let Some(topic) = self.topic_of(key) {
-            self.count_out(topic.signal, records + letters.len() as u64);
-        }
+        self.count_out(self.topic_of(key).signal, records + letters.len() as u64);
     }
 
     /// Gives up the partition's last batches of which the sink has accepted nothing, and has no
@@ -396,10 +389,8 @@ impl<M: Member> GroupSession<M> {
 
     /// Drops the partition's parts of batches from an offset on that no sink has accepted yet.
     pub(super) fn drop_work(&mut self, key: PartitionKey, first: i64) {
-        let mut dropped = Vec::new();
-        if let Some(signal) = self.topic_of(key).map(|topic| topic.signal) {
-            dropped.push((signal, self.dead_letters.drop_from(key, first, signal)));
-        }
+        let signal = self.topic_of(key).signal;
+        let mut dropped = vec![(signal, self.dead_letters.drop_from(key, first, signal))];
         let Self { held, outbox, partitions, .. } = self;
         let mut partition = partitions.get_mut(&key);
         for queue in [held, outbox] {
@@ -430,7 +421,9 @@ impl<M: Member> GroupSession<M> {
         self.shared.telemetry.add_buffered(signal, -records);
     }
 
-    pub(super) fn topic_of(&self, key: PartitionKey) -> Option<&SourceTopic> {
-        self.shared.settings.topics.get(usize::from(key.topic))
+    /// Returns a partition's topic: [`GroupSession::key_of`] makes keys of the settings' topics
+    /// only.
+    pub(super) fn topic_of(&self, key: PartitionKey) -> &SourceTopic {
+        &self.shared.settings.topics[usize::from(key.topic)]
     }
 }

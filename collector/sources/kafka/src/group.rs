@@ -20,7 +20,8 @@ use super::context::ConsumerEvent;
 use super::finish::{UncommittedPartition, UncommittedReason};
 use super::member::Member;
 use super::metadata::CommittedOffset;
-use super::partition::{AssignedPartition, PartitionKey};
+use super::partition::AssignedPartition;
+use super::partition_key::PartitionKey;
 use super::session::{GroupSession, PendingJoin, PendingLeave};
 use super::settings::DeliveryMode;
 
@@ -115,9 +116,9 @@ impl<M: Member> GroupSession<M> {
         let Some(joining) = self.joining.take() else { return };
         let mut list = TopicPartitionList::new();
         for key in joining.keys {
-            let Some(topic) = self.topic_of(key) else { continue };
+            let topic = &self.topic_of(key).name;
             // At the end there are no messages to fetch.
-            if let Err(error) = list.add_partition_offset(&topic.name, key.partition, Offset::End) {
+            if let Err(error) = list.add_partition_offset(topic, key.partition, Offset::End) {
                 tracing::error!(%error, "cannot name an assigned partition");
             }
         }
@@ -277,9 +278,8 @@ impl<M: Member> GroupSession<M> {
         self.drop_work(key, 0);
         self.partitions.remove(&key);
         self.ledger.revoke(key, false);
-        if let Some(topic) = self.topic_of(key) {
-            self.shared.lag.forget_partition(&topic.name, key.partition, &self.shared.telemetry);
-        }
+        let topic = &self.topic_of(key).name;
+        self.shared.lag.forget_partition(topic, key.partition, &self.shared.telemetry);
     }
 
     pub(super) fn drop_all_partitions(&mut self) {
@@ -292,15 +292,13 @@ impl<M: Member> GroupSession<M> {
     /// will handle it any more.
     pub(super) fn record_uncommitted(&self, key: PartitionKey, why: UncommittedReason) {
         let uncommitted = self.ledger.uncommitted(key).filter(|_| self.shared.drain.is_begun());
-        let (Some(topic), Some((open_ranges, offsets))) = (self.topic_of(key), uncommitted) else {
-            return;
-        };
+        let Some((open_ranges, offsets)) = uncommitted else { return };
         let uncommitted_offsets = u64::try_from(offsets).unwrap_or(0);
         if uncommitted_offsets == 0 {
             return;
         }
         self.shared.finish.record_uncommitted(UncommittedPartition {
-            topic: Arc::clone(&topic.name),
+            topic: Arc::clone(&self.topic_of(key).name),
             partition: key.partition,
             unanswered_batches: open_ranges as u64,
             uncommitted_offsets,
@@ -333,9 +331,7 @@ impl<M: Member> GroupSession<M> {
     pub(super) fn publish_lag(&mut self) {
         let mut beginnings = Vec::new();
         for (key, partition) in &mut self.partitions {
-            let Some(topic) = self.shared.settings.topics.get(usize::from(key.topic)) else {
-                continue;
-            };
+            let topic = &self.shared.settings.topics[usize::from(key.topic)];
             let commit_point = self.ledger.commit_point(*key);
             commit_point.into_iter().for_each(|point| partition.outcomes.forget_before(point));
             let oldest = self.ledger.oldest_millis(*key);
@@ -366,9 +362,7 @@ impl<M: Member> GroupSession<M> {
     ) -> TopicPartitionList {
         let mut list = TopicPartitionList::new();
         for key in keys {
-            if let Some(topic) = self.topic_of(key) {
-                list.add_partition(&topic.name, key.partition);
-            }
+            list.add_partition(&self.topic_of(key).name, key.partition);
         }
         list
     }

@@ -1,6 +1,5 @@
 //! Messages to batches: appends directly from librdkafka's buffer, and cuts.
 
-use millrace_config::MAX_MESSAGE_BYTES;
 use millrace_ledger::{Cut, Intent};
 use millrace_pipeline::batch::{BatchSize, CutReason};
 use millrace_pipeline::failpoint;
@@ -8,11 +7,12 @@ use millrace_pipeline::memory_shares::HEADROOM_BYTES;
 use millrace_pipeline::sink::{AcceptedRecords, RejectedRecords, Rejection};
 use rdkafka::topic_partition_list::Offset;
 
-use super::dead_letter::{TOO_LONG, build_dead_letter};
+use super::dead_letter::{build_dead_letter, too_long};
 use super::flight::SEEK_RETRY;
 use super::member::{FetchedMessage, Member};
 use super::memory::cover_batch;
-use super::partition::{AssignedPartition, OpenBatch, PartitionKey};
+use super::partition::{AssignedPartition, OpenBatch};
+use super::partition_key::PartitionKey;
 use super::session::GroupSession;
 
 /// The length from which on a message is a separate batch: twice the brokers' default. It may make
@@ -102,12 +102,9 @@ impl<M: Member> GroupSession<M> {
     /// are lost.
     fn record_gap(&self, key: PartitionKey, got: i64) {
         let Some(partition) = self.partitions.get(&key) else { return };
-        if got > partition.next_offset
-            && partition.has_position
-            && let Some(topic) = self.topic_of(key)
-        {
-            let wanted = partition.next_offset;
-            self.shared.lag.record_gap(&topic.name, key.partition, wanted, got);
+        let wanted = partition.next_offset;
+        if got > wanted && partition.has_position {
+            self.shared.lag.record_gap(&self.topic_of(key).name, key.partition, wanted, got);
         }
     }
 
@@ -119,7 +116,7 @@ impl<M: Member> GroupSession<M> {
         message: &impl FetchedMessage,
         cut: Cut,
     ) {
-        let Some(signal) = self.topic_of(key).map(|topic| topic.signal) else { return };
+        let signal = self.topic_of(key).signal;
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         if partition.open.is_some() {
             return;
@@ -168,7 +165,7 @@ impl<M: Member> GroupSession<M> {
     }
 
     fn append_to_batch(&mut self, key: PartitionKey, offset: i64, message: &impl FetchedMessage) {
-        let Some(topic) = self.shared.settings.topics.get(usize::from(key.topic)) else { return };
+        let topic = &self.shared.settings.topics[usize::from(key.topic)];
         let Some(partition) = self.partitions.get_mut(&key) else { return };
         partition.next_offset = offset + 1;
         partition.has_position = true;
@@ -262,18 +259,6 @@ impl<M: Member> GroupSession<M> {
         }
         self.next_cut = self.partitions.values().filter_map(open).min();
     }
-}
-
-/// Returns why a message is too long to be decoded, if it is.
-pub(super) fn too_long(bytes: usize) -> Option<Rejection> {
-    let limit_bytes = MAX_MESSAGE_BYTES.as_usize();
-    (bytes > limit_bytes).then(|| Rejection {
-        reason: TOO_LONG,
-        detail: format!(
-            "{bytes} bytes exceed the {limit_bytes} bytes that can be decoded; they remain \
-             in the source topic"
-        ),
-    })
 }
 
 /// Returns whether a batch opened under `open` must end before a message under `next`.

@@ -10,9 +10,10 @@
 //! more: nobody would report the gap afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::telemetry::Telemetry;
 use rdkafka::consumer::Consumer;
 use rdkafka::metadata::Metadata;
@@ -61,7 +62,7 @@ impl LagTracker {
     ) -> Option<i64> {
         let since = SystemTime::now();
         let point = LagPoint { commit_point, oldest_millis, since, low: None };
-        let mut points = self.lock_points();
+        let mut points = lock(&self.points);
         let known = points.entry((Arc::clone(topic), partition)).or_insert(point);
         *known = LagPoint { since: known.since, low: known.low, ..point };
         known.low
@@ -69,25 +70,25 @@ impl LagTracker {
 
     /// Records that a worker expected the message at one offset and got that at a later one.
     pub(super) fn record_gap(&self, topic: &Arc<str>, partition: i32, wanted: i64, got: i64) {
-        self.lock_gaps().record_gap((Arc::clone(topic), partition), Gap { expected: wanted, got });
+        lock(&self.gaps).record_gap((Arc::clone(topic), partition), Gap { expected: wanted, got });
     }
 
     /// Records that a worker's partition is committed up to here, or will be without an answer.
     pub(super) fn record_committed(&self, topic: &Arc<str>, partition: i32, offset: i64) {
-        self.lock_gaps().pass_committed(&(Arc::clone(topic), partition), offset);
+        lock(&self.gaps).pass_committed(&(Arc::clone(topic), partition), offset);
     }
 
     /// Returns the partitions to check.
     fn partitions_to_check(&self) -> BTreeSet<TopicPartition> {
-        let points = self.lock_points();
-        let gaps = self.lock_gaps();
+        let points = lock(&self.points);
+        let gaps = lock(&self.gaps);
         points.keys().chain(gaps.unreported()).cloned().collect()
     }
 
     pub(super) fn forget_partition(&self, topic: &Arc<str>, partition: i32, telemetry: &Telemetry) {
         let place = (Arc::clone(topic), partition);
-        self.lock_gaps().remove_pending(&place);
-        let mut points = self.lock_points();
+        lock(&self.gaps).remove_pending(&place);
+        let mut points = lock(&self.points);
         points.remove(&place);
         telemetry.remove_lag(topic, partition);
     }
@@ -100,21 +101,11 @@ impl LagTracker {
         high: i64,
         telemetry: &Telemetry,
     ) {
-        let mut points = self.lock_points();
+        let mut points = lock(&self.points);
         let Some(point) = points.get_mut(key) else { return };
         point.low = Some(low);
         let (messages, age) = compute_lag(point, low, high, SystemTime::now());
         telemetry.record_lag(&key.0, key.1, messages, age);
-    }
-
-    fn lock_points(&self) -> MutexGuard<'_, LagPoints> {
-        // Writers replace complete entries.
-        self.points.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_gaps(&self) -> MutexGuard<'_, Gaps> {
-        // A panic ends the process, so a poisoned lock occurs only in tests.
-        self.gaps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -178,7 +169,7 @@ pub(super) fn measure_lag(shared: &WorkerContext) {
     while !shared.finish.all_done() && !shared.drain.remaining().is_zero() {
         std::thread::sleep(DRAIN_CHECK_INTERVAL);
     }
-    let untold: Vec<TopicPartition> = shared.lag.lock_gaps().unreported().cloned().collect();
+    let untold: Vec<TopicPartition> = lock(&shared.lag.gaps).unreported().cloned().collect();
     for place in &untold {
         query_partition(shared, &client, place);
     }
@@ -197,9 +188,7 @@ fn query_partition(
     match client.fetch_watermarks(&place.0, place.1, QUERY_TIMEOUT) {
         Ok((low, high)) => {
             shared.lag.publish_watermarks(place, low, high, &shared.telemetry);
-            let messages = shared
-                .lag
-                .lock_gaps()
+            let messages = lock(&shared.lag.gaps)
                 .take_unreported(place)
                 .map_or(0, |gap| gap.lost_messages(low));
             (messages > 0).then(|| report_lost(shared, place, messages))

@@ -15,6 +15,7 @@
 //!
 //! This module doesn't know ClickHouse, SQL, or the tables' columns.
 
+mod commit_state;
 mod commits;
 mod committer;
 mod context;
@@ -36,6 +37,7 @@ mod memory;
 mod metadata;
 mod outcomes;
 mod partition;
+mod partition_key;
 mod parts;
 mod query_client;
 mod recreated_topics;

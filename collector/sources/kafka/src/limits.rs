@@ -7,7 +7,8 @@
 use rdkafka::error::KafkaResult;
 
 use super::member::Member;
-use super::partition::{AssignedPartition, PartitionKey};
+use super::partition::AssignedPartition;
+use super::partition_key::PartitionKey;
 use super::session::{Flow, GroupSession};
 
 impl<M: Member> GroupSession<M> {
@@ -15,13 +16,12 @@ impl<M: Member> GroupSession<M> {
     /// the budget holds what it repeats, no divided batch waits to be read again, and it has
     /// reached none of its limits.
     pub(super) fn is_readable(&self, key: PartitionKey, partition: &AssignedPartition) -> bool {
-        let is_full = |signal| self.dead_letters.is_full(signal);
         !partition.leaving
             && partition.stalled_table.is_none()
             && !partition.lacks_memory
             && !self.ledger.has_divided(key)
             && self.ledger.has_capacity(key)
-            && !self.topic_of(key).is_some_and(|topic| is_full(topic.signal))
+            && !self.dead_letters.is_full(self.topic_of(key).signal)
     }
 
     /// Pauses and resumes partitions that have changed.

@@ -11,9 +11,10 @@ use millrace_wire::limits::WRITTEN_BYTES;
 use millrace_wire::{Signal, otlp};
 use rdkafka::topic_partition_list::Offset;
 
-use super::intake::too_long;
+use super::dead_letter::too_long;
 use super::member::Member;
-use super::partition::{AssignedPartition, OpenBatch, PartitionKey};
+use super::partition::{AssignedPartition, OpenBatch};
+use super::partition_key::PartitionKey;
 use super::session::GroupSession;
 
 /// The step in which reservations change, so that the shared counter isn't changed per message: a
@@ -44,8 +45,7 @@ impl<M: Member> GroupSession<M> {
         payload: &[u8],
     ) -> bool {
         let bytes = payload.len();
-        let signal = self.topic_of(key).map(|topic| topic.signal);
-        let written_bytes = signal.map_or(0, |signal| decoded_bytes(signal, payload));
+        let written_bytes = decoded_bytes(self.topic_of(key).signal, payload);
         let limit_bytes = self.shared.budget.limit_bytes();
         let needed = memory_for(bytes as u64, written_bytes, limit_bytes);
         if needed <= HEADROOM_BYTES || too_long(bytes).is_some() {

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use millrace_ledger::{Generation, OffsetRange, Ticket};
 use millrace_pipeline::sink::{BlockSlice, Rejection, TableIndex};
 
-use super::partition::PartitionKey;
+use super::partition_key::PartitionKey;
 
 /// The most parts that a partition records: of 64 open batches two tables and four days. Each takes
 /// about 50 bytes; the text of a rejection, at most 300 more. A part beyond that is only sent

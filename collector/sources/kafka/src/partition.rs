@@ -9,14 +9,6 @@ use rdkafka::topic_partition_list::Offset;
 
 use super::outcomes::Outcomes;
 
-/// A partition's key inside a worker: the topic's index in the settings, and its number. It is
-/// small, because it is compared and copied for every message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct PartitionKey {
-    pub(super) topic: u16,
-    pub(super) partition: i32,
-}
-
 /// The largest difference of producers' clocks, in milliseconds. A partition that begins again with
 /// messages as new as those read last, within this difference, was recreated; with older ones it is
 /// being read again.

@@ -1,16 +1,20 @@
 //! The parts of batches: rows for a table and messages that can't be stored, before they are
 //! accepted, and while they are in flight.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use millrace_ledger::{PartName, Ticket};
 use millrace_pipeline::budget::Reservation;
-use millrace_pipeline::sink::{Block, BlockOrigin, BlockSlice, Insert, TableIndex};
+use millrace_pipeline::sink::{Block, BlockOrigin, BlockSlice, DeadLetter, Insert, TableIndex};
 use millrace_wire::Signal;
 
-use super::divide::LastMessage;
 use super::outcomes::DeadLetterId;
-use super::partition::PartitionKey;
+use super::partition_key::PartitionKey;
+
+/// A message that is a separate batch in a divided range, until its rows are stored. Its parts
+/// share it, and the first one that is refused takes it.
+pub(super) type LastMessage = RefCell<Option<(Box<DeadLetter>, Reservation)>>;
 
 /// A part of a batch that no sink has accepted yet: rows for a table.
 pub(super) struct PendingInsert {

@@ -3,10 +3,11 @@
 //! serves the complete source; the library supports many threads.
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use millrace_kafka_tokens::{ErrorEvents, KafkaClient, Rebootstrap, TokenSource};
+use millrace_pipeline::mutex::lock;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, DefaultConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
@@ -80,7 +81,7 @@ impl QueryClient {
         settings: &SourceSettings,
     ) -> KafkaResult<(Arc<QueryConsumer>, Option<TokenSource>)> {
         // Each change leaves a complete value behind.
-        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = lock(&self.0);
         if let Some(known) = parts.as_ref() {
             return Ok(known.clone());
         }

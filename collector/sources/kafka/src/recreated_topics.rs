@@ -17,7 +17,7 @@ use millrace_ledger::Promises;
 use rdkafka::topic_partition_list::Offset;
 
 use super::member::Member;
-use super::partition::PartitionKey;
+use super::partition_key::PartitionKey;
 use super::session::GroupSession;
 use super::topics::{ID_REQUEST_INTERVAL, TopicId};
 
@@ -70,12 +70,10 @@ impl<M: Member> GroupSession<M> {
     pub(super) fn restart_partition(&mut self, key: PartitionKey, offset: i64) {
         let Some(old) = self.partitions.get(&key) else { return };
         let (expected, leaving) = (old.next_offset, old.leaving);
-        if let Some(topic) = self.topic_of(key) {
-            tracing::warn!(
-                topic = %topic.name, partition = key.partition, expected, offset,
-                "the partition begins again: its topic was recreated"
-            );
-        }
+        tracing::warn!(
+            topic = %self.topic_of(key).name, partition = key.partition, expected, offset,
+            "the partition begins again: its topic was recreated"
+        );
         self.drop_partition(key);
         self.begin_partition(key, Some(offset), Promises::default());
         if let Some(partition) = self.partitions.get_mut(&key) {

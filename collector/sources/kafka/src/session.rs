@@ -16,10 +16,11 @@ use millrace_pipeline::memory_shares::{HEADROOM_BYTES, MemoryShares};
 use millrace_pipeline::sink::{Completion, CompletionQueue, PartId};
 
 use super::WorkerContext;
-use super::commits::Commits;
+use super::commit_state::Commits;
 use super::dead_letter_queues::DeadLetterQueues;
 use super::member::{JoinError, KafkaMember, Member};
-use super::partition::{AssignedPartition, PartitionKey};
+use super::partition::AssignedPartition;
+use super::partition_key::PartitionKey;
 use super::parts::{OpenPart, PendingInsert};
 use super::spares::SpareEncoders;
 use super::topics::{ID_REQUEST_INTERVAL, TopicIds};

@@ -1,7 +1,8 @@
 //! The source's readiness, as one sentence for all its workers.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::readiness::ReadinessPart;
 
 /// The state of all workers of a source.
@@ -44,7 +45,7 @@ impl SourceStatus {
 
     /// Clears the errors when the brokers answer: an error that lasts is reported again.
     pub(super) fn clear_trouble(&self) {
-        let mut workers = self.lock_workers();
+        let mut workers = lock(&self.workers);
         workers.iter_mut().for_each(|worker| worker.trouble = None);
         self.publish_readiness(&workers);
     }
@@ -55,11 +56,11 @@ impl SourceStatus {
     }
 
     pub(super) fn is_troubled(&self) -> bool {
-        self.lock_workers().iter().any(|worker| worker.trouble.is_some())
+        lock(&self.workers).iter().any(|worker| worker.trouble.is_some())
     }
 
     fn update_worker(&self, worker: u16, change: impl FnOnce(&mut WorkerStatus)) {
-        let mut workers = self.lock_workers();
+        let mut workers = lock(&self.workers);
         if let Some(own) = workers.get_mut(usize::from(worker)) {
             change(own);
         }
@@ -79,11 +80,6 @@ impl SourceStatus {
         if news {
             tracing::info!(reason, "kafka source state");
         }
-    }
-
-    fn lock_workers(&self) -> MutexGuard<'_, Vec<WorkerStatus>> {
-        // Each change leaves complete values behind.
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::memory_shares::MemoryShares;
+use millrace_pipeline::telemetry::RefusalReason;
 use millrace_wire::decompress::ContentEncoding;
 use millrace_wire::framing::MessageFormat;
 
@@ -98,16 +99,17 @@ where
     B: Body<Data = Bytes> + Unpin,
 {
     if body.size_hint().lower() > limit_bytes as u64 {
-        return Err(too_large(limit_bytes));
+        return Err(Denial::too_large(limit_bytes));
     }
     let mut bytes = Vec::new();
     let mut room = intake.empty_memory();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Denial::unavailable("the request ended early"))?;
+        let ended = |_| Denial::new(RefusalReason::Unavailable, "the request ended early");
+        let frame = frame.map_err(ended)?;
         let Ok(mut data) = frame.into_data() else { continue };
         let length = bytes.len() + data.remaining();
         if length > limit_bytes {
-            return Err(too_large(limit_bytes));
+            return Err(Denial::too_large(limit_bytes));
         }
         if length > bytes.capacity() {
             let capacity = grown_capacity(bytes.capacity(), length, limit_bytes);
@@ -129,10 +131,6 @@ where
 /// Returns the next capacity: at least `needed`, double the current one, at most the limit.
 fn grown_capacity(capacity: usize, needed: usize, limit_bytes: usize) -> usize {
     needed.max(capacity * 2).max(FIRST_CAPACITY_BYTES).min(limit_bytes)
-}
-
-fn too_large(limit_bytes: usize) -> Denial {
-    Denial::too_large(format!("the request exceeds {limit_bytes} bytes; send smaller batches"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -21,7 +20,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use millrace_config::OtlpLimits;
-use millrace_pipeline::drain::Drain;
 use millrace_pipeline::telemetry::CloseReason;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,9 +27,10 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::connection_budget::{ConnectionReservation, HEADS_PER_POLL, StreamShortage};
+use super::denied::Denial;
 use super::guard::{GuardedStream, PollQuota};
 use super::reply::ResponseBody;
-use super::service::OtlpService;
+use super::service::{Call, Framing, OtlpService};
 use super::tls::ListenerTls;
 use super::{grpc, http as otlp_http};
 
@@ -103,7 +102,6 @@ pub(crate) struct Host {
     pub(crate) tls: Option<Arc<ListenerTls>>,
     pub(crate) limits: OtlpLimits,
     pub(crate) service: Arc<OtlpService>,
-    pub(crate) drain: Drain,
 }
 
 impl Listener {
@@ -114,7 +112,7 @@ impl Listener {
         let connections = host.limits.connections;
         let places = Arc::new(Semaphore::new(connections as usize));
         if let Some(tls) = &host.tls {
-            tokio::spawn(Arc::clone(tls).refresh_periodically(host.drain.clone()));
+            tokio::spawn(Arc::clone(tls).refresh_periodically(host.service.drain.clone()));
         }
         loop {
             // Acquire the permit first: connections without one wait in the kernel's queue.
@@ -123,7 +121,7 @@ impl Listener {
                 (place, socket.accept().await)
             };
             let accepted = tokio::select! {
-                () = host.drain.wait_for_begin() => break,
+                () = host.service.drain.wait_for_begin() => break,
                 accepted = next => accepted,
             };
             match accepted {
@@ -148,7 +146,7 @@ impl Listener {
         // All permits are back when all connections have ended.
         tokio::select! {
             _ = places.acquire_many(connections) => {}
-            () = host.drain.wait_for_deadline() => {}
+            () = host.service.drain.wait_for_deadline() => {}
         }
     }
 }
@@ -230,13 +228,21 @@ impl Host {
                 let service = Arc::clone(&service);
                 // Extract what is needed, so that the head is freed before the next one is read.
                 let (head, body) = request.into_parts();
-                let asked = RequestTarget::read(protocol, &service, &limits, (&head, client));
+                let call = match protocol {
+                    ListenerProtocol::Grpc => {
+                        let limit_bytes = limits.grpc_message_bytes.as_usize();
+                        grpc::read_call(&service, &head, client, limit_bytes)
+                    }
+                    ListenerProtocol::Http => {
+                        let limit_bytes = limits.http_body_bytes.as_usize();
+                        otlp_http::read_call(&service, &head, client, limit_bytes)
+                    }
+                };
                 let is_short = short.is_set();
                 async move {
-                    let response = if is_short {
-                        asked.refuse_request(&service)
-                    } else {
-                        asked.handle_request(&service, body).await
+                    let response = match call {
+                        Ok(call) => handle_call(&service, call, is_short, body).await,
+                        Err(response) => *response,
                     };
                     drop(busy);
                     Ok::<_, Infallible>(response)
@@ -310,8 +316,8 @@ impl Host {
             let look = activity.idle_deadline(idle).min(Instant::now() + idle);
             tokio::select! {
                 ended = poll_connection(connection.as_mut(), turn) => return ended,
-                () = self.drain.wait_for_begin() => {
-                    return finish_requests(connection, turn, self.drain.remaining()).await;
+                () = self.service.drain.wait_for_begin() => {
+                    return finish_requests(connection, turn, self.service.drain.remaining()).await;
                 }
                 () = sleep_until(look) => {
                     if activity.idle_deadline(idle) <= Instant::now() {
@@ -321,6 +327,24 @@ impl Host {
                 }
             }
         }
+    }
+}
+
+/// Answers a call; one without budget (`is_short`) is refused.
+async fn handle_call(
+    service: &OtlpService,
+    call: Call,
+    is_short: bool,
+    body: Incoming,
+) -> Response<ResponseBody> {
+    let result = if is_short {
+        Err(service.count_denied(call.signal, Denial::full()))
+    } else {
+        service.export(&call, body).await
+    };
+    match call.framing {
+        Framing::Grpc => grpc::build_response(result),
+        Framing::Http(format) => otlp_http::build_response(call.signal, format, result),
     }
 }
 
@@ -357,48 +381,6 @@ async fn finish_requests<C: GracefulConnection>(
 ) -> Result<(), C::Error> {
     connection.as_mut().graceful_shutdown();
     timeout(time, poll_connection(connection, quota)).await.unwrap_or(Ok(()))
-}
-
-/// The target of a request's head.
-enum RequestTarget {
-    Grpc(grpc::Call, usize),
-    Http(otlp_http::Call, usize),
-    /// An unknown path, with its prepared answer.
-    Unknown(Box<Response<ResponseBody>>),
-}
-
-impl RequestTarget {
-    fn read(
-        protocol: ListenerProtocol,
-        service: &OtlpService,
-        limits: &OtlpLimits,
-        (head, client): (&Parts, IpAddr),
-    ) -> Self {
-        let asked = match protocol {
-            ListenerProtocol::Grpc => grpc::Call::read(service, head, client)
-                .map(|call| Self::Grpc(call, limits.grpc_message_bytes.as_usize())),
-            ListenerProtocol::Http => otlp_http::Call::read(service, head, client)
-                .map(|call| Self::Http(call, limits.http_body_bytes.as_usize())),
-        };
-        asked.unwrap_or_else(Self::Unknown)
-    }
-
-    async fn handle_request(self, service: &OtlpService, body: Incoming) -> Response<ResponseBody> {
-        match self {
-            Self::Grpc(call, limit_bytes) => call.handle_call(service, limit_bytes, body).await,
-            Self::Http(call, limit_bytes) => call.handle_call(service, limit_bytes, body).await,
-            Self::Unknown(response) => *response,
-        }
-    }
-
-    /// Returns the answer for lack of budget.
-    fn refuse_request(self, service: &OtlpService) -> Response<ResponseBody> {
-        match self {
-            Self::Grpc(call, _) => call.refuse_call(service),
-            Self::Http(call, _) => call.refuse_call(service),
-            Self::Unknown(response) => *response,
-        }
-    }
 }
 
 /// Returns whether a client speaks HTTP/2 from the start: its preface begins with `PRI`, and no

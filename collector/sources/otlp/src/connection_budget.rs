@@ -5,11 +5,12 @@
 //! active ones. A connection without a reservation is closed at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use millrace_config::OtlpLimits;
 use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::memory_shares::{CONNECTIONS, MemoryShares};
+use millrace_pipeline::mutex::lock;
 
 /// The bytes of any connection, plus twice the longest header list: a read buffer of 32 KiB, an
 /// answer, and the task that serves it.
@@ -184,7 +185,7 @@ impl ConnectionBudget {
         if !room.try_resize(idle_bytes) {
             return None;
         }
-        let mut shared = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = lock(&self.heads);
         let heads = match shared.upgrade() {
             Some(heads) => heads,
             None => Arc::new(self.budget.try_reserve(self.heads_bytes)?),

@@ -10,78 +10,74 @@ use std::time::Duration;
 use millrace_pipeline::publish::PublishError;
 use millrace_pipeline::telemetry::RefusalReason;
 
+/// The gRPC codes of answers, which a `google.rpc.Status` over HTTP has too. INTERNAL and UNKNOWN
+/// are excluded on purpose: they make an OTLP client drop its data.
+pub(crate) mod code {
+    pub(crate) const OK: u32 = 0;
+    pub(crate) const INVALID_ARGUMENT: u32 = 3;
+    pub(crate) const RESOURCE_EXHAUSTED: u32 = 8;
+    pub(crate) const UNIMPLEMENTED: u32 = 12;
+    pub(crate) const UNAVAILABLE: u32 = 14;
+}
+
 /// An answer other than success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Denial {
-    pub(crate) kind: DenialKind,
+    pub(crate) reason: RefusalReason,
     /// The text for the client's log.
     pub(crate) message: String,
 }
 
-/// The kind of answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DenialKind {
-    /// The bytes don't match their declared format, or a rule refuses the request.
-    Malformed,
-    /// The request is longer than the limit.
-    TooLarge,
-    /// An unsupported compression or content type.
-    Unsupported,
-    /// The signal isn't configured.
-    Unconfigured,
-    /// The collector has no capacity; retry after the delay.
-    Full(Duration),
-    /// Temporary failure; retry after the delay.
-    Unavailable(Duration),
-}
-
 impl Denial {
-    pub(crate) fn malformed(message: impl Into<String>) -> Self {
-        Self { kind: DenialKind::Malformed, message: message.into() }
-    }
-
-    pub(crate) fn too_large(message: impl Into<String>) -> Self {
-        Self { kind: DenialKind::TooLarge, message: message.into() }
-    }
-
-    pub(crate) fn unsupported(message: impl Into<String>) -> Self {
-        Self { kind: DenialKind::Unsupported, message: message.into() }
+    pub(crate) fn new(reason: RefusalReason, message: impl ToString) -> Self {
+        Self { reason, message: message.to_string() }
     }
 
     pub(crate) fn full() -> Self {
         PublishError::Full.into()
     }
 
-    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
-        Self { kind: DenialKind::Unavailable(retry_delay()), message: message.into() }
+    pub(crate) fn too_large(limit_bytes: usize) -> Self {
+        let message = format!("the request exceeds {limit_bytes} bytes; send smaller batches");
+        Self::new(RefusalReason::TooLarge, message)
+    }
+
+    /// Returns the answer's gRPC code.
+    pub(crate) const fn code(&self) -> u32 {
+        match self.reason {
+            // OTLP has no code for a request that is too large. Some clients treat
+            // RESOURCE_EXHAUSTED without a delay that way, but others retry for ever.
+            RefusalReason::Malformed
+            | RefusalReason::TooLarge
+            | RefusalReason::TimeOutOfRange
+            | RefusalReason::RuleFailed => code::INVALID_ARGUMENT,
+            RefusalReason::Unsupported | RefusalReason::Unconfigured => code::UNIMPLEMENTED,
+            RefusalReason::Full => code::RESOURCE_EXHAUSTED,
+            RefusalReason::Unavailable
+            | RefusalReason::Draining
+            | RefusalReason::Timeout
+            | RefusalReason::Unconfirmed => code::UNAVAILABLE,
+        }
+    }
+
+    /// Returns the delay before the client's retry; `None` if a retry can't help.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        matches!(self.code(), code::RESOURCE_EXHAUSTED | code::UNAVAILABLE).then(retry_delay)
     }
 }
 
 impl From<PublishError> for Denial {
     fn from(refused: PublishError) -> Self {
-        let kind = match &refused {
-            PublishError::Unconfigured(_) => DenialKind::Unconfigured,
-            PublishError::TooLarge => DenialKind::TooLarge,
-            PublishError::Rejected(_) => DenialKind::Malformed,
-            PublishError::Full => DenialKind::Full(retry_delay()),
-            PublishError::Unavailable(_)
-            | PublishError::Unconfirmed(_)
-            | PublishError::Draining => DenialKind::Unavailable(retry_delay()),
+        let reason = match &refused {
+            PublishError::Unconfigured(_) => RefusalReason::Unconfigured,
+            PublishError::TooLarge => RefusalReason::TooLarge,
+            PublishError::Rejected(_) => RefusalReason::RuleFailed,
+            PublishError::Full => RefusalReason::Full,
+            PublishError::Unavailable(_) => RefusalReason::Unavailable,
+            PublishError::Unconfirmed(_) => RefusalReason::Unconfirmed,
+            PublishError::Draining => RefusalReason::Draining,
         };
-        Self { kind, message: refused.to_string() }
-    }
-}
-
-/// Returns the metric label of a publisher's refusal.
-pub(crate) fn refusal_label(refused: &PublishError) -> RefusalReason {
-    match refused {
-        PublishError::Unconfigured(_) => RefusalReason::Unconfigured,
-        PublishError::TooLarge => RefusalReason::TooLarge,
-        PublishError::Rejected(_) => RefusalReason::RuleFailed,
-        PublishError::Full => RefusalReason::Full,
-        PublishError::Unavailable(_) => RefusalReason::Unavailable,
-        PublishError::Unconfirmed(_) => RefusalReason::Unconfirmed,
-        PublishError::Draining => RefusalReason::Draining,
+        Self::new(reason, refused)
     }
 }
 
@@ -96,7 +92,7 @@ fn retry_delay() -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{Denial, DenialKind, retry_delay};
+    use super::{Denial, code, retry_delay};
     use millrace_pipeline::publish::PublishError;
     use millrace_wire::Signal;
 
@@ -104,18 +100,20 @@ mod tests {
     /// they.
     #[test]
     fn passing_trouble_always_has_a_delay() {
-        assert!(matches!(Denial::from(PublishError::Full).kind, DenialKind::Full(_)));
-        assert!(matches!(Denial::from(PublishError::Draining).kind, DenialKind::Unavailable(_)));
+        let answer = |refused: PublishError| {
+            let denied = Denial::from(refused);
+            (denied.code(), denied.retry_after().is_some())
+        };
+        assert_eq!(answer(PublishError::Full), (code::RESOURCE_EXHAUSTED, true));
+        assert_eq!(answer(PublishError::Draining), (code::UNAVAILABLE, true));
         for passing in [PublishError::Unavailable, PublishError::Unconfirmed] {
-            let denied = Denial::from(passing("away".to_owned()));
-            assert!(matches!(denied.kind, DenialKind::Unavailable(_)));
+            assert_eq!(answer(passing("away".to_owned())), (code::UNAVAILABLE, true));
         }
-        let rejected = Denial::from(PublishError::Rejected("a rule failed".to_owned()));
-        assert_eq!(rejected.kind, DenialKind::Malformed);
-        assert_eq!(
-            Denial::from(PublishError::Unconfigured(Signal::Logs)).kind,
-            DenialKind::Unconfigured
-        );
+        let rejected = PublishError::Rejected("a rule failed".to_owned());
+        assert_eq!(answer(rejected), (code::INVALID_ARGUMENT, false));
+        assert_eq!(answer(PublishError::TooLarge), (code::INVALID_ARGUMENT, false));
+        let unconfigured = PublishError::Unconfigured(Signal::Logs);
+        assert_eq!(answer(unconfigured), (code::UNIMPLEMENTED, false));
     }
 
     /// Scenario: a thousand clients refused together. Guarantee: their delays are spread.

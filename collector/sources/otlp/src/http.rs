@@ -5,101 +5,51 @@
 
 use std::net::IpAddr;
 
-use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
-use hyper::body::Body;
 use millrace_pipeline::publish::DeliveryReceipt;
+use millrace_pipeline::telemetry::RefusalReason;
 use millrace_wire::Signal;
 use millrace_wire::decompress::ContentEncoding;
 use millrace_wire::framing::{self, MessageFormat};
 
-use super::body::MessageLayout;
-use super::denied::{Denial, DenialKind};
+use super::denied::{Denial, code};
 use super::reply::ResponseBody;
-use super::service::{Framing, OtlpService, RequestHead};
+use super::service::{Call, Framing, OtlpService};
 use super::status;
 
-/// A body that is the message, compressed and encoded as its headers state.
-#[derive(Debug, PartialEq, Eq)]
-struct PlainBody {
-    encoding: Option<ContentEncoding>,
-    format: MessageFormat,
-}
-
-impl Framing for PlainBody {
-    const OVERHEAD_BYTES: usize = 0;
-
-    fn locate_message(&self, _: &[u8]) -> Result<MessageLayout, Denial> {
-        let Self { encoding, format } = *self;
-        Ok(MessageLayout { start: 0, encoding, format })
-    }
-}
-
-/// A request whose head was read.
-pub(crate) struct Call {
-    signal: Signal,
-    body: PlainBody,
+/// Reads a call's head, or returns its answer.
+pub(crate) fn read_call(
+    service: &OtlpService,
+    head: &Parts,
     client: IpAddr,
-}
-
-impl Call {
-    /// Reads a head, or returns its answer.
-    pub(crate) fn read(
-        service: &OtlpService,
-        head: &Parts,
-        client: IpAddr,
-    ) -> Result<Self, Box<Response<ResponseBody>>> {
-        // Other content types are answered in protobuf, the protocol's first format.
-        let format = format_of(&head.headers);
-        let answer_in = format.unwrap_or(MessageFormat::Protobuf);
-        let signal = match head.uri.path() {
-            "/v1/traces" => Signal::Traces,
-            "/v1/logs" => Signal::Logs,
-            "/v1/metrics" => Signal::Metrics,
-            _ => {
-                let message = "use /v1/traces, /v1/logs or /v1/metrics";
-                return Err(failure_response(answer_in, StatusCode::NOT_FOUND, message).into());
-            }
-        };
-        if head.method != Method::POST {
-            let mut response =
-                failure_response(answer_in, StatusCode::METHOD_NOT_ALLOWED, "send OTLP with POST");
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-            return Err(response.into());
+    limit_bytes: usize,
+) -> Result<Call, Box<Response<ResponseBody>>> {
+    // Other content types are answered in protobuf, the protocol's first format.
+    let format = format_of(&head.headers);
+    let answer_in = format.unwrap_or(MessageFormat::Protobuf);
+    let signal = match head.uri.path() {
+        "/v1/traces" => Signal::Traces,
+        "/v1/logs" => Signal::Logs,
+        "/v1/metrics" => Signal::Metrics,
+        _ => {
+            let message = "use /v1/traces, /v1/logs or /v1/metrics";
+            let code = code::UNIMPLEMENTED;
+            return Err(failure_response(answer_in, StatusCode::NOT_FOUND, code, message).into());
         }
-        match check_headers(format, &head.headers) {
-            Ok(body) => Ok(Self { signal, body, client }),
-            Err(denied) => {
-                Err(build_response(signal, answer_in, Err(service.count_denied(signal, denied)))
-                    .into())
-            }
-        }
+    };
+    if head.method != Method::POST {
+        let (status, code) = (StatusCode::METHOD_NOT_ALLOWED, code::UNIMPLEMENTED);
+        let mut response = failure_response(answer_in, status, code, "send OTLP with POST");
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        return Err(response.into());
     }
-
-    /// Refuses the call for lack of budget.
-    pub(crate) fn refuse_call(self, service: &OtlpService) -> Response<ResponseBody> {
-        let denied = service.count_denied(self.signal, Denial::full());
-        build_response(self.signal, self.body.format, Err(denied))
-    }
-
-    /// Answers the call.
-    pub(crate) async fn handle_call<B>(
-        self,
-        service: &OtlpService,
-        limit_bytes: usize,
-        body: B,
-    ) -> Response<ResponseBody>
-    where
-        B: Body<Data = Bytes> + Unpin,
-    {
-        let Self { signal, body: framing, client } = self;
-        let format = framing.format;
-        // HTTP clients state no timeout.
-        let head = RequestHead { signal, framing, limit_bytes, client_timeout: None, client };
-        build_response(signal, format, service.export(head, body).await)
-    }
+    let (format, encoding) = check_headers(format, &head.headers).map_err(|denied| {
+        build_response(signal, answer_in, Err(service.count_denied(signal, denied)))
+    })?;
+    let framing = Framing::Http(format);
+    Ok(Call { signal, framing, encoding, limit_bytes, client_timeout: None, client })
 }
 
 /// Returns the body's format, if it is supported.
@@ -107,10 +57,14 @@ fn format_of(headers: &HeaderMap) -> Option<MessageFormat> {
     framing::format_of(headers.get(CONTENT_TYPE)?.to_str().ok()?)
 }
 
-/// Returns how to read a body, if its type and compression are supported.
-fn check_headers(format: Option<MessageFormat>, headers: &HeaderMap) -> Result<PlainBody, Denial> {
+/// Returns a body's format and compression, if they are supported.
+fn check_headers(
+    format: Option<MessageFormat>,
+    headers: &HeaderMap,
+) -> Result<(MessageFormat, Option<ContentEncoding>), Denial> {
+    let unsupported = |message| Denial::new(RefusalReason::Unsupported, message);
     let unknown = "unsupported content type: send application/x-protobuf or application/json";
-    let format = format.ok_or_else(|| Denial::unsupported(unknown))?;
+    let format = format.ok_or_else(|| unsupported(unknown))?;
     let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
     let encoding = match (encodings.next().map(HeaderValue::to_str), encodings.next()) {
         (None, None) => Ok(None),
@@ -118,38 +72,35 @@ fn check_headers(format: Option<MessageFormat>, headers: &HeaderMap) -> Result<P
         _ => Err(framing::UnknownEncoding),
     };
     let unknown = "unsupported content encoding: use gzip, zstd or none";
-    let encoding = encoding.map_err(|_| Denial::unsupported(unknown))?;
-    Ok(PlainBody { encoding, format })
+    Ok((format, encoding.map_err(|_| unsupported(unknown))?))
 }
 
-fn build_response(
+/// Returns a call's answer.
+pub(crate) fn build_response(
     signal: Signal,
     format: MessageFormat,
     result: Result<DeliveryReceipt, Denial>,
 ) -> Response<ResponseBody> {
-    let Denial { kind, message } = match result {
-        Ok(delivered) => {
-            return http_response(
-                format,
-                StatusCode::OK,
-                match format {
-                    MessageFormat::Protobuf => status::export_response(&delivered),
-                    MessageFormat::Json => status::json::export_response(signal, &delivered),
-                },
-            );
+    let denied = match (result, format) {
+        (Ok(delivered), MessageFormat::Protobuf) => {
+            return http_response(format, StatusCode::OK, status::export_response(&delivered));
         }
-        Err(denied) => denied,
+        (Ok(delivered), MessageFormat::Json) => {
+            let body = status::json::export_response(signal, &delivered);
+            return http_response(format, StatusCode::OK, body);
+        }
+        (Err(denied), _) => denied,
     };
-    let (status, delay) = match kind {
-        DenialKind::Malformed => (StatusCode::BAD_REQUEST, None),
-        DenialKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, None),
-        DenialKind::Unsupported => (StatusCode::UNSUPPORTED_MEDIA_TYPE, None),
-        DenialKind::Unconfigured => (StatusCode::NOT_FOUND, None),
-        DenialKind::Full(delay) => (StatusCode::TOO_MANY_REQUESTS, Some(delay)),
-        DenialKind::Unavailable(delay) => (StatusCode::SERVICE_UNAVAILABLE, Some(delay)),
+    let status = match (denied.reason, denied.code()) {
+        (RefusalReason::TooLarge, _) => StatusCode::PAYLOAD_TOO_LARGE,
+        (RefusalReason::Unsupported, _) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        (_, code::INVALID_ARGUMENT) => StatusCode::BAD_REQUEST,
+        (_, code::UNIMPLEMENTED) => StatusCode::NOT_FOUND,
+        (_, code::RESOURCE_EXHAUSTED) => StatusCode::TOO_MANY_REQUESTS,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let mut response = failure_response(format, status, &message);
-    if let Some(delay) = delay {
+    let mut response = failure_response(format, status, denied.code(), &denied.message);
+    if let Some(delay) = denied.retry_after() {
         // The header has whole seconds; rounding up never shortens the delay.
         let seconds = delay.as_millis().div_ceil(1000) as u64;
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -161,22 +112,14 @@ fn build_response(
 fn failure_response(
     format: MessageFormat,
     status: StatusCode,
+    code: u32,
     message: &str,
 ) -> Response<ResponseBody> {
-    let code = match status {
-        StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE => 3,
-        StatusCode::TOO_MANY_REQUESTS => 8,
-        StatusCode::SERVICE_UNAVAILABLE => 14,
-        _ => 12,
+    let body = match format {
+        MessageFormat::Protobuf => status::encode_status(code, message, None),
+        MessageFormat::Json => status::json::encode_status(code, message),
     };
-    http_response(
-        format,
-        status,
-        match format {
-            MessageFormat::Protobuf => status::encode_status(code, message, None),
-            MessageFormat::Json => status::json::encode_status(code, message),
-        },
-    )
+    http_response(format, status, body)
 }
 
 fn http_response(
@@ -196,11 +139,10 @@ fn http_response(
 
 #[cfg(test)]
 mod tests {
-    use super::{MessageFormat, PlainBody, check_headers, format_of};
+    use super::{ContentEncoding, MessageFormat, check_headers, format_of};
     use http::HeaderMap;
-    use millrace_wire::decompress::ContentEncoding;
 
-    fn read(pairs: &[(&'static str, &str)]) -> Option<PlainBody> {
+    fn read(pairs: &[(&'static str, &str)]) -> Option<(MessageFormat, Option<ContentEncoding>)> {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(*name, value.parse().unwrap());
@@ -213,7 +155,7 @@ mod tests {
     #[test]
     fn only_protobuf_and_json_in_known_compressions_are_read() {
         let protobuf = ("content-type", "application/x-protobuf; charset=x");
-        let body = |encoding, format| Some(PlainBody { encoding, format });
+        let body = |encoding, format| Some((format, encoding));
         assert_eq!(read(&[protobuf]), body(None, MessageFormat::Protobuf));
         let identity = ("content-encoding", "Identity");
         assert_eq!(read(&[protobuf, identity]), body(None, MessageFormat::Protobuf));

@@ -177,13 +177,8 @@ impl Otlp {
             usual: Duration::from_secs(u64::from(limits.answer_seconds)),
             longest: Duration::from_secs(u64::from(limits.request_seconds)),
         };
-        let service = Arc::new(OtlpService {
-            shared,
-            pool,
-            connection_budget: rooms,
-            drain: drain.clone(),
-            times,
-        });
+        let service =
+            Arc::new(OtlpService { shared, pool, connection_budget: rooms, drain, times });
         let listener = async |protocol, enabled: bool, address, tls: &Option<ServerTls>| {
             if !enabled {
                 return Ok(None);
@@ -193,7 +188,6 @@ impl Otlp {
                 tls: tls.as_ref().map(|tls| load_tls(protocol, tls)).transpose()?,
                 limits: limits.clone(),
                 service: Arc::clone(&service),
-                drain: drain.clone(),
             };
             Ok(Some(Listener { socket: bind_listener(protocol, address).await?, host }))
         };

@@ -1,7 +1,9 @@
 //! Logs records that were excluded for their times: at most one line a minute for each signal.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use millrace_pipeline::mutex::lock;
 
 use millrace_wire::Signal;
 
@@ -35,7 +37,7 @@ impl OutOfRangeLog {
 
     /// Returns the number to log, if a line is due.
     fn take_due(&self, signal: Signal, records: u64, now: Instant) -> Option<u64> {
-        let mut signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut signals = lock(&self.signals);
         let count = &mut signals[signal.index()];
         count.records = count.records.saturating_add(records);
         if count.logged.is_some_and(|logged| now.duration_since(logged) < QUIET) {

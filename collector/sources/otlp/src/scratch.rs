@@ -6,22 +6,18 @@ use millrace_pipeline::telemetry::RefusalReason;
 use super::denied::Denial;
 
 /// A buffer with its reserved budget.
-#[derive(Default)]
 pub(crate) struct Scratch {
     bytes: Vec<u8>,
-    /// Covers the buffer; `None` until it is first needed.
-    held: Option<Reservation>,
-}
-
-/// Why bytes could not be converted.
-pub(crate) enum Unreadable {
-    /// The result is longer than the cap.
-    TooLong(String),
-    /// The bytes don't match their declared format.
-    Malformed(String),
+    /// Covers the buffer.
+    held: Reservation,
 }
 
 impl Scratch {
+    /// Creates an empty buffer, which reserves from `budget`.
+    pub(crate) fn new(budget: &Budget) -> Self {
+        Self { bytes: Vec::new(), held: budget.empty_reservation() }
+    }
+
     /// Returns the buffer's content.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -29,43 +25,26 @@ impl Scratch {
 
     /// Replaces the buffer's content with what `write` produces under a cap: first the expected
     /// length, then the limit, so that a few bytes don't reserve the budget of a long request.
+    /// `write` refuses a result over its cap as too large.
     pub(crate) fn fill_capped(
         &mut self,
-        budget: &Budget,
         expected_bytes: usize,
         limit_bytes: usize,
-        mut write: impl FnMut(usize, &mut Vec<u8>) -> Result<(), Unreadable>,
-    ) -> Result<(), (Denial, RefusalReason)> {
+        mut write: impl FnMut(usize, &mut Vec<u8>) -> Result<(), Denial>,
+    ) -> Result<(), Denial> {
         for cap_bytes in [expected_bytes.min(limit_bytes), limit_bytes] {
-            if !self.cover_bytes(cap_bytes, budget) {
+            // The decompressor uses one byte more, to recognise a body that just fits.
+            let needed = cap_bytes.saturating_add(1).max(self.bytes.capacity());
+            if !self.held.try_resize(needed as u64) {
                 break;
             }
             match write(cap_bytes, &mut self.bytes) {
-                Ok(()) => return Ok(()),
-                Err(Unreadable::TooLong(_)) if cap_bytes < limit_bytes => {}
-                Err(Unreadable::TooLong(message)) => {
-                    let denied = Denial::too_large(format!("{message}; send smaller batches"));
-                    return Err((denied, RefusalReason::TooLarge));
-                }
-                Err(Unreadable::Malformed(message)) => {
-                    return Err((Denial::malformed(message), RefusalReason::Malformed));
-                }
+                Err(denied)
+                    if denied.reason == RefusalReason::TooLarge && cap_bytes < limit_bytes => {}
+                written => return written,
             }
         }
-        Err((Denial::full(), RefusalReason::Full))
-    }
-
-    /// Reserves budget for a buffer that may grow to `bytes`.
-    fn cover_bytes(&mut self, bytes: usize, budget: &Budget) -> bool {
-        // The decompressor uses one byte more, to recognise a body that just fits.
-        let bytes = bytes.saturating_add(1).max(self.bytes.capacity()) as u64;
-        match &mut self.held {
-            Some(held) => held.try_resize(bytes),
-            None => {
-                self.held = budget.try_reserve(bytes);
-                self.held.is_some()
-            }
-        }
+        Err(Denial::full())
     }
 
     /// Empties the buffer and frees what exceeds `kept_bytes`.
@@ -74,11 +53,8 @@ impl Scratch {
         if self.bytes.capacity() > kept_bytes {
             self.bytes.shrink_to(kept_bytes);
         }
-        let kept = self.bytes.capacity() as u64;
-        if let Some(held) = &mut self.held {
-            // Shrinking can't fail.
-            let _ = held.try_resize(kept);
-        }
+        // Shrinking can't fail.
+        let _ = self.held.try_resize(self.bytes.capacity() as u64);
     }
 }
 

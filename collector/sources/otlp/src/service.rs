@@ -15,13 +15,15 @@ use millrace_pipeline::failpoint;
 use millrace_pipeline::publish::{DeliveryReceipt, PublishError};
 use millrace_pipeline::telemetry::RefusalReason;
 use millrace_wire::Signal;
+use millrace_wire::decompress::ContentEncoding;
+use millrace_wire::framing::{self, GRPC_PREFIX_BYTES, MessageFormat};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::body::{self, CollectedBody, MessageLayout};
 use super::connection_budget::ConnectionBudget;
 use super::deadline::ResponseTimes;
-use super::denied::{Denial, DenialKind};
+use super::denied::Denial;
 use super::work::{Pool, RequestJob, WorkerContext};
 
 /// Accepts requests; all connections of a receiver share it.
@@ -34,87 +36,100 @@ pub(crate) struct OtlpService {
     pub(crate) times: ResponseTimes,
 }
 
-/// The data of a request before its body arrives.
-pub(crate) struct RequestHead<F> {
+/// A call whose head was read.
+pub(crate) struct Call {
     pub(crate) signal: Signal,
-    pub(crate) framing: F,
+    pub(crate) framing: Framing,
+    /// The compression that its header states.
+    pub(crate) encoding: Option<ContentEncoding>,
     /// The limit of the decompressed message.
     pub(crate) limit_bytes: usize,
-    /// The client's timeout, if it states one.
+    /// The client's timeout, if it states one. HTTP clients state none.
     pub(crate) client_timeout: Option<Duration>,
     /// The address of the client's end of the connection. No header changes it.
     pub(crate) client: IpAddr,
 }
 
 /// How a message is framed in a body.
-pub(crate) trait Framing {
-    /// The maximum bytes that the framing adds.
-    const OVERHEAD_BYTES: usize;
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Framing {
+    /// Protobuf behind a prefix, whose flag states whether the message is compressed.
+    Grpc,
+    /// The message is the body, in this format.
+    Http(MessageFormat),
+}
+
+impl Call {
+    /// Returns the limit of the body.
+    fn body_limit_bytes(&self) -> usize {
+        match self.framing {
+            Framing::Grpc => self.limit_bytes + GRPC_PREFIX_BYTES,
+            Framing::Http(_) => self.limit_bytes,
+        }
+    }
 
     /// Returns where the message begins, and how it is compressed and encoded.
-    fn locate_message(&self, body: &[u8]) -> Result<MessageLayout, Denial>;
+    fn locate_message(&self, body: &[u8]) -> Result<MessageLayout, Denial> {
+        match self.framing {
+            Framing::Http(format) => {
+                Ok(MessageLayout { start: 0, encoding: self.encoding, format })
+            }
+            Framing::Grpc => {
+                let encoding = framing::grpc_message(body, self.encoding)
+                    .map_err(|error| Denial::new(RefusalReason::Malformed, error))?;
+                let (start, format) = (GRPC_PREFIX_BYTES, MessageFormat::Protobuf);
+                Ok(MessageLayout { start, encoding, format })
+            }
+        }
+    }
 }
 
 impl OtlpService {
-    /// Processes one request until its delivery.
-    pub(crate) async fn export<B, F>(
-        &self,
-        head: RequestHead<F>,
-        body: B,
-    ) -> Result<DeliveryReceipt, Denial>
+    /// Processes one call until its delivery.
+    pub(crate) async fn export<B>(&self, call: &Call, body: B) -> Result<DeliveryReceipt, Denial>
     where
         B: Body<Data = Bytes> + Unpin,
-        F: Framing,
     {
-        let RequestHead { signal, framing, limit_bytes, client_timeout, client } = head;
+        let &Call { signal, client_timeout, .. } = call;
         let begun = Instant::now();
+        let denied = |denied| self.count_denied(signal, denied);
         if !self.shared.publisher.accepts_signal(signal) {
-            return Err(self.count_denied(signal, PublishError::Unconfigured(signal).into()));
+            return Err(denied(PublishError::Unconfigured(signal).into()));
         }
         if self.drain.is_begun() {
-            return Err(self.count_denied_as(
-                signal,
-                RefusalReason::Draining,
-                PublishError::Draining.into(),
-            ));
+            return Err(denied(PublishError::Draining.into()));
         }
-        let Some(_room) = self.connection_budget.reserve_request() else {
-            return Err(self.count_denied(signal, Denial::full()));
+        let Some(_reservation) = self.connection_budget.reserve_request() else {
+            return Err(denied(Denial::full()));
         };
-        let collecting =
-            body::collect_body(body, limit_bytes + F::OVERHEAD_BYTES, &self.shared.intake);
+        let collecting = body::collect_body(body, call.body_limit_bytes(), &self.shared.intake);
         let collect_by = begun + self.times.of_body(client_timeout);
-        let body = match timeout_at(collect_by, collecting).await {
-            Ok(collected) => collected.map_err(|denied| self.count_denied(signal, denied))?,
-            Err(_) => {
-                let denied = Denial::unavailable("the request did not arrive in time");
-                return Err(self.count_denied_as(signal, RefusalReason::Timeout, denied));
-            }
-        };
-        let layout = framing
-            .locate_message(&body.bytes)
-            .map_err(|denied| self.count_denied(signal, denied))?;
+        let late = |_| Denial::new(RefusalReason::Timeout, "the request did not arrive in time");
+        let body =
+            timeout_at(collect_by, collecting).await.map_err(late).flatten().map_err(denied)?;
+        let layout = call.locate_message(&body.bytes).map_err(denied)?;
         let answer_by = begun + self.times.of_request(client_timeout, begun.elapsed());
-        self.deliver_body((signal, client), body, layout, limit_bytes, answer_by).await
+        self.deliver_body(call, body, layout, answer_by).await
     }
 
     async fn deliver_body(
         &self,
-        (signal, client): (Signal, IpAddr),
+        call: &Call,
         body: CollectedBody,
         layout: MessageLayout,
-        limit_bytes: usize,
         answer_by: Instant,
     ) -> Result<DeliveryReceipt, Denial> {
+        let &Call { signal, limit_bytes, client, .. } = call;
         // Dropped with this call, for example when the client closes its connection: then nothing
         // more is sent.
         let canceller = Canceller::new(answer_by.into_std());
         let (answer, answered) = oneshot::channel();
         let cancellation = canceller.cancellation();
         let job = RequestJob { signal, layout, body, limit_bytes, answer, cancellation, client };
-        self.pool.submit_job(job).map_err(|(signal, denied)| self.count_denied(signal, denied))?;
+        self.pool.submit_job(job).map_err(|denied| self.count_denied(signal, denied))?;
         let delivered = async {
-            let ended = |_| Denial::unavailable("the collector did not finish the request");
+            let message = "the collector did not finish the request";
+            let ended = |_| Denial::new(RefusalReason::Unavailable, message);
             let (delivery, out_of_range_records) = answered.await.map_err(ended)??;
             Ok::<_, Denial>(DeliveryReceipt { out_of_range_records, ..delivery.await? })
         };
@@ -126,23 +141,10 @@ impl OtlpService {
         Ok(delivered)
     }
 
-    /// Counts a request that was refused unread, by the reason in its answer.
+    /// Counts a request that was refused unread, as one record in and refused.
     pub(crate) fn count_denied(&self, signal: Signal, denied: Denial) -> Denial {
-        let refusal = match denied.kind {
-            DenialKind::Malformed => RefusalReason::Malformed,
-            DenialKind::TooLarge => RefusalReason::TooLarge,
-            DenialKind::Unsupported => RefusalReason::Unsupported,
-            DenialKind::Unconfigured => RefusalReason::Unconfigured,
-            DenialKind::Full(_) => RefusalReason::Full,
-            DenialKind::Unavailable(_) => RefusalReason::Unavailable,
-        };
-        self.count_denied_as(signal, refusal, denied)
-    }
-
-    /// Counts it under a given reason. One request counts as one record, in and refused.
-    fn count_denied_as(&self, signal: Signal, refusal: RefusalReason, denied: Denial) -> Denial {
         self.shared.telemetry.records_in(signal, 1);
-        self.shared.telemetry.record_refused(signal, refusal, 1);
+        self.shared.telemetry.record_refused(signal, denied.reason, 1);
         denied
     }
 }

@@ -1,11 +1,12 @@
 //! TLS as a server: reads certificates from files, again once a minute, so that they can be renewed
 //! without a restart. A renewal that cannot be used is logged, and the old certificate stays.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use millrace_config::{SecretError, SecretFile, ServerTls};
 use millrace_pipeline::drain::Drain;
+use millrace_pipeline::mutex::lock;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -59,7 +60,7 @@ impl ListenerTls {
 
     /// Returns the acceptor for the next connection.
     pub(crate) fn current_acceptor(&self) -> TlsAcceptor {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = lock(&self.current);
         Arc::clone(&current).into()
     }
 
@@ -79,7 +80,7 @@ impl ListenerTls {
 
     fn reload_files(&self) {
         match server_config(&self.settings, self.protocols) {
-            Ok(config) => *self.current.lock().unwrap_or_else(PoisonError::into_inner) = config,
+            Ok(config) => *lock(&self.current) = config,
             Err(error) => {
                 tracing::warn!(%error,
                     "the renewed certificate is invalid; the previous one stays in use")

@@ -4,10 +4,11 @@
 //! Each thread owns one decompressor and reuses its buffers, so after warm-up a request allocates
 //! nothing here. The byte budget covers the buffers.
 
+use std::fmt::Display;
 use std::io;
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use millrace_config::RecordTimes;
@@ -15,6 +16,7 @@ use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::cancellation::Cancellation;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::memory_shares::MemoryShares;
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::publish::{DeliveryReceipt, PendingDelivery, Publish, PublishRequest};
 use millrace_pipeline::telemetry::{RefusalReason, Telemetry};
 use millrace_wire::decompress::{DecompressError, Decompressor};
@@ -26,9 +28,9 @@ use millrace_wire::{Signal, otlp};
 use tokio::sync::oneshot;
 
 use super::body::{BodyMemory, CollectedBody, Intake, MessageLayout};
-use super::denied::{Denial, refusal_label};
+use super::denied::Denial;
 use super::out_of_range_log::OutOfRangeLog;
-use super::scratch::{Scratch, Unreadable};
+use super::scratch::Scratch;
 use millrace_pipeline::clock::now_unix_nanos;
 use millrace_pipeline::record_times::edge_times;
 
@@ -95,11 +97,12 @@ impl Pool {
     }
 
     /// Queues a request for the threads, or refuses it when too many wait.
-    pub(crate) fn submit_job(&self, job: RequestJob) -> Result<(), (Signal, Denial)> {
+    pub(crate) fn submit_job(&self, job: RequestJob) -> Result<(), Denial> {
         self.queue.try_send(job).map_err(|error| match error {
-            TrySendError::Full(job) => (job.signal, Denial::full()),
-            TrySendError::Disconnected(job) => {
-                (job.signal, Denial::unavailable("the collector's workers have stopped"))
+            TrySendError::Full(_) => Denial::full(),
+            TrySendError::Disconnected(_) => {
+                let message = "the collector's workers have stopped";
+                Denial::new(RefusalReason::Unavailable, message)
             }
         })
     }
@@ -112,7 +115,6 @@ struct RequestWorker {
 
 /// Converts messages to plain protobuf. Each step's input is released before the next one, so that
 /// at most two copies of a message exist at a time.
-#[derive(Default)]
 struct MessageReader {
     decompressor: Decompressor,
     /// The decompressed message.
@@ -124,17 +126,16 @@ struct MessageReader {
 }
 
 impl RequestWorker {
-    fn new(shared: Arc<WorkerContext>, kept_bytes: usize) -> Self {
-        Self {
-            shared,
-            reader: MessageReader { retained_bytes: kept_bytes, ..MessageReader::default() },
-        }
+    fn new(shared: Arc<WorkerContext>, retained_bytes: usize) -> Self {
+        let [plain, protobuf] = [(); 2].map(|()| Scratch::new(&shared.budget));
+        let decompressor = Decompressor::default();
+        Self { shared, reader: MessageReader { decompressor, plain, protobuf, retained_bytes } }
     }
 
     fn run(mut self, jobs: &Mutex<Receiver<RequestJob>>) {
         loop {
             // The thread that has the lock waits for the next job; the others wait for the lock.
-            let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let job = lock(jobs).recv();
             let Ok(job) = job else { return };
             self.process_job(job);
         }
@@ -149,8 +150,8 @@ impl RequestWorker {
             self.shared.telemetry.record_refused(signal, RefusalReason::Timeout, 1);
             return;
         }
-        let result = self.publish_request(&mut job).map_err(|(denied, refusal, records)| {
-            self.shared.telemetry.record_refused(signal, refusal, records.unwrap_or(1));
+        let result = self.publish_request(&mut job).map_err(|(denied, records)| {
+            self.shared.telemetry.record_refused(signal, denied.reason, records.unwrap_or(1));
             if records.is_none() {
                 // An unreadable request counts as one record in, so that the sums still agree.
                 self.shared.telemetry.records_in(signal, 1);
@@ -172,8 +173,8 @@ impl RequestWorker {
         let (signal, cancellation, client) = (*signal, cancellation.clone(), Some(*client));
         let CollectedBody { bytes: body, memory: room } = body;
         let plain = reader
-            .read(&shared.budget, signal, *layout, body, room, *limit_bytes)
-            .map_err(|(denied, refusal)| (denied, refusal, None))?;
+            .read(signal, *layout, body, room, *limit_bytes)
+            .map_err(|denied| (denied, None))?;
         let now = now_unix_nanos();
         let times = edge_times(&shared.record_times, now);
         let limits = WireLimits { message_bytes: *limit_bytes, times, ..WireLimits::default() };
@@ -191,7 +192,7 @@ impl RequestWorker {
             return Ok((delivery, out_of_range));
         }
         let (bytes, _copy) = retain_accepted(&shared.budget, signal, plain, &limits.times)
-            .map_err(|(denied, refusal)| (denied, refusal, Some(records)))?;
+            .map_err(|denied| (denied, Some(records)))?;
         // The copy replaces the request, so the request needs no more memory than any other.
         room.release_body(body);
         reader.trim();
@@ -213,22 +214,20 @@ impl MessageReader {
     /// another buffer holds its message.
     fn read<'s>(
         &'s mut self,
-        budget: &Budget,
         signal: Signal,
         layout: MessageLayout,
         body: &'s mut Vec<u8>,
         room: &mut BodyMemory,
         limit_bytes: usize,
-    ) -> Result<&'s [u8], (Denial, RefusalReason)> {
+    ) -> Result<&'s [u8], Denial> {
         let Self { decompressor, plain, protobuf, retained_bytes: kept_bytes } = self;
         if let Some(encoding) = layout.encoding {
             let message = body.get(layout.start..).unwrap_or_default();
             let expected = message.len().saturating_mul(EXPECTED_RATIO).max(LEAST_EXPANSION_BYTES);
-            plain.fill_capped(budget, expected, limit_bytes, |cap_bytes, out| {
+            plain.fill_capped(expected, limit_bytes, |cap_bytes, out| {
                 let result = decompressor.decompress(encoding, message, cap_bytes, out);
-                result.map_err(|error| match error {
-                    DecompressError::TooLong { .. } => Unreadable::TooLong(error.to_string()),
-                    _ => Unreadable::Malformed(error.to_string()),
+                result.map_err(|error| {
+                    unreadable_denial(matches!(error, DecompressError::TooLong { .. }), error)
                 })
             })?;
             room.release_body(body);
@@ -241,14 +240,14 @@ impl MessageReader {
                 let uncompressed = body.get(layout.start..).unwrap_or_default();
                 let text = if is_compressed { plain.bytes() } else { uncompressed };
                 if text.len() > limit_bytes {
-                    return Err((too_large_denial(limit_bytes), RefusalReason::TooLarge));
+                    return Err(Denial::too_large(limit_bytes));
                 }
                 // Protobuf is seldom longer than its JSON.
-                protobuf.fill_capped(budget, text.len(), limit_bytes, |cap_bytes, out| {
+                protobuf.fill_capped(text.len(), limit_bytes, |cap_bytes, out| {
                     let result = json::transcode_request(signal, text, cap_bytes, out);
-                    result.map_err(|error| match error.kind() {
-                        JsonErrorKind::TooLong { .. } => Unreadable::TooLong(error.to_string()),
-                        _ => Unreadable::Malformed(error.to_string()),
+                    result.map_err(|error| {
+                        let is_too_long = matches!(error.kind(), JsonErrorKind::TooLong { .. });
+                        unreadable_denial(is_too_long, error)
                     })
                 })?;
                 plain.release_excess(*kept_bytes);
@@ -259,12 +258,17 @@ impl MessageReader {
     }
 }
 
-fn too_large_denial(limit_bytes: usize) -> Denial {
-    Denial::too_large(format!("the request exceeds {limit_bytes} bytes; send smaller batches"))
+/// Returns the answer for bytes that can't be converted.
+fn unreadable_denial(is_too_long: bool, error: impl Display) -> Denial {
+    if is_too_long {
+        let message = format!("{error}; send smaller batches");
+        return Denial::new(RefusalReason::TooLarge, message);
+    }
+    Denial::new(RefusalReason::Malformed, error)
 }
 
-/// A failure: the answer, its metric label, and the number of affected records if known.
-type PublishResult<T> = Result<T, (Denial, RefusalReason, Option<u64>)>;
+/// A failure: the answer, and the number of affected records if known.
+type PublishResult<T> = Result<T, (Denial, Option<u64>)>;
 
 /// Checks a plain request, and counts its records. Those whose times are not accepted count in the
 /// check's result, and as refused.
@@ -276,10 +280,10 @@ fn check(
     now: u64,
 ) -> PublishResult<RequestOutline> {
     if plain.len() > limits.message_bytes {
-        return Err((too_large_denial(limits.message_bytes), RefusalReason::TooLarge, None));
+        return Err((Denial::too_large(limits.message_bytes), None));
     }
     let checked = otlp::check_request(signal, plain, limits)
-        .map_err(|error| (Denial::malformed(error.to_string()), RefusalReason::Malformed, None))?;
+        .map_err(|error| (Denial::new(RefusalReason::Malformed, error), None))?;
     failpoint::hit("after-decode");
     shared.telemetry.records_in(signal, checked.records + checked.out_of_range);
     if checked.out_of_range > 0 {
@@ -300,12 +304,10 @@ fn retain_accepted(
     signal: Signal,
     plain: &[u8],
     times: &TimeRange,
-) -> Result<(Vec<u8>, Reservation), (Denial, RefusalReason)> {
-    let Some(reservation) = budget.try_reserve(plain.len() as u64) else {
-        return Err((Denial::full(), RefusalReason::Full));
-    };
+) -> Result<(Vec<u8>, Reservation), Denial> {
+    let reservation = budget.try_reserve(plain.len() as u64).ok_or_else(Denial::full)?;
     let retained = otlp::retain_in_range(signal, plain, times)
-        .map_err(|error| (Denial::malformed(error.to_string()), RefusalReason::Malformed))?;
+        .map_err(|error| Denial::new(RefusalReason::Malformed, error))?;
     Ok((retained, reservation))
 }
 
@@ -316,12 +318,9 @@ fn hand_over(
 ) -> PublishResult<PendingDelivery> {
     let records = request.checked.records;
     if !request.reservation.try_resize(request.bytes.len() as u64) {
-        return Err((Denial::full(), RefusalReason::Full, Some(records)));
+        return Err((Denial::full(), Some(records)));
     }
-    shared.publisher.publish(request).map_err(|refused| {
-        let refusal = refusal_label(&refused);
-        (refused.into(), refusal, Some(records))
-    })
+    shared.publisher.publish(request).map_err(|refused| (refused.into(), Some(records)))
 }
 
 #[cfg(test)]

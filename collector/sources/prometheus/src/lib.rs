@@ -16,6 +16,7 @@
 mod buffers;
 mod client;
 mod connect;
+mod connected_job;
 mod discovery;
 mod gunzip;
 mod metrics;
@@ -24,6 +25,7 @@ mod resolve;
 mod rules;
 mod set;
 mod share_versions;
+mod target_row;
 mod target_status;
 mod task_stop;
 mod worker;
@@ -47,21 +49,23 @@ use tokio::time::timeout;
 use connect::{Connector, Network};
 pub use connect::{HostNames, LOOKUPS_MAX, SLOW_LOOKUPS_MAX};
 pub use report::{EntryReport, ShareReport, ShareView};
+pub use target_row::{LastScrape, TargetState};
 pub use target_status::{
-    DroppedCounts, ERROR_CHARACTERS_MAX, JobView, LISTS_MAX, LastScrape, ListView, TargetState,
-    TargetStatus, TargetView, TargetsView,
+    DroppedCounts, ERROR_CHARACTERS_MAX, JobView, LISTS_MAX, ListView, TargetStatus, TargetView,
+    TargetsView,
 };
 
+use connected_job::ConnectedJob;
 use discovery::files::TargetFiles;
 use discovery::http::HttpList;
 use discovery::share::ShareReader;
-use discovery::{TargetList, TargetUpdate};
+use discovery::{TargetList, TargetSource, TargetUpdate};
 use metrics::ScrapeMetrics;
 use resolve::Resolver;
 pub use rules::RuleError;
 use rules::RuledJob;
 use rules::check_rules;
-use set::{ConnectedJob, TargetSet, TargetSource};
+use set::TargetSet;
 use worker::{SCRAPE_BYTES, TargetContext};
 
 use millrace_pipeline::delivery_path::DeliveryPath;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use millrace_shares::TargetId;
 
-use super::target_status::{TargetRow, TargetState};
+use super::target_row::{TargetRow, TargetState};
 
 /// The state of the share, for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -20,32 +20,16 @@ use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::client::TargetClient;
-use super::connect::Connector;
+use super::connected_job::ConnectedJob;
 use super::discovery::share::{EntryTarget, PlannedSource, SharePlan};
-use super::discovery::{SourceUpdate, TargetList, TargetUpdate};
+use super::discovery::{SourceUpdate, TargetSource, TargetUpdate};
 use super::report::EntryStatus;
 use super::resolve::ScrapeTarget;
-use super::rules::RuledJob;
 use super::share_versions::{AppliedShare, ShareVersions};
-use super::target_status::{DroppedCounts, ListView, TargetRow, TargetStatus};
+use super::target_row::TargetRow;
+use super::target_status::{DroppedCounts, ListView, TargetStatus};
 use super::task_stop::{SeriesFate, StopRequest};
 use super::worker::{TargetContext, TargetWorker};
-
-/// A job and its connector.
-#[derive(Debug, Clone)]
-pub(super) struct ConnectedJob {
-    pub(super) settings: Arc<RuledJob>,
-    /// The connector of its targets.
-    pub(super) connector: Arc<Connector>,
-}
-
-/// The targets of a source.
-#[derive(Debug, Default)]
-pub(super) struct TargetSource {
-    pub(super) job: usize,
-    pub(super) listed: TargetList,
-    pub(super) lists: Vec<ListView>,
-}
 
 #[derive(Debug)]
 struct Task {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use millrace_shares::TargetId;
 use tokio::sync::mpsc;
 
+use super::discovery::TargetSource;
 use super::discovery::share::{EntryTarget, SharePlan};
 use super::resolve::ScrapeTarget;
-use super::set::TargetSource;
 use super::task_stop::SeriesFate;
 
 /// The share's entries as last applied.

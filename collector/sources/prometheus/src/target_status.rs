@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::report::{EntryStatus, ShareProgress, ShareReport, ShareState, ShareView};
 use super::resolve::ScrapeTarget;
+use super::target_row::{LastScrape, TargetRow, TargetState};
 use millrace_pipeline::clock::now_unix_nanos;
 
 /// The most characters of an error that are shown.
@@ -26,54 +27,6 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// The most lists that are shown.
 pub const LISTS_MAX: usize = 1000;
-
-/// Whether a target answers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum TargetState {
-    /// The target has not been scraped yet.
-    #[default]
-    Unknown,
-    /// The pipeline did not accept the points of the last scrape: the target may be up or down.
-    NotAccepted,
-    /// The last scrape succeeded.
-    Up,
-    /// The last scrape failed.
-    Down,
-}
-
-impl TargetState {
-    /// Returns the state's name in the JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::NotAccepted => "notAccepted",
-            Self::Up => "up",
-            Self::Down => "down",
-        }
-    }
-}
-
-/// The last scrape of a target.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct LastScrape {
-    /// The target's state after this scrape.
-    pub state: TargetState,
-    /// The time at which it began, in milliseconds since 1970; 0 before the first scrape.
-    pub began_unix_millis: u64,
-    /// Its duration in seconds.
-    pub duration_seconds: f64,
-    /// The number of its samples.
-    pub samples: u64,
-    /// The number of samples of the last successful scrape.
-    pub good_samples: Option<u64>,
-    /// The number of series in the target's memory.
-    pub series: u64,
-    /// The time at which the next scrape is due, in milliseconds since 1970.
-    pub next_unix_millis: u64,
-    /// The reason why it failed or was abandoned; empty otherwise.
-    pub error: String,
-}
 
 /// A target and its last scrape.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,27 +124,6 @@ pub struct TargetsView {
     pub share: Option<ShareView>,
 }
 
-#[derive(Debug)]
-pub(super) struct TargetRow {
-    pub(super) target: Arc<ScrapeTarget>,
-    last: Mutex<LastScrape>,
-}
-
-impl TargetRow {
-    pub(super) fn new(target: Arc<ScrapeTarget>) -> Self {
-        Self { target, last: Mutex::default() }
-    }
-
-    /// Changes the state of the last scrape.
-    pub(super) fn update_last(&self, change: impl FnOnce(&mut LastScrape)) {
-        change(&mut lock_mutex(&self.last));
-    }
-
-    pub(super) fn last_scrape(&self) -> LastScrape {
-        lock_mutex(&self.last).clone()
-    }
-}
-
 /// Returns an error's text, cut to [`ERROR_CHARACTERS_MAX`].
 pub(super) fn truncate_error(error: impl ToString) -> String {
     error.to_string().chars().take(ERROR_CHARACTERS_MAX).collect()
@@ -231,7 +163,7 @@ impl TargetStatus {
         let mut jobs: BTreeMap<usize, JobView> =
             names.into_iter().map(|(place, job)| (place, view(job))).collect();
         for row in rows.iter() {
-            let state = lock_mutex(&row.last).state;
+            let state = row.state();
             let Some(job) = jobs.get_mut(&row.target.job) else { continue };
             match state {
                 TargetState::Up => job.up += 1,

@@ -7,6 +7,15 @@ use crate::workload::Arrivals;
 
 const NANOSECONDS: f64 = 1e9;
 
+/// When the next request is to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    AtOnce,
+    /// In nanoseconds since the run's start.
+    At(u64),
+    Never,
+}
+
 /// One session's due times, in nanoseconds since the run's start.
 #[derive(Debug)]
 pub(crate) struct Schedule {

@@ -18,8 +18,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::alarm::Alarm;
+use crate::pace::Due;
 use crate::shared::Shared;
-use crate::source::{Due, Source};
+use crate::source::Source;
 use crate::tally::{Outcome, Tally, Window};
 use crate::wire::{
     CONNECTION_LOSS, Connection, DialError, Head, Malformed, NO_NODE, Notification,

@@ -1,7 +1,7 @@
 //! Where a session's requests come from: made from a seed, or recorded. It says when the next one
 //! is due and writes it; it sends nothing.
 
-use crate::pace::Schedule;
+use crate::pace::{Due, Schedule};
 use crate::replay::Recorded;
 use crate::watches::Changes;
 use crate::workload::{Generator, Made};
@@ -15,15 +15,6 @@ pub(crate) enum Source {
         schedule: Option<Schedule>,
     },
     Recorded(Recorded),
-}
-
-/// When the next request is to be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Due {
-    AtOnce,
-    /// In nanoseconds since the run's start.
-    At(u64),
-    Never,
 }
 
 impl Source {

@@ -9,6 +9,7 @@
 //! is spent the verdict is undecided, never a guess.
 
 mod history;
+mod judge;
 mod known;
 mod order;
 mod register;
@@ -20,4 +21,5 @@ pub use history::{
     Change, Ending, Fired, History, Key, Malformed, Moved, Operation, Outcome, Refusal, Seen,
     Session, Stamp, Task, Value, WatchId, WatchKind, Write, Zxid,
 };
-pub use verdict::{Finding, Rule, Undecided, Verdict, judge};
+pub use judge::judge;
+pub use verdict::{Finding, Rule, Undecided, Verdict};

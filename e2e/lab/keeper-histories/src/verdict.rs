@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use crate::history::{History, Key, Malformed};
-use crate::known::Known;
-use crate::{order, register, watches};
+use crate::history::Key;
 
 /// A promise of ZooKeeper's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,18 +92,4 @@ impl Verdict {
     pub(crate) fn broken(&mut self, rule: Rule, why: String) {
         self.findings.push(Finding { rule, why });
     }
-}
-
-/// Holds a history against every rule. Each node's search may take `budget` steps.
-///
-/// # Errors
-/// A history that is not well formed.
-pub fn judge(history: &History, budget: u64) -> Result<Verdict, Malformed> {
-    history.check()?;
-    let mut verdict = Verdict::default();
-    let known = Known::gather(history, &mut verdict);
-    order::judge(history, &known, &mut verdict);
-    watches::judge(history, &mut verdict);
-    register::judge(history, &known, budget, &mut verdict);
-    Ok(verdict)
 }

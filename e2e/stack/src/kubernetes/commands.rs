@@ -9,8 +9,6 @@ use crate::binaries::Binary;
 use crate::node::{NODE_IP, NODE_NAME, POD_RANGE, SERVICE_RANGE};
 use crate::paths::Paths;
 
-/// Where the stack's own containerd answers, inside the node.
-pub(crate) const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 /// etcd is reached over the node's loopback, which pods don't share.
 const ETCD_URL: &str = "http://127.0.0.1:2379";
 const ETCD_PEER_URL: &str = "http://127.0.0.1:2380";

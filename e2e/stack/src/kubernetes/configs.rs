@@ -9,12 +9,14 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::addons::PAUSE_IMAGE;
-use super::commands::CONTAINERD_SOCKET;
 use super::pki;
 use crate::error::{Result, StackError};
 use crate::node::{CGROUP, CLUSTER_DNS, NODE_IP, NODE_NAME, POD_RANGE};
 use crate::paths::Paths;
 use crate::service::write_file;
+
+/// Where the stack's own containerd answers, inside the node.
+pub(crate) const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 
 /// Pods at once on the node; the pod range holds 65,000 addresses.
 const MAX_PODS: u32 = 110;

@@ -14,7 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::error::Result;
 use crate::service::{io_error, write_file};
 
-use super::POLL_INTERVAL;
+/// How often a process is looked at while it is waited for.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Set in a process' flags from the start of its end on (`PF_EXITING` in Linux' `sched.h`).
 const EXITING: u32 = 0x4;

@@ -11,8 +11,10 @@ use anyhow::{Result, anyhow};
 use millrace_stack::Stack;
 use serde_json::Value;
 
-use super::EDGE;
 use crate::shell;
+
+/// The EdgePool of its edge pool for clients.
+pub(super) const EDGE: &str = "demo-clients";
 
 /// Between two samples; one takes about a tenth of a second per pod.
 const SAMPLE: Duration = Duration::from_millis(500);

@@ -12,8 +12,10 @@ use millrace_stack::Stack;
 use millrace_stack::http::ask;
 use millrace_stack::numbered::{self, Numbered, POD, Stored};
 
-use super::LOOK;
 use crate::shell;
+
+/// Between two looks at the pipeline's conditions.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// Some ten seconds, 6 MB, three rotations at the stack's size. Spans are sent meanwhile.
 const WRITER: Numbered = Numbered { lines: 30_000, burst: 1_000, pause_seconds: "0.2" };

@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::http;
 use serde_json::Value;
 
-use super::plan::{self, Plan};
+use super::plan::{self, CHANGES_FILE, Plan};
 use super::publish::Published;
 use super::sign::Signer;
-use super::{changes, checksums, skopeo};
+use super::{checksums, skopeo};
 use crate::{say, shell};
 
 const SCRIPT: &str = include_str!("mirror.sh");
@@ -58,8 +58,8 @@ pub(crate) fn make(
     plan::write(&script, SCRIPT.replace("@VERSION@", plan.version).as_bytes())?;
     shell::run("chmod", &["755", &script.to_string_lossy()])?;
     plan::write(&folder.join(plan::NOTES), plan.notes.file().as_bytes())?;
-    std::fs::copy(plan.folder.join(changes::FILE), folder.join(changes::FILE))
-        .with_context(|| format!("cannot copy {}", changes::FILE))?;
+    std::fs::copy(plan.folder.join(CHANGES_FILE), folder.join(CHANGES_FILE))
+        .with_context(|| format!("cannot copy {}", CHANGES_FILE))?;
     let sbom = plan.folder.join("sbom").to_string_lossy().into_owned();
     shell::run("cp", &["-r", &sbom, &folder.to_string_lossy()])?;
     std::fs::copy(&signer.public, folder.join("cosign.pub")).context("cannot copy the key")?;

@@ -8,12 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::plan::{self, Plan};
+use super::plan::{self, CHANGES_FILE, Plan};
 use crate::tool::Tool;
 use crate::{commit, say, shell};
-
-/// The file's name.
-pub(crate) const FILE: &str = "CHANGES.md";
 
 /// Without what asks forges and looks for newer versions: it has git alone.
 pub(crate) const GIT_CLIFF: Tool = Tool {
@@ -29,7 +26,7 @@ const ID_DIGITS: usize = 12;
 
 /// Writes the list into the release's folder.
 pub(crate) fn write(plan: &Plan, git_cliff: &Path) -> Result<()> {
-    let file = plan.folder.join(FILE);
+    let file = plan.folder.join(CHANGES_FILE);
     let mut args = vec!["--config", "cliff.toml", "--output"];
     let (output, range) = (file.to_string_lossy(), range()?);
     args.push(&output);
@@ -43,10 +40,12 @@ pub(crate) fn check(plan: &Plan) -> Result<()> {
     let since = range.as_deref().unwrap_or("HEAD");
     let commits = shell::output("git", &["rev-list", "--no-merges", since])?;
     let wanted: Vec<&str> = commits.lines().filter_map(|id| id.get(..ID_DIGITS)).collect();
-    let list = String::from_utf8(plan::read(&plan.folder.join(FILE))?).context(FILE)?;
-    once(&wanted, &list).with_context(|| format!("{FILE} doesn't have each commit once"))?;
+    let list =
+        String::from_utf8(plan::read(&plan.folder.join(CHANGES_FILE))?).context(CHANGES_FILE)?;
+    once(&wanted, &list)
+        .with_context(|| format!("{CHANGES_FILE} doesn't have each commit once"))?;
     let before = range.as_deref().map_or("the first", |range| range.trim_end_matches("..HEAD"));
-    say::step(&format!("{FILE}: {} commits since {before}, each once", wanted.len()));
+    say::step(&format!("{CHANGES_FILE}: {} commits since {before}, each once", wanted.len()));
     Ok(())
 }
 

@@ -32,20 +32,10 @@ use millrace_stack::{cosign, krew, prerequisites};
 
 use crate::build::Binaries;
 use crate::say;
+pub(crate) use plan::Options;
 use plan::Plan;
 use provenance::Sources;
 use sign::Signer;
-
-/// How much of it.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    /// This machine's platform and the default collector alone, and nothing built twice.
-    #[arg(long)]
-    quick: bool,
-    /// Take the binaries of an earlier build.
-    #[arg(long)]
-    no_build: bool,
-}
 
 /// Makes a release and tries it.
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -110,7 +100,7 @@ fn files(plan: &Plan, signer: &Signer, sources: &Sources) -> Result<()> {
     plan::write(&plan.folder.join(plan::NOTES), plan.notes.file().as_bytes())?;
     let digests = checksums::of(&plan.folder)?;
     let statement = plan.below("provenance")?.join("files.intoto.json");
-    plan::write(&statement, publish::pretty(&sources.statement(&digests))?.as_bytes())?;
+    plan::write(&statement, plan::pretty(&sources.statement(&digests))?.as_bytes())?;
     signer.sign_file(&statement)?;
     let digests = checksums::of(&plan.folder)?;
     checksums::write(&plan.folder, &digests)?;

@@ -18,10 +18,12 @@ use serde_json::{Value, json};
 use super::charts::Chart;
 use super::images::Image;
 use super::plan::{self, Plan};
-use super::publish;
-use super::trial::{KUBERNETES, NAMESPACE};
 use crate::{say, shell};
 
+/// What charts are rendered for: a Helm that is built as a module takes itself for Kubernetes 1.20.
+pub(crate) const KUBERNETES: &str = "1.34.0";
+/// Where the operator is rendered for.
+pub(crate) const NAMESPACE: &str = "millrace-system";
 const PACKAGE: &str = "millrace";
 /// Versions before 1.0 are candidates.
 const CHANNEL: &str = "candidate";
@@ -69,7 +71,7 @@ pub(crate) fn make(plan: &Plan, helm: &Path, charts: &[Chart], images: &[Image])
     let mut layer = Layer::new();
     for (name, value) in &files {
         // YAML holds JSON, whose texts no reader takes for dates or truth values.
-        let yaml = publish::pretty(value)?;
+        let yaml = plan::pretty(value)?;
         let path = plan.below("olm")?.join(name);
         std::fs::create_dir_all(path.parent().unwrap_or(&path)).context("no folder for OLM")?;
         plan::write(&path, yaml.as_bytes())?;

@@ -8,10 +8,24 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use millrace_stack::image::Platform;
+use serde_json::Value;
 
-use super::{Options, changes};
 use crate::build::{Collectors, VERSION, target};
 use crate::shell;
+
+/// The file's name.
+pub(crate) const CHANGES_FILE: &str = "CHANGES.md";
+
+/// How much of it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// This machine's platform and the default collector alone, and nothing built twice.
+    #[arg(long)]
+    pub(super) quick: bool,
+    /// Take the binaries of an earlier build.
+    #[arg(long)]
+    pub(super) no_build: bool,
+}
 
 const CHARTS: [&str; 2] = ["millrace-crds", "millrace"];
 
@@ -53,7 +67,7 @@ pub(crate) struct Notes {
 impl Notes {
     /// The file of them.
     pub(crate) fn file(&self) -> String {
-        format!("{}\n\nEvery commit is in {} beside this file.\n", self.text, changes::FILE)
+        format!("{}\n\nEvery commit is in {} beside this file.\n", self.text, CHANGES_FILE)
     }
 }
 
@@ -165,6 +179,11 @@ fn notes(changelog: &str, version: &str) -> Result<Notes> {
 /// `## TITLE`, or `## TITLE - DATE`.
 fn is_titled(line: &str, title: &str) -> bool {
     line.strip_prefix("## ").and_then(|rest| rest.split(' ').next()) == Some(title)
+}
+
+/// JSON for people too.
+pub(crate) fn pretty(value: &Value) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value).context("no JSON")? + "\n")
 }
 
 #[cfg(test)]

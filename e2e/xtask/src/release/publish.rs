@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 
 use super::charts::Chart;
 use super::images::Image;
@@ -117,7 +116,7 @@ pub(crate) fn signatures(
     sources: &Sources,
 ) -> Result<()> {
     let provenance = plan.below("provenance")?.join("predicate.json");
-    plan::write(&provenance, pretty(&sources.predicate())?.as_bytes())?;
+    plan::write(&provenance, plan::pretty(&sources.predicate())?.as_bytes())?;
     for it in published {
         say::step(&format!("signing {}:{}", it.repository, it.tag));
         let reference = it.by_digest(registry);
@@ -136,11 +135,6 @@ pub(crate) fn signatures(
         }
     }
     Ok(())
-}
-
-/// JSON for people too.
-pub(crate) fn pretty(value: &Value) -> Result<String> {
-    Ok(serde_json::to_string_pretty(value).context("no JSON")? + "\n")
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use millrace_stack::image::{ImageName, ImageSpec, write_index};
 use millrace_stack::registry::Registry;
 use serde_json::Value;
 
-use super::olm::Bundle;
+use super::olm::{Bundle, KUBERNETES, NAMESPACE};
 use super::plan::{self, Plan};
 use super::publish::Published;
 use super::sign::{Kind, Signer, refused};
@@ -18,10 +18,6 @@ use crate::{say, shell};
 
 /// cosign's words for a signature that is not the key's.
 const WRONG_KEY: &[&str] = &["invalid signature", "no matching attestations"];
-/// What charts are rendered for: a Helm that is built as a module takes itself for Kubernetes 1.20.
-pub(crate) const KUBERNETES: &str = "1.34.0";
-/// Where the operator is rendered for.
-pub(crate) const NAMESPACE: &str = "millrace-system";
 
 /// Checks signatures and statements of everything in a registry.
 pub(crate) fn verify(signer: &Signer, registry: &str, published: &[Published]) -> Result<()> {

@@ -12,7 +12,7 @@ mod nextest;
 mod server;
 mod summary;
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use millrace_stack::binaries::{Binary, build_one};
@@ -35,6 +35,9 @@ const ANY: &str = "any";
 /// How long a simulation tries seeds in `make test-all`, unless its count is given: four times what
 /// `make test` waits for.
 const SEED_SECONDS: (&str, &str) = ("MILLRACE_SEED_SECONDS", "20");
+/// What property tests draw their cases from.
+const CASES_SEED: &str = "PROPTEST_RNG_SEED";
+const SECONDS_PER_DAY: u64 = 86_400;
 /// Runs of each test by `make flaky`.
 const FLAKY_RUNS: u32 = 20;
 
@@ -103,8 +106,9 @@ impl Phase {
                 Ok(())
             }
             Self::Tests => {
-                let selection = Selection { variables: &[SEED_SECONDS], ..Selection::of(ALL) };
-                run_tests(&selection, summary)
+                let seed = choose_cases();
+                let variables = &[SEED_SECONDS, (CASES_SEED, &seed)];
+                run_tests(&Selection { variables, ..Selection::of(ALL) }, summary)
             }
             Self::Tried => {
                 alerts::run()?;
@@ -126,7 +130,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     };
     let mut run = Run::begin();
     run.phase(Phase::Compile.title(), |_| nextest::compile())?;
-    let selection = Selection { filter, ..Selection::of(profile) };
+    let seed = choose_cases();
+    let variables = &[(CASES_SEED, &*seed)];
+    let selection = Selection { filter, variables, ..Selection::of(profile) };
     // A failure is in the summary.
     let _ = run.phase(Phase::Tests.title(), |summary| run_tests(&selection, summary));
     run.end("make test-all, make nightly")
@@ -142,6 +148,17 @@ pub(crate) fn run_all(from: Phase) -> Result<()> {
         }
     }
     run.end("make nightly, make conformance, make argocd, make upgrades")
+}
+
+/// Chooses the cases of property tests: the same everywhere on one day, so that what passed here
+/// fails nowhere else by chance, and others tomorrow. Each test still stores what it finds.
+fn choose_cases() -> String {
+    let seed = std::env::var(CASES_SEED).unwrap_or_else(|_| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        (now.as_secs() / SECONDS_PER_DAY).to_string()
+    });
+    say::step(&format!("property tests draw their cases from {CASES_SEED}={seed}"));
+    seed
 }
 
 /// Runs chosen tests again and again while the processors are kept busy, and names who fails.

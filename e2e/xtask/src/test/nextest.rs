@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::wheel::Wheel;
 use serde_json::Value;
 
-use super::summary::{Outcome, Ran};
+use super::summary::{Listed, Outcome, Ran};
 use crate::shell;
 use crate::tool::Tool;
 
@@ -65,17 +65,6 @@ impl<'a> Selection<'a> {
         }
         args
     }
-}
-
-/// A test that the workspace has.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Listed {
-    /// Its program, such as `millrace-wire` or `millrace-wire::integration`.
-    pub(crate) program: String,
-    /// Its path of modules and its name.
-    pub(crate) name: String,
-    /// Whether the selection has it.
-    pub(crate) selected: bool,
 }
 
 /// Compiles every test of the workspace and every program, once. No test links the clock that faults

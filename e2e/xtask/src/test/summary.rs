@@ -5,7 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
-use super::nextest::Listed;
+/// A test that the workspace has.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Listed {
+    /// Its program, such as `millrace-wire` or `millrace-wire::integration`.
+    pub(crate) program: String,
+    /// Its path of modules and its name.
+    pub(crate) name: String,
+    /// Whether the selection has it.
+    pub(crate) selected: bool,
+}
 
 /// Tests named as the slowest.
 const SLOWEST: usize = 10;

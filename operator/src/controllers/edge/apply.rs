@@ -11,8 +11,9 @@ use millrace_crds::v1alpha1::{EdgePool, PendingChange};
 use millrace_rollout::{Moving, RolloutVerdict, WorkloadObservation, assess_rollout};
 
 use super::build::{EdgeObjects, Workload};
-use super::change::{self, DesiredUnit};
+use super::change;
 use super::gate::{self, Gate, GateOutcome};
+use super::unit::DesiredUnit;
 use crate::cluster::{Applicable, ApplyError, ChildChange, Children};
 use crate::context::Context;
 use crate::error::{Category, StepError};
@@ -69,8 +70,7 @@ async fn write_objects(
         desired,
         workload,
     } = prepared;
-    let children =
-        Children::of_owner(context, pool).ok_or_else(|| ApplyError::not_stored("EdgePool"))?;
+    let children = Children::of_owner(context, pool)?;
     let wanted = RetainedObjects {
         config_map: config_map.name_any(),
         deployment: matches!(workload, Workload::Deployment(_)),
@@ -96,9 +96,9 @@ async fn write_objects(
     let GateOutcome { mut observation, change, pending, mut pods } = match workload {
         Workload::Deployment(mut wanted) => {
             scale::release_replicas(context, pool, &children, &mut wanted).await?;
-            gate.apply_workload(*wanted, &gate::DEPLOYMENT).await?
+            gate.apply_workload(*wanted).await?
         }
-        Workload::DaemonSet(wanted) => gate.apply_workload(*wanted, &gate::DAEMON_SET).await?,
+        Workload::DaemonSet(wanted) => gate.apply_workload(*wanted).await?,
     };
     changes.push(change);
     let mut verdict = assess_rollout(&observation);
@@ -138,7 +138,7 @@ async fn apply_share_access(
     let outcome = match wanted {
         Some(wanted) => children.apply_child(wanted).await.map(|_| ()),
         None if scraped && pool.spec.settings.receivers.prometheus.is_none() => {
-            children.prune_children::<RoleBinding>(&names.selector_text(), &[]).await.map(|_| ())
+            children.prune_children::<RoleBinding>(&names.selector_text(), &[]).await
         }
         None => Ok(()),
     };

@@ -15,21 +15,17 @@ use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use millrace_crds::v1alpha1::{EdgeMode, EdgePool, EdgeSettings, ServiceSettings};
 
-use super::change::DesiredUnit;
-use super::validate::Validated;
+use super::unit::DesiredUnit;
+use super::validate::{PORTS, Validated};
 use crate::pool::names::PoolNames;
 use crate::pool::status::as_i32;
-use crate::pool::template::{self, OTLP_GRPC_PORT, OTLP_HTTP_PORT};
+use crate::pool::template;
 use crate::pool::{access, objects};
 
 /// The time without progress after which a rollout is reported as stuck.
 const PROGRESS_DEADLINE_SECONDS: i32 = 300;
 /// The number of earlier ReplicaSets retained, for `kubectl rollout undo` in an emergency.
 const REVISIONS_RETAINED: i32 = 3;
-
-/// The ports of the pool's pods and Service.
-pub(super) const PORTS: &[(&str, i32)] =
-    &[("otlp-grpc", OTLP_GRPC_PORT), ("otlp-http", OTLP_HTTP_PORT)];
 
 /// The objects of an edge pool, not yet written.
 #[derive(Clone, Debug)]

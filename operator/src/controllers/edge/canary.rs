@@ -13,16 +13,16 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use millrace_crds::Reason;
-use millrace_crds::v1alpha1::{CanarySettings, PendingChange, PendingStage};
+use millrace_crds::v1alpha1::{PendingChange, PendingStage};
 use millrace_rollout::{
     Canary, CanaryVerdict, Cause, FaultKind, LoadFigures, LoadSum, Member, Moving, PodFigures,
     Precondition, RolloutObservation, RolloutPlan, RolloutPolicy, RolloutProgress, RolloutState,
-    RolloutStep, RolloutVerdict, Stage, Trouble, Unit, UnitFault, step_rollout,
+    RolloutStep, RolloutVerdict, Stage, Trouble, UnitFault, step_rollout,
 };
 
-use super::change::{
-    self, BaselineTemplate, ChangeObservation as Look, DesiredUnit, Live, WriteMode, is_paused,
-    status_time,
+use super::unit::{
+    BaselineTemplate, ChangeObservation as Look, DesiredUnit, Live, WriteMode, canary_settings,
+    is_paused, missing_member, status_time, unit_of,
 };
 use crate::pool::member::member_of_pod;
 use crate::pool::rollout_request;
@@ -41,11 +41,6 @@ pub(super) struct CanaryOutcome {
     pub(super) mode: WriteMode,
     pub(super) pending: PendingChange,
     pub(super) replace: Vec<PodToReplace>,
-}
-
-/// Returns how the pool tries changes on a few nodes first, if it does.
-pub(super) fn canary_settings<'a>(observed: &'a Look<'_>) -> Option<&'a CanarySettings> {
-    observed.pool.spec.rollout.canary.as_ref()
 }
 
 /// Continues a change that the first nodes have, or get.
@@ -164,7 +159,7 @@ impl<'a> CanaryPods<'a> {
             members.push((pod, member));
         }
         let ending = observed.lost.map_or(ending, |lost| ending.saturating_add(lost.pods));
-        let missing = observed.lost.map(|lost| change::missing_member(lost, began, observed.now));
+        let missing = observed.lost.map(|lost| missing_member(lost, began, observed.now));
         Self { members, before: names, ending, missing, lost }
     }
 
@@ -241,10 +236,6 @@ fn rollout_state(
         key: desired.key().to_owned(),
         attempts: 1,
     }
-}
-
-pub(super) fn unit_of(image: &str, config: &str) -> Unit {
-    Unit { image: image.to_owned(), config: config.to_owned(), ..Unit::default() }
 }
 
 fn stage_of(point: RolloutProgress) -> PendingStage {

@@ -2,7 +2,6 @@
 //!
 //! It decides nothing itself, and a converged pool without a change costs no read.
 
-use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetUpdateStrategy, Deployment};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Preconditions};
@@ -10,49 +9,20 @@ use millrace_crds::v1alpha1::{EdgeMode, EdgePool, PendingChange, PendingStage};
 use millrace_rollout::{LoadFigures, WorkloadObservation, assess_rollout};
 
 use super::canary::PodToReplace;
-use super::change::{
-    self, ChangeDecision, ChangeObservation, DesiredUnit, Live, WriteMode, decide_change,
+use super::change::{self, ChangeDecision, decide_change};
+use super::unit::{
+    self, BaselineTemplate, ChangeObservation, DesiredUnit, Live, WriteMode, missing_member,
 };
 use crate::cache::absent::AbsentCount;
 use crate::cache::baseline;
-use crate::cluster::{
-    Applicable, ChildChange, Children, WorkloadComparison, is_paused, namespaced_api,
-};
+use crate::cluster::{ChildChange, Children, WorkloadComparison, delete_object, is_paused};
 use crate::context::Context;
-use crate::error::{ReconcileStep, StepError};
+use crate::error::StepError;
 use crate::pool::names::PoolNames;
 use crate::pool::secrets::{CurrentSecrets, SecretUses};
 use crate::pool::template::{self, BASELINE_ANNOTATION};
-use crate::pool::{observe, preflight, trial_pods, workload as figures};
-
-/// The functions that read and write a kind of workload.
-pub(super) struct WorkloadKind<K> {
-    figures: fn(&K) -> WorkloadObservation,
-    template: fn(&K) -> Option<&PodTemplateSpec>,
-    template_mut: fn(&mut K) -> Option<&mut PodTemplateSpec>,
-    /// Stops the workload's controller from replacing more pods.
-    hold: fn(&mut K),
-}
-
-pub(super) const DEPLOYMENT: WorkloadKind<Deployment> = WorkloadKind {
-    figures: figures::observe_deployment,
-    template: |it| Some(&it.spec.as_ref()?.template),
-    template_mut: |it| Some(&mut it.spec.as_mut()?.template),
-    hold: |it| it.spec.iter_mut().for_each(|spec| spec.paused = Some(true)),
-};
-
-pub(super) const DAEMON_SET: WorkloadKind<DaemonSet> = WorkloadKind {
-    figures: figures::observe_daemon_set,
-    template: |it| Some(&it.spec.as_ref()?.template),
-    template_mut: |it| Some(&mut it.spec.as_mut()?.template),
-    hold: |it| {
-        let by_hand = || DaemonSetUpdateStrategy {
-            type_: Some("OnDelete".into()),
-            ..DaemonSetUpdateStrategy::default()
-        };
-        it.spec.iter_mut().for_each(|spec| spec.update_strategy = Some(by_hand()));
-    },
-};
+use crate::pool::workload::EdgeWorkload;
+use crate::pool::{observe, preflight, trial_pods};
 
 /// Writes the workload of one pool.
 pub(super) struct Gate<'a> {
@@ -75,14 +45,13 @@ pub(super) struct GateOutcome {
 
 impl Gate<'_> {
     /// Writes the workload if it differs, unless it must wait.
-    pub(super) async fn apply_workload<K: Applicable>(
+    pub(super) async fn apply_workload<K: EdgeWorkload>(
         &self,
         wanted: K,
-        kind: &WorkloadKind<K>,
     ) -> Result<GateOutcome, StepError> {
         let reported = change::reported_change(self.pool);
         if is_paused(self.pool) {
-            let (observation, change) = self.children.apply_workload(wanted, kind.figures).await?;
+            let (observation, change) = self.children.apply_workload(wanted, K::figures).await?;
             return Ok(GateOutcome { observation, change, pending: reported.cloned(), pods: None });
         }
         let live = match reported {
@@ -94,22 +63,22 @@ impl Gate<'_> {
                 WorkloadComparison::Differs { replaced } => replaced,
             },
         };
-        let found = live.as_ref().and_then(|live| kind.observe_live(live));
+        let found = live.as_ref().and_then(observe_live);
         if reported.is_none() && !found.as_ref().is_some_and(|live| self.desired.matters_to(live)) {
-            let (observation, change) = self.children.apply_workload(wanted, kind.figures).await?;
+            let (observation, change) = self.children.apply_workload(wanted, K::figures).await?;
             return Ok(GateOutcome::converged(observation, change));
         }
         let found = match found {
             Some(found) => Some(self.with_secrets(found).await?),
             None => None,
         };
-        let (decision, pods) = self.decide_change(found, (kind.template)(&wanted)).await?;
+        let (decision, pods) = self.decide_change(found, wanted.template()).await?;
         let ChangeDecision { pending, mode, replace, .. } = decision;
-        let old = live.as_ref().map(kind.figures);
-        let (observation, change) = match (kind.workload_to_write(mode, wanted), old) {
+        let old = live.as_ref().map(K::figures);
+        let (observation, change) = match (workload_to_write(mode, wanted), old) {
             (None, Some(observation)) => (observation, ChildChange::None),
             (None, None) => (WorkloadObservation::default(), ChildChange::None),
-            (Some(wanted), _) => self.children.apply_workload(wanted, kind.figures).await?,
+            (Some(wanted), _) => self.children.apply_workload(wanted, K::figures).await?,
         };
         // The controller may not have observed a template that was just written: it would recreate
         // the pod from the old one.
@@ -121,20 +90,12 @@ impl Gate<'_> {
 
     /// Deletes pods, so that pods with the new template replace them.
     async fn replace_pods(&self, chosen: Vec<PodToReplace>) -> Result<(), StepError> {
-        let namespace = &self.names.namespace;
-        let pods = namespaced_api::<Pod>(&self.context.client, namespace);
         for PodToReplace { name, uid } in chosen {
+            // The pod may have ended already, and another has or will have its name.
             let this_one = Preconditions { uid, resource_version: None };
             let params = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
-            match pods.delete(&name, &params).await {
-                Ok(_) => {}
-                // The pod has ended already, and another has or will have its name.
-                Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {}
-                Err(error) => {
-                    let what = format!("delete Pod {namespace}/{name}");
-                    return Err(StepError::from_kube(ReconcileStep::Apply, what, error));
-                }
-            }
+            let namespace = &self.names.namespace;
+            delete_object::<Pod>(self.context, namespace, &name, &params).await?;
         }
         Ok(())
     }
@@ -243,7 +204,7 @@ pub(super) fn creation_refused(
     let absent =
         baseline.absent_clock.record_count(wanted.saturating_sub(existing), now.as_second());
     context.baselines.insert(uid, baseline, now);
-    Some(change::missing_member(absent?, i64::MIN, now).find_fault()?.text)
+    Some(missing_member(absent?, i64::MIN, now).find_fault()?.text)
 }
 
 /// Returns the load of pods since the analysis of the first ones began, and of all before. Each
@@ -255,7 +216,7 @@ async fn observe_loads(
     reported: &PendingChange,
     pods: &[Pod],
 ) -> (Vec<(String, LoadFigures)>, Vec<LoadFigures>) {
-    if reported.stage != PendingStage::Analyzing || change::is_paused(reported) {
+    if reported.stage != PendingStage::Analyzing || unit::is_paused(reported) {
         return Default::default();
     }
     let now = context.clock.now();
@@ -275,38 +236,36 @@ impl GateOutcome {
     }
 }
 
-impl<K: Applicable> WorkloadKind<K> {
-    /// Returns the parts of a live workload that a change needs.
-    fn observe_live(&self, live: &K) -> Option<Live> {
-        let figures = (self.figures)(live);
-        Some(Live {
-            template: (self.template)(live)?.clone(),
-            baseline: template::baseline_template(live)
-                .map(|(text, template)| change::BaselineTemplate { text, template }),
-            current: CurrentSecrets::default(),
-            verdict: assess_rollout(&figures),
-            desired: figures.desired,
-        })
-    }
+/// Returns the parts of a live workload that a change needs.
+fn observe_live<K: EdgeWorkload>(live: &K) -> Option<Live> {
+    let figures = live.figures();
+    Some(Live {
+        template: live.template()?.clone(),
+        baseline: template::baseline_template(live)
+            .map(|(text, template)| BaselineTemplate { text, template }),
+        current: CurrentSecrets::default(),
+        verdict: assess_rollout(&figures),
+        desired: figures.desired,
+    })
+}
 
-    /// Returns the workload to write; `None` if it must wait.
-    fn workload_to_write(&self, mode: WriteMode, mut wanted: K) -> Option<K> {
-        let baseline = match mode {
-            WriteMode::Deferred => return None,
-            WriteMode::Desired => return Some(wanted),
-            WriteMode::WithBaseline(baseline) => baseline,
-            WriteMode::Paused(baseline) => {
-                (self.hold)(&mut wanted);
-                baseline
+/// Returns the workload to write; `None` if it must wait.
+fn workload_to_write<K: EdgeWorkload>(mode: WriteMode, mut wanted: K) -> Option<K> {
+    let baseline = match mode {
+        WriteMode::Deferred => return None,
+        WriteMode::Desired => return Some(wanted),
+        WriteMode::WithBaseline(baseline) => baseline,
+        WriteMode::Paused(baseline) => {
+            wanted.hold();
+            baseline
+        }
+        WriteMode::Baseline(baseline) => {
+            if let Some(template) = wanted.template_mut() {
+                *template = baseline.template.clone();
             }
-            WriteMode::Baseline(baseline) => {
-                if let Some(template) = (self.template_mut)(&mut wanted) {
-                    *template = baseline.template.clone();
-                }
-                baseline
-            }
-        };
-        wanted.annotations_mut().insert(BASELINE_ANNOTATION.into(), baseline.text);
-        Some(wanted)
-    }
+            baseline
+        }
+    };
+    wanted.annotations_mut().insert(BASELINE_ANNOTATION.into(), baseline.text);
+    Some(wanted)
 }

@@ -12,7 +12,15 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::v1alpha1::{LogsLostStatus, NodeLost};
 
-use super::node_logs::{NodeResponse, as_i64};
+use crate::pods::NodeLogsSample;
+
+/// A pod's answer about its node.
+pub(super) struct NodeResponse<'a> {
+    pub(super) node: &'a str,
+    pub(super) is_ready: bool,
+    pub(super) started_at: Option<i64>,
+    pub(super) logs: NodeLogsSample,
+}
 
 /// The time without a loss after which an episode is over.
 pub(super) const QUIET: SignedDuration = SignedDuration::from_secs(3600);
@@ -164,6 +172,10 @@ fn amount_text(bytes: i64, records: i64) -> String {
         (0, _) => records_text,
         _ => format!("{bytes_text} and {records_text}"),
     }
+}
+
+pub(super) fn as_i64(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

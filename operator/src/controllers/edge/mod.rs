@@ -17,6 +17,7 @@ mod node_logs;
 mod observe;
 mod status;
 mod targets;
+mod unit;
 mod validate;
 mod watches;
 

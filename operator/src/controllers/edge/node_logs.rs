@@ -11,9 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::v1alpha1::{EdgePoolStatus, LogsLostStatus, NodeBehind, NodesStatus};
 use millrace_crds::{ConditionStatus, ConditionType, Reason, find_condition};
 
-use super::logs_lost::{self, QUIET};
+use super::logs_lost::{self, NodeResponse, QUIET, as_i64};
 use super::watches::Watches;
-use crate::pods::{ADMIN_PORT, NodeLogsSample, PodState, ScrapeResults};
+use crate::pods::{ADMIN_PORT, PodState, ScrapeResults};
 use crate::pool::status::as_i32;
 use crate::report::conditions::Conditions;
 use crate::report::events::Notice;
@@ -35,13 +35,6 @@ pub(super) struct NodeLogs {
     pub(super) lost: Option<LogsLostStatus>,
     /// The watches that pods are refused; `None` if no pod answers.
     pub(super) watches: Option<Watches>,
-}
-
-pub(super) struct NodeResponse<'a> {
-    pub(super) node: &'a str,
-    pub(super) is_ready: bool,
-    pub(super) started_at: Option<i64>,
-    pub(super) logs: NodeLogsSample,
 }
 
 impl NodeLogs {
@@ -177,8 +170,4 @@ fn is_recent_enough(before: &NodesStatus, found: &NodesStatus) -> bool {
             == (found.behind_bytes, &found.furthest_behind);
     let limit = if same { REDATE } else { REFRESH };
     same_nodes && age >= SignedDuration::ZERO && age < limit
-}
-
-pub(super) fn as_i64(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }

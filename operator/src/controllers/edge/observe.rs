@@ -15,8 +15,9 @@ use crate::cluster::namespaced_api;
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
 use crate::pool::draft::PoolDraft;
+use crate::pool::observe;
 use crate::pool::status::PoolOutcome;
-use crate::pool::{observe, workload as figures};
+use crate::pool::workload::EdgeWorkload;
 
 /// Reads the Secrets that the draft refers to.
 ///
@@ -42,26 +43,21 @@ pub(super) async fn observe_workload(
     pool: &EdgePool,
     draft: &PoolDraft,
 ) -> Result<Option<WorkloadObservation>, StepError> {
+    match pool.spec.settings.mode {
+        EdgeMode::Deployment => read_figures::<Deployment>(context, draft).await,
+        EdgeMode::DaemonSet => read_figures::<DaemonSet>(context, draft).await,
+    }
+}
+
+async fn read_figures<K: EdgeWorkload>(
+    context: &Context,
+    draft: &PoolDraft,
+) -> Result<Option<WorkloadObservation>, StepError> {
     let (namespace, name) = (&draft.names.namespace, &draft.names.base);
-    let failed = |error| {
-        StepError::from_kube(
-            ReconcileStep::Observe,
-            format!("get the workload {namespace}/{name}"),
-            error,
-        )
-    };
-    Ok(match pool.spec.settings.mode {
-        EdgeMode::Deployment => namespaced_api::<Deployment>(&context.client, namespace)
-            .get_opt(name)
-            .await
-            .map_err(failed)?
-            .map(|live| figures::observe_deployment(&live)),
-        EdgeMode::DaemonSet => namespaced_api::<DaemonSet>(&context.client, namespace)
-            .get_opt(name)
-            .await
-            .map_err(failed)?
-            .map(|live| figures::observe_daemon_set(&live)),
-    })
+    let live = namespaced_api::<K>(&context.client, namespace).get_opt(name).await;
+    let what = || format!("get the workload {namespace}/{name}");
+    let live = live.map_err(|it| StepError::from_kube(ReconcileStep::Observe, what(), it))?;
+    Ok(live.as_ref().map(K::figures))
 }
 
 /// Queries the pods about their nodes' logs, once everything is applied; before that, returns the

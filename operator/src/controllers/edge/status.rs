@@ -9,7 +9,7 @@ use super::apply::Applied;
 use super::change;
 use super::node_logs::NodeLogs;
 use super::{targets, watches};
-use crate::cluster::{is_paused, patch_status};
+use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::pool::status::{PoolOutcome, Rollout, as_i32, pods_text, state_pods, state_secrets};
@@ -40,7 +40,7 @@ pub(super) async fn report_status(
 ) -> Result<PoolState, StepError> {
     let before = pool.status.clone().unwrap_or_default();
     let (status, conditions) = build_status(context, pool, &before, outcome, logs);
-    if patch_status(context, pool, pool.status.as_ref(), &status).await? {
+    if write_status(context, pool, pool.status.as_ref(), &status, conditions).await? {
         let (previous, current) = (before.pending_change.as_ref(), status.pending_change.as_ref());
         if change::rollout_stage(previous) != change::rollout_stage(current) {
             context.metrics.record_rollout_stage(change::rollout_stage(current));
@@ -52,7 +52,7 @@ pub(super) async fn report_status(
             PoolOutcome::Invalid { .. } | PoolOutcome::Failed(_) => None,
         };
         let lost = logs.and_then(|logs| logs.episode_notice(&before));
-        for notice in rolled.into_iter().chain(conditions.new_notices()).chain(lost) {
+        for notice in rolled.into_iter().chain(lost) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
@@ -148,7 +148,6 @@ fn build_status(
     let required: Vec<ConditionType> =
         [ConditionType::SecretsFound, ConditionType::PodsReady].into_iter().chain(lacks).collect();
     conditions.derive_ready(&required);
-    status.conditions = conditions.clone().into_conditions();
     (status, conditions)
 }
 

@@ -10,14 +10,18 @@ use millrace_crds::v1alpha1::{
     Receivers, StackTraces, StartAt, TimeFormat, Timestamp,
 };
 
-use super::build::PORTS;
 use crate::context::Images;
 use crate::error::Invalid;
 use crate::pool::draft::{self, PoolDraft};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsObservation};
-use crate::pool::template::{self, PodPlan};
+use crate::pool::template::{self, OTLP_GRPC_PORT, OTLP_HTTP_PORT, PodPlan};
+use crate::pool::variants::same_variant;
 use crate::pool::{attributes, connection, discover, memory, merge, overrides, processing, scrape};
+
+/// The ports of the pool's pods and Service.
+pub(super) const PORTS: &[(&str, i32)] =
+    &[("otlp-grpc", OTLP_GRPC_PORT), ("otlp-http", OTLP_HTTP_PORT)];
 
 /// The time for which a stopping pod still serves clients: endpoints, proxies and load balancers
 /// follow readiness within a second or two, and some poll.
@@ -156,18 +160,13 @@ fn build_exporter(
         topics: connection::build_topics(
             signals.map(|(signal, is)| (signal, is.topic_name.as_ref())),
         )?,
-        acknowledge: match acknowledge {
-            Acknowledge::AfterKafka => config::Acknowledge::AfterKafka,
-            Acknowledge::AfterBuffering => config::Acknowledge::AfterBuffering,
-        },
-        partition_by: match partition_by {
-            PartitionBy::Any => config::PartitionBy::Any,
-            PartitionBy::TraceId => config::PartitionBy::TraceId,
-        },
-        compression: match compression {
-            Compression::Zstd => config::Compression::Zstd,
-            Compression::Lz4 => config::Compression::Lz4,
-        },
+        acknowledge: same_variant!(acknowledge, Acknowledge => config::Acknowledge {
+            AfterKafka, AfterBuffering
+        }),
+        partition_by: same_variant!(partition_by, PartitionBy => config::PartitionBy {
+            Any, TraceId
+        }),
+        compression: same_variant!(compression, Compression => config::Compression { Zstd, Lz4 }),
         buffer: buffer.as_ref().map(|buffer| config::DiskBuffer {
             path: template::BUFFER_FOLDER.into(),
             max_bytes: config::ByteSize::bytes(buffer.capacity_bytes()),
@@ -239,10 +238,9 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
         namespaces: namespaces.clone(),
         namespace_selector: namespace_selector.as_ref().map(label_selector),
         exclude_namespaces: exclude_namespaces.clone(),
-        pod_metadata: match pod_metadata {
-            PodMetadata::KubernetesApi => config::PodMetadata::KubernetesApi,
-            PodMetadata::FilePath => config::PodMetadata::FilePath,
-        },
+        pod_metadata: same_variant!(pod_metadata, PodMetadata => config::PodMetadata {
+            KubernetesApi, FilePath
+        }),
         labels: labels.clone().unwrap_or(usual.labels),
         annotations: annotations.clone(),
         follow_annotations: *follow_annotations,
@@ -256,12 +254,9 @@ fn containers_receiver(containers: &ContainersReceiver) -> config::ContainersRec
 fn label_selector(selector: &LabelSelector) -> config::LabelSelector {
     let LabelSelector { match_labels, match_expressions } = selector;
     let requirement = |LabelRequirement { key, operator, values }: &LabelRequirement| {
-        let operator = match operator {
-            LabelOperator::In => config::LabelOperator::In,
-            LabelOperator::NotIn => config::LabelOperator::NotIn,
-            LabelOperator::Exists => config::LabelOperator::Exists,
-            LabelOperator::DoesNotExist => config::LabelOperator::DoesNotExist,
-        };
+        let operator = same_variant!(operator, LabelOperator => config::LabelOperator {
+            In, NotIn, Exists, DoesNotExist
+        });
         config::LabelRequirement { key: key.clone(), operator, values: values.clone() }
     };
     config::LabelSelector {
@@ -302,39 +297,25 @@ fn build_multiline(
 }
 
 fn build_traces(of: StackTraces) -> config::StackTraces {
-    match of {
-        StackTraces::Java => config::StackTraces::Java,
-        StackTraces::Python => config::StackTraces::Python,
-        StackTraces::Go => config::StackTraces::Go,
-        StackTraces::NodeJs => config::StackTraces::NodeJs,
-        StackTraces::Rust => config::StackTraces::Rust,
-    }
+    same_variant!(of, StackTraces => config::StackTraces { Java, Python, Go, NodeJs, Rust })
 }
 
 fn build_parse(parse: Option<&Parse>) -> config::Parse {
     let usual = config::Parse::default();
     let Some(Parse { format, pattern, body, severity, timestamp }) = parse else { return usual };
     config::Parse {
-        format: match format {
-            ParseFormat::None => config::ParseFormat::None,
-            ParseFormat::Json => config::ParseFormat::Json,
-            ParseFormat::Logfmt => config::ParseFormat::Logfmt,
-            ParseFormat::Regex => config::ParseFormat::Regex,
-        },
+        format: same_variant!(format, ParseFormat => config::ParseFormat {
+            None, Json, Logfmt, Regex
+        }),
         pattern: pattern.clone(),
         body: body.clone().unwrap_or(usual.body),
         severity: severity.clone().unwrap_or(usual.severity),
         timestamp: timestamp.as_ref().map(|Timestamp { fields, format, layout }| {
             config::Timestamp {
                 fields: fields.clone(),
-                format: match format {
-                    TimeFormat::Rfc3339 => config::TimeFormat::Rfc3339,
-                    TimeFormat::UnixSeconds => config::TimeFormat::UnixSeconds,
-                    TimeFormat::UnixMillis => config::TimeFormat::UnixMillis,
-                    TimeFormat::UnixMicros => config::TimeFormat::UnixMicros,
-                    TimeFormat::UnixNanos => config::TimeFormat::UnixNanos,
-                    TimeFormat::Layout => config::TimeFormat::Layout,
-                },
+                format: same_variant!(format, TimeFormat => config::TimeFormat {
+                    Rfc3339, UnixSeconds, UnixMillis, UnixMicros, UnixNanos, Layout
+                }),
                 layout: layout.clone(),
             }
         }),
@@ -342,19 +323,11 @@ fn build_parse(parse: Option<&Parse>) -> config::Parse {
 }
 
 fn start_at(start_at: StartAt) -> config::StartAt {
-    match start_at {
-        StartAt::Beginning => config::StartAt::Beginning,
-        StartAt::End => config::StartAt::End,
-    }
+    same_variant!(start_at, StartAt => config::StartAt { Beginning, End })
 }
 
 fn build_encoding(encoding: Encoding) -> config::Encoding {
-    match encoding {
-        Encoding::Utf8 => config::Encoding::Utf8,
-        Encoding::Utf16Le => config::Encoding::Utf16Le,
-        Encoding::Utf16Be => config::Encoding::Utf16Be,
-        Encoding::Latin1 => config::Encoding::Latin1,
-    }
+    same_variant!(encoding, Encoding => config::Encoding { Utf8, Utf16Le, Utf16Be, Latin1 })
 }
 
 /// Joins the spec with the Secrets.

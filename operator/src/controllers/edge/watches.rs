@@ -8,7 +8,7 @@
 use millrace_crds::v1alpha1::{EdgeMode, EdgePool};
 use millrace_crds::{ConditionType, Reason};
 
-use super::node_logs::NodeResponse;
+use super::logs_lost::NodeResponse;
 use crate::pool::access;
 use crate::pool::names::{PoolNames, Role};
 use crate::report::conditions::Conditions;

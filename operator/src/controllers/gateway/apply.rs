@@ -39,8 +39,8 @@ pub(super) struct Applied {
     pub(super) sizing: SizingStatus,
     /// The progress of pods towards the decided resources; set after they were resized.
     pub(super) resized: Option<ResizeProgress>,
-    /// The lag, or the reason and message of why it is unknown.
-    pub(super) lag: Result<LagObservation, (millrace_crds::Reason, String)>,
+    /// The lag, or why it is unknown.
+    pub(super) lag: Result<LagObservation, StepError>,
 }
 
 /// Writes children that differ. Failures become part of the outcome, so that the status can report
@@ -73,8 +73,7 @@ async fn write_objects(
     } = prepared;
     let Validated { observed, sizing, rollout, .. } = validated;
     let names = &observed.draft.names;
-    let children =
-        Children::of_owner(context, pool).ok_or_else(|| ApplyError::not_stored("GatewayPool"))?;
+    let children = Children::of_owner(context, pool)?;
     let mut kept_configs = rollout::config_maps(&stateful_set);
     let config_name = config_map.name_any();
     kept_configs.insert(config_name.clone());
@@ -123,10 +122,7 @@ async fn write_objects(
         rollout: rollout.clone(),
         sizing: sizing.clone(),
         resized: None,
-        lag: match &observed.lag {
-            Ok(lag) => Ok(lag.clone()),
-            Err(error) => Err((error.reason, error.cause())),
-        },
+        lag: observed.lag.clone(),
     })
 }
 

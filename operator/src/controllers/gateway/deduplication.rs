@@ -96,13 +96,12 @@ impl DeduplicationRisk {
     /// Sets the operator's metric. Unknown figures end no warning.
     pub(super) fn set_metric(&self, metrics: &Metrics, pool: &GatewayPool) {
         let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
-        match self {
-            Self::AtRisk(ShortTable { table, ratio, .. }) => {
-                metrics.set_dedup_shortfall(namespace, name, table.clone(), *ratio);
-            }
-            Self::Unknown => {}
-            Self::Covered(_) | Self::NotPromised => metrics.clear_dedup_shortfall(namespace, name),
-        }
+        let short = match self {
+            Self::AtRisk(ShortTable { table, ratio, .. }) => Some((table.as_str(), *ratio)),
+            Self::Unknown => return,
+            Self::Covered(_) | Self::NotPromised => None,
+        };
+        metrics.set_dedup_shortfall(&namespace, &name, short);
     }
 
     /// Sets DeduplicationAtRisk. Unknown figures end no warning.

@@ -9,6 +9,7 @@ mod apply;
 mod build;
 mod deduplication;
 mod observe;
+mod observed;
 mod resize;
 mod resources;
 mod retention_loss;

@@ -6,10 +6,11 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use millrace_crds::v1alpha1::GatewayPool;
 
+use super::observed::{Observed, RolloutInputs};
 use super::retention_loss::Losses;
-use super::rollout::{self, RolloutInputs, SamplePurpose};
+use super::rollout::{self, SamplePurpose};
 use super::settled::PoolReader;
-use super::validate::{self, Observed};
+use super::validate;
 use crate::cache::baseline;
 use crate::cache::sizing::{SCALER_FRESH, SETTLED_SCALER_FRESH, Sizing};
 use crate::clickhouse::migrations::TableLocation;

@@ -14,7 +14,7 @@ use kube::api::{Api, Patch, PatchParams};
 use millrace_crds::v1alpha1::{GatewayPool, SizingStatus};
 use serde_json::{Value, json};
 
-use super::validate::Observed;
+use super::observed::Observed;
 use crate::cache::sizing::{ResizeRefusal, Sizing};
 use crate::cluster::is_paused;
 use crate::context::Context;

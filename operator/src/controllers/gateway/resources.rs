@@ -7,10 +7,12 @@ use millrace_autoscale as rule;
 use millrace_autoscale::{Resources, VerticalPolicy, VerticalReason, VerticalState};
 use millrace_crds::v1alpha1::{GatewayPool, SizingStatus};
 
-use super::size::STALE_SECONDS;
-use super::validate::Observed;
+use super::observed::Observed;
 use crate::ownership::compare::parse_quantity_millis;
 use crate::pool::template::{self, cpu_text, memory_text};
+
+/// The age at which a pod's figures count as missing: six samples, as in the rule.
+pub(super) const STALE_SECONDS: i64 = 60;
 
 /// Returns whether memory or CPU may change.
 pub(super) fn may_move(pool: &GatewayPool) -> bool {

@@ -26,27 +26,15 @@ use millrace_rollout::{
 pub(super) use members::{creation_refused, desired_pods};
 pub(super) use report::{is_stable, rollout_notices, rollout_of_decision};
 
-use super::validate::Observed;
+use super::observed::{Observed, RolloutInputs};
 use crate::cache::baseline::Baseline;
-use crate::cluster::{hash_of, is_paused};
-use crate::controllers::schema::PoolTables;
+use crate::cluster::is_paused;
+use crate::hash::hash_of;
 use crate::pool::draft::PoolDraft;
 use crate::pool::preflight::{self, TrialPods};
 use crate::pool::rollout_request;
 use crate::pool::secrets::{with_secrets, without_secrets};
 use crate::pool::template::{baseline_template as kept_by, config_map};
-
-/// The additional observations for a rollout; empty while none runs.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RolloutInputs {
-    pub(super) pods: Vec<Pod>,
-    /// The pool's tables; `None` unless a change is about to begin.
-    pub(super) tables: Option<PoolTables>,
-    /// Trial pods; empty unless a change is about to begin.
-    pub(super) tries: Vec<Pod>,
-    /// The load of the pool's pods so far.
-    pub(super) baseline: Baseline,
-}
 
 /// The purpose of the pods' figures.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,18 +6,21 @@
 //!
 //! [`GatewayCache`]: crate::cache::gateway::GatewayCache
 
-use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use millrace_crds::v1alpha1::{GatewayPool, RolloutStage};
 use millrace_crds::{ConditionStatus, ConditionType, Reason, is_true};
 
-use crate::cache::children::{ChildKey, fingerprint_of};
+use crate::cache::children::ChildKey;
 use crate::cache::gateway::SecretDigests;
 use crate::cache::packed::Packed;
 use crate::context::Context;
 use crate::error::{Category, ReconcileStep, StepError};
+use crate::hash::{fingerprint_of, spread_by};
 use crate::pool::draft::PoolDraft;
 use crate::pool::names::PoolNames;
 use crate::pool::observe;
@@ -25,10 +28,10 @@ use crate::pool::secrets::SecretsObservation;
 
 /// Secrets are read after this time, just under three resyncs, so that a change is observed within
 /// 30 s.
-const SECRETS_FRESH: SignedDuration = SignedDuration::from_secs(25);
+const SECRETS_FRESH: Duration = Duration::from_secs(25);
 /// The same where Secrets are watched: it only covers events that the watch missed. Up to half of
 /// it less, by the pool's uid, so that pools of one start don't read theirs together.
-const WATCHED_SECRETS_FRESH: SignedDuration = SignedDuration::from_secs(300);
+const WATCHED_SECRETS_FRESH: Duration = Duration::from_secs(300);
 
 /// How one reconcile reads a pool.
 pub(super) struct PoolReader<'a> {
@@ -130,11 +133,4 @@ fn is_settled(pool: &GatewayPool) -> bool {
         it.type_ == ConditionType::PodsResized.as_str() && it.status != ConditionStatus::True
     });
     is_stable && !resizes && is_true(&status.conditions, ConditionType::PodsReady, generation)
-}
-
-/// Returns a part of `most`, in seconds, spread evenly over keys.
-fn spread_by(key: &str, most: SignedDuration) -> SignedDuration {
-    let seconds = u64::try_from(most.as_secs()).unwrap_or(0).max(1);
-    let part = fingerprint_of(&key) % seconds;
-    SignedDuration::from_secs(i64::try_from(part).unwrap_or(0))
 }

@@ -15,10 +15,11 @@ use millrace_crds::v1alpha1::{
 };
 use millrace_rollout::{RolloutVerdict, WorkloadObservation, assess_rollout};
 
-use super::resources;
-use super::validate::Observed;
+use super::observed::Observed;
+use super::resources::{self, STALE_SECONDS};
 use crate::cache::sizing::Sizing;
-use crate::cluster::{hash_of, is_paused};
+use crate::cluster::is_paused;
+use crate::hash::hash_of;
 use crate::pods::PodRates;
 use crate::pool::status::as_i32;
 
@@ -28,9 +29,6 @@ const FIGURES_REFRESH: SignedDuration = SignedDuration::from_secs(60);
 const FIGURES_SHARE: f64 = 0.2;
 /// The divisor of the window before whose end nothing shrinks: five minutes of thirty.
 const SHRINK_MIN_SHARE: i64 = 6;
-/// The age at which a pod's figures count as missing: six samples, as in the rule.
-pub(super) const STALE_SECONDS: i64 = 60;
-
 /// Decides the size; returns the decision for the status and the state to store. An unchanged
 /// decision retains its old form.
 pub(super) fn decide_size(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, Sizing) {

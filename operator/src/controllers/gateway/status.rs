@@ -14,7 +14,7 @@ use super::apply::Applied;
 use super::resize::ResizeProgress;
 use super::retention_loss::Losses;
 use super::rollout;
-use crate::cluster::{is_paused, patch_status};
+use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::kafka::lag_cache::LagObservation;
@@ -77,7 +77,7 @@ pub(super) async fn report_status(
         }
     }
     losses.replays.set_metric(&context.metrics, pool);
-    if patch_status(context, pool, pool.status.as_ref(), &status).await? {
+    if write_status(context, pool, pool.status.as_ref(), &status, conditions).await? {
         if losses.replays.is_news(pool) {
             context.metrics.record_dedup_risk();
         }
@@ -95,7 +95,7 @@ pub(super) async fn report_status(
         }
         let lost = losses.growth_notices(&before);
         let sized = resized.into_iter().chain(resources);
-        for notice in rolled.into_iter().chain(conditions.new_notices()).chain(lost).chain(sized) {
+        for notice in rolled.into_iter().chain(lost).chain(sized) {
             context.events.publish(&pool.object_ref(&()), notice).await;
         }
     }
@@ -190,7 +190,6 @@ fn build_status(
         ConditionType::PodsReady,
         ConditionType::LagWithinBound,
     ]);
-    status.conditions = conditions.clone().into_conditions();
     (status, conditions)
 }
 
@@ -201,11 +200,7 @@ fn set_counts(status: &mut GatewayPoolStatus, observation: Option<&WorkloadObser
 }
 
 /// Sets LagWithinBound. Its messages contain no figures, so they change only with the verdict.
-fn state_lag(
-    conditions: &mut Conditions,
-    lag: &Result<LagObservation, (Reason, String)>,
-    bound: i64,
-) {
+fn state_lag(conditions: &mut Conditions, lag: &Result<LagObservation, StepError>, bound: i64) {
     use ConditionType::LagWithinBound;
     match lag {
         Ok(lag) if lag.within_bound => {
@@ -218,7 +213,7 @@ fn state_lag(
             );
             conditions.set_false(LagWithinBound, Reason::LagAboveBound, message);
         }
-        Err((reason, message)) => conditions.set_unknown(LagWithinBound, *reason, message.as_str()),
+        Err(error) => conditions.set_unknown(LagWithinBound, error.reason, error.cause()),
     }
 }
 

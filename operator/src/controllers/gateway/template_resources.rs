@@ -11,7 +11,7 @@ use millrace_autoscale::{Resources, VerticalPolicy};
 use millrace_crds::v1alpha1::{GatewayPool, SizingStatus};
 use serde::{Deserialize, Serialize};
 
-use super::validate::Observed;
+use super::observed::Observed;
 use super::{resize, resources, rollout};
 use crate::cache::sizing::Sizing;
 use crate::cluster::is_paused;

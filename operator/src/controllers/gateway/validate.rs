@@ -3,60 +3,32 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::StatefulSet;
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
     Attributes, Delivery, GatewayBatch, GatewayPool, GroupProtocol, SizingStatus,
 };
-use millrace_rollout::WorkloadObservation;
 
-use super::retention_loss::Losses;
-use super::rollout::{self, RolloutDecision, RolloutInputs};
+use super::observed::Observed;
+use super::rollout::{self, RolloutDecision};
 use super::size;
 use super::template_resources::{self, TemplateResources};
 use crate::cache::claims::Claim;
 use crate::cache::sizing::Sizing;
 use crate::context::Images;
-use crate::error::{Invalid, StepError};
-use crate::kafka::lag_cache::{LagObservation, LagQuery};
+use crate::error::Invalid;
+use crate::kafka::lag_cache::LagQuery;
 use crate::pool::draft::{self, PoolDraft};
 use crate::pool::names::{PoolNames, Role};
-use crate::pool::secrets::{CurrentSecrets, SecretUses, SecretsObservation};
+use crate::pool::secrets::SecretUses;
 use crate::pool::template::{self, PodPlan};
-use crate::pool::{connection, memory, merge, overrides, workload};
+use crate::pool::variants::same_variant;
+use crate::pool::{connection, memory, merge, overrides};
 
 /// The maximum of worker threads of one pod, as in the collector.
 const WORKERS_MAX: u64 = 256;
 /// The minimum share of the record budget per worker: 4 MiB of fetches, which are at most a quarter
 /// of it.
 const WORKER_BYTES: u64 = 16 << 20;
-
-/// A draft, and its observation.
-#[derive(Debug)]
-pub(super) struct Observed {
-    pub(super) draft: PoolDraft,
-    pub(super) secrets: SecretsObservation,
-    /// The present Secrets, for the StatefulSet's template and its stored rollback template.
-    pub(super) current: CurrentSecrets,
-    pub(super) live: Option<StatefulSet>,
-    pub(super) lag_query: LagQuery,
-    pub(super) lag: Result<LagObservation, StepError>,
-    pub(super) losses: Losses,
-    /// The observations for the pool's rollout.
-    pub(super) watched: RolloutInputs,
-    /// Whether the pool's tables are being migrated.
-    pub(super) migrates: bool,
-    /// The pool's sizing data, including the newest lag sample.
-    pub(super) memory: Sizing,
-    pub(super) now: Timestamp,
-}
-
-impl Observed {
-    pub(super) fn workload_figures(&self) -> Option<WorkloadObservation> {
-        self.live.as_ref().map(workload::observe_stateful_set)
-    }
-}
 
 /// The inputs for the pool's objects and report.
 #[derive(Debug)]
@@ -154,14 +126,13 @@ fn collector_settings(
         topics: connection::build_topics(
             signals.map(|(signal, is)| (signal, is.topic_name.as_ref())),
         )?,
-        delivery: match pool.spec.settings.delivery {
-            Delivery::AtLeastOnce => config::Delivery::AtLeastOnce,
-            Delivery::EffectivelyOnce => config::Delivery::EffectivelyOnce,
-        },
-        group_protocol: match pool.spec.settings.group_protocol {
-            GroupProtocol::Classic => config::GroupProtocol::Classic,
-            GroupProtocol::Consumer => config::GroupProtocol::Consumer,
-        },
+        delivery: same_variant!(pool.spec.settings.delivery, Delivery => config::Delivery {
+            AtLeastOnce, EffectivelyOnce
+        }),
+        group_protocol: same_variant!(
+            pool.spec.settings.group_protocol,
+            GroupProtocol => config::GroupProtocol { Classic, Consumer }
+        ),
         workers: worker_count(pool, limit_bytes / 100 * u64::from(memory.budget_percent)),
         ..config::KafkaReceiver::default()
     };
@@ -218,10 +189,7 @@ fn attribute_storage(pool: &GatewayPool) -> Result<config::Attributes, Invalid> 
              signal, or create a pool for each type",
         ));
     }
-    Ok(match first {
-        Attributes::Json => config::Attributes::Json,
-        Attributes::Map => config::Attributes::Map,
-    })
+    Ok(same_variant!(first, Attributes => config::Attributes { Json, Map }))
 }
 
 /// Joins the spec with the observation; decides the size and the rollout's next step.

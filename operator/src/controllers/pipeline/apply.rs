@@ -13,11 +13,21 @@ use millrace_crds::{ConditionType, EdgeName, is_true};
 use super::build::PipelineChildren;
 use super::child::{Child, HoldReason};
 use super::ensure::{ensure_child, ensure_schema, ensure_topic};
-use super::status::PipelineOutcome;
 use crate::cluster::{Applicable, ApplyError, ChildChange, Children, is_paused};
 use crate::context::Context;
 use crate::controllers::schema::is_at_revision;
-use crate::error::StepError;
+use crate::error::{Invalid, StepError};
+
+/// The result of the steps before the status.
+#[derive(Debug)]
+pub(super) enum PipelineOutcome {
+    /// Nothing was applied: the spec cannot work as written.
+    Invalid(Invalid),
+    /// The children, as far as applying got.
+    Applied(Box<Applied>),
+    /// The pipeline is being deleted and waits until this child is deleted.
+    Leaving(String),
+}
 
 /// The children after applying; those not reached are missing.
 #[derive(Debug, Default)]
@@ -63,8 +73,7 @@ async fn write_children(
 ) -> Result<(), StepError> {
     let PipelineChildren { topics, schema, edges, gateway, labels } = prepared;
     applied.edges_declared = edges.len();
-    let children = Children::of_owner(context, pipeline)
-        .ok_or_else(|| ApplyError::not_stored("TelemetryPipeline"))?;
+    let children = Children::of_owner(context, pipeline)?;
     let paused = is_paused(pipeline);
     let names: Vec<String> = topics.iter().map(ResourceExt::name_any).collect();
     let pools: Vec<String> = edges.iter().map(|(_, edge)| edge.name_any()).collect();
@@ -173,6 +182,5 @@ async fn prune_children<K: Applicable>(
         return Ok(());
     }
     let keep: Vec<&str> = names.iter().map(String::as_str).collect();
-    children.prune_children::<K>(labels, &keep).await?;
-    Ok(())
+    children.prune_children::<K>(labels, &keep).await
 }

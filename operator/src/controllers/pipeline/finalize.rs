@@ -19,8 +19,9 @@ use millrace_crds::v1alpha1::{
     DeletionPolicy, EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
 
+use super::apply::PipelineOutcome;
 use super::build::{PipelineChildren, build_children};
-use super::status::{PipelineOutcome, report_status};
+use super::status::report_status;
 use super::validate::validate_pipeline;
 use crate::cluster::{Applicable, ApplyError, Children};
 use crate::context::Context;
@@ -84,8 +85,7 @@ async fn next_step(
     prepared: PipelineChildren,
 ) -> Result<Option<String>, StepError> {
     let PipelineChildren { topics, mut schema, labels, .. } = prepared;
-    let children = Children::of_owner(context, pipeline)
-        .ok_or_else(|| ApplyError::not_stored("TelemetryPipeline"))?;
+    let children = Children::of_owner(context, pipeline)?;
     let policy = pipeline.spec.deletion_policy;
     if policy == DeletionPolicy::Delete {
         if let Some(first) = delete_pools::<EdgePool>(&children, &labels).await? {

@@ -57,14 +57,14 @@ impl Reconciler for Pipelines {
             Ok(validated) => {
                 apply::apply_children(context, pipeline, build::build_children(&validated)).await
             }
-            Err(invalid) => status::PipelineOutcome::Invalid(invalid),
+            Err(invalid) => apply::PipelineOutcome::Invalid(invalid),
         };
         status::report_status(context, pipeline, &outcome).await?;
         match outcome {
-            status::PipelineOutcome::Applied(applied) => applied
+            apply::PipelineOutcome::Applied(applied) => applied
                 .failure
                 .map_or(Ok(Next::After(RESYNC)), |failure| Err(failure.mark_reported())),
-            status::PipelineOutcome::Invalid(_) | status::PipelineOutcome::Leaving(_) => {
+            apply::PipelineOutcome::Invalid(_) | apply::PipelineOutcome::Leaving(_) => {
                 Ok(Next::After(RESYNC))
             }
         }

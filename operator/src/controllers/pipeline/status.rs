@@ -3,32 +3,21 @@
 //! A pipeline adds nothing to readiness: each of its conditions is a child's, about the child's
 //! newest spec, and `Ready` needs all of them.
 
-use kube::Resource;
 use millrace_crds::v1alpha1::{
-    PipelineEdgeStatus, PodCount, TelemetryPipeline, TelemetryPipelineStatus,
+    PerSignal, PipelineEdgeStatus, PipelineSignal, PodCount, TelemetryPipeline,
+    TelemetryPipelineStatus,
 };
 use millrace_crds::{ConditionStatus, ConditionType, Reason};
 
-use super::apply::{Applied, Edge};
+use super::apply::{Applied, Edge, PipelineOutcome};
 use super::child::{Child, Fact};
 use super::validate;
-use crate::cluster::{is_paused, patch_status};
+use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
-use crate::error::{Invalid, StepError};
-use crate::report::conditions::Conditions;
+use crate::error::StepError;
+use crate::report::conditions::{Conditions, RETRIES};
 use crate::report::plaintext;
 use crate::report::spread;
-
-/// The result of the previous steps.
-#[derive(Debug)]
-pub(super) enum PipelineOutcome {
-    /// Nothing was applied: the spec cannot work as written.
-    Invalid(Invalid),
-    /// The children, as far as applying got.
-    Applied(Box<Applied>),
-    /// The pipeline is being deleted and waits until this child is deleted.
-    Leaving(String),
-}
 
 /// The conditions that make a pipeline ready, in the order in which they become true.
 const REQUIRED: &[ConditionType] = &[
@@ -86,17 +75,22 @@ pub(super) async fn report_status(
         None,
     );
     let signals = spec.signals.with_defaults();
+    status.retention = Some(describe_retention(&signals));
     let engines = signals.iter().map(|(signal, is)| (signal, is.table.engine()));
     spread::state_spread_rows(&mut conditions, &spec.clickhouse, engines);
     conditions.set_paused(is_paused(pipeline));
     conditions.derive_ready(REQUIRED);
-    status.conditions = conditions.clone().into_conditions();
-    if patch_status(context, pipeline, pipeline.status.as_ref(), &status).await? {
-        for notice in conditions.new_notices() {
-            context.events.publish(&pipeline.object_ref(&()), notice).await;
-        }
-    }
+    write_status(context, pipeline, pipeline.status.as_ref(), &status, conditions).await?;
     Ok(())
+}
+
+/// Returns the retention of each signal's tables, as `traces 30d, logs Forever`.
+fn describe_retention(signals: &PerSignal<PipelineSignal>) -> String {
+    let of_signals = signals.iter().filter_map(|(signal, is)| {
+        let ttl = is.table.ttl.as_ref()?;
+        Some(format!("{} {ttl}", signal.as_str()))
+    });
+    of_signals.collect::<Vec<_>>().join(", ")
 }
 
 /// Sets all conditions to false: children don't have the spec yet, or are being deleted.
@@ -104,12 +98,7 @@ fn state_all_false(conditions: &mut Conditions, reason: Reason, message: &str) {
     for type_ in REQUIRED {
         conditions.set_false(*type_, reason, message);
     }
-    conditions.set_false(ConditionType::Progressing, reason, message);
-    if reason == Reason::SpecInvalid {
-        conditions.set_true(ConditionType::Stalled, reason, message);
-    } else {
-        conditions.set_false(ConditionType::Stalled, reason, message);
-    }
+    conditions.set_progress((false, reason == Reason::SpecInvalid), reason, message);
 }
 
 fn state_facts(conditions: &mut Conditions, applied: &Applied) {
@@ -158,11 +147,7 @@ fn state_facts(conditions: &mut Conditions, applied: &Applied) {
     let refused = failure.filter(|failure| failure.category.needs_a_person());
     let stalled = stalled.or_else(|| refused.map(|failure| unreached_fact(Some(failure))));
     match failure.filter(|_| stalled.is_none()) {
-        Some(failure) => {
-            let again = "the operator retries automatically";
-            conditions.set_true(ConditionType::Progressing, failure.reason, again);
-            conditions.set_false(ConditionType::Stalled, failure.reason, again);
-        }
+        Some(failure) => conditions.set_progress((true, false), failure.reason, RETRIES),
         None => state_progress(conditions, waiting, stalled),
     }
 }
@@ -219,18 +204,12 @@ fn unreached_fact(failure: Option<&StepError>) -> Fact {
 fn state_progress(conditions: &mut Conditions, waiting: Option<Fact>, stalled: Option<Fact>) {
     use ConditionType::{Progressing, Stalled};
     match (stalled, waiting) {
-        (Some(fact), _) => {
-            conditions.set_false(Progressing, fact.reason, fact.message.as_str());
-            conditions.set_true(Stalled, fact.reason, fact.message);
-        }
+        (Some(fact), _) => conditions.set_progress((false, true), fact.reason, &fact.message),
         (None, Some(fact)) => {
             conditions.set_true(Progressing, fact.reason, fact.message);
             conditions.set_false(Stalled, Reason::Applying, "nothing is stuck");
         }
-        (None, None) => {
-            conditions.set_false(Progressing, Reason::UpToDate, "no change is under way");
-            conditions.set_false(Stalled, Reason::UpToDate, "nothing is stuck");
-        }
+        (None, None) => conditions.set_idle(),
     }
 }
 

@@ -17,7 +17,7 @@ use millrace_crds::v1alpha1::{
 };
 use millrace_crds::{ConditionStatus, ConditionType, Reason, find_condition, truncate_text};
 
-use super::validate::invalid_field;
+use super::options::invalid_field;
 use crate::context::Context;
 use crate::coordination::ProbeRequest;
 use crate::error::{Invalid, StepError};

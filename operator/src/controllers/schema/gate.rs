@@ -15,9 +15,9 @@ use millrace_ddl as ddl;
 
 use super::coordination;
 use super::validate::validate_schema;
-use crate::cluster::namespaced_api;
+use crate::cluster::list_objects;
 use crate::context::{Context, Images};
-use crate::error::{ReconcileStep, StepError};
+use crate::error::StepError;
 use crate::pool::template;
 
 /// Returns whether the tables have the revision that the spec declares, by this release.
@@ -48,17 +48,10 @@ pub(crate) async fn tables_of_pool(
     pool: &GatewayPool,
 ) -> Result<PoolTables, StepError> {
     let namespace = pool.namespace().unwrap_or_default();
-    let schemas = namespaced_api::<TelemetrySchema>(&context.client, &namespace);
-    let schemas = schemas.list(&ListParams::default()).await.map_err(|error| {
-        StepError::from_kube(
-            ReconcileStep::Observe,
-            format!("list TelemetrySchemas in {namespace}"),
-            error,
-        )
-    })?;
+    let schemas: Vec<TelemetrySchema> =
+        list_objects(context, &namespace, ListParams::default(), |it| it).await?;
     let theirs = || {
         let schemas = schemas
-            .items
             .iter()
             .filter(|schema| may_write_same_tables(schema, pool) && !are_strangers(schema, pool));
         schemas.filter(|schema| schema.metadata.deletion_timestamp.is_none())
@@ -91,15 +84,9 @@ pub(super) async fn find_outdated_pool(
         return Ok(None);
     }
     let namespace = schema.namespace().unwrap_or_default();
-    let pools = namespaced_api::<GatewayPool>(&context.client, &namespace);
-    let pools = pools.list(&ListParams::default()).await.map_err(|error| {
-        StepError::from_kube(
-            ReconcileStep::Observe,
-            format!("list GatewayPools in {namespace}"),
-            error,
-        )
-    })?;
-    Ok(first_outdated(schema, &pools.items, &context.images))
+    let pools: Vec<GatewayPool> =
+        list_objects(context, &namespace, ListParams::default(), |it| it).await?;
+    Ok(first_outdated(schema, &pools, &context.images))
 }
 
 fn first_outdated(

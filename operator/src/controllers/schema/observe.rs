@@ -139,9 +139,7 @@ pub(super) async fn build_client(
         .iter()
         .map(|endpoint| endpoint.as_str().parse())
         .collect::<Result<Vec<ddl::ServerEndpoint>, _>>()
-        .map_err(|error| {
-            StepError::new(ReconcileStep::Validate, Category::Invalid, Reason::SpecInvalid, error)
-        })?;
+        .map_err(StepError::spec_invalid)?;
     let refused = endpoints.iter().find_map(|it| context.outbound.refusal_of_host(it.host()));
     if let Some(why) = refused {
         let (category, reason) = (Category::Invalid, Reason::HostNotAllowed);
@@ -169,10 +167,7 @@ async fn authenticate(
     authentication: &ClickHouseAuthentication,
     secrets: &Secrets,
 ) -> Result<(), StepError> {
-    let login = authentication.login().map_err(|missing| {
-        let (category, reason) = (Category::Invalid, Reason::SpecInvalid);
-        StepError::new(ReconcileStep::Validate, category, reason, missing)
-    })?;
+    let login = authentication.login().map_err(StepError::spec_invalid)?;
     options.credentials = match login {
         ClickHouseLogin::Password { username, password } => {
             let Login { username, password } = secrets.read_user(username, password).await?;

@@ -1,11 +1,14 @@
 //! Translates a signal's table settings in the API to the ddl crate's options. Pure: no client.
 //! Settings are destructured without `..`, so that a new field of the API fails to compile here.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use millrace_crds::v1alpha1 as crds;
 use millrace_ddl as ddl;
 
-use super::validate::{invalid_field, parse_field};
 use crate::error::StepError;
+use crate::pool::variants::same_variant;
 
 /// Returns the options of one signal's tables.
 ///
@@ -18,10 +21,10 @@ pub(super) fn build_options(
 ) -> Result<ddl::TableOptions, StepError> {
     let crds::TableSettings { attributes, engine, ttl, replication, storage, layout } = settings;
     let field = |name: &str| format!("signals.{}.{name}", signal.as_str());
-    let attributes = match attributes.unwrap_or_default() {
-        crds::Attributes::Json => ddl::AttributeStorage::Json,
-        crds::Attributes::Map => ddl::AttributeStorage::Map,
-    };
+    let attributes = same_variant!(
+        attributes.unwrap_or_default(),
+        crds::Attributes => ddl::AttributeStorage { Json, Map }
+    );
     let replication = || -> Result<ddl::Replication, StepError> {
         let Some(crds::Replication { mode, path, replica }) = replication else {
             return Ok(ddl::Replication::default());
@@ -51,7 +54,8 @@ pub(super) fn build_options(
             ddl::Engine::ReplicatedReplacingMergeTree(replication()?)
         }
     };
-    let ttl = ttl.as_ref().map(|period| build_ttl(&field("ttl"), period)).transpose()?;
+    let period = ttl.as_ref().and_then(crds::TableTtl::period);
+    let ttl = period.map(|period| build_ttl(&field("ttl"), period)).transpose()?;
     let storage = match storage {
         None => ddl::Storage::default(),
         Some(storage) => build_storage(&field, storage)?,
@@ -61,9 +65,8 @@ pub(super) fn build_options(
 }
 
 fn build_ttl(field: &str, period: &millrace_crds::Period) -> Result<ddl::Ttl, StepError> {
-    ddl::Ttl::from_seconds(period.seconds()).ok_or_else(|| {
-        invalid_field(field, "longer than 100 years: write less, or omit it to retain rows")
-    })
+    ddl::Ttl::from_seconds(period.seconds())
+        .ok_or_else(|| invalid_field(field, "longer than 100 years: write less, or Forever"))
 }
 
 fn build_storage(
@@ -115,30 +118,25 @@ fn build_layout(
         false => ddl::Presence::Omitted,
     };
     Ok(ddl::Layout {
-        reader: match compatibility.unwrap_or_default() {
-            crds::TableCompatibility::Otel => ddl::Reader::Otel,
-            crds::TableCompatibility::Otel151 => ddl::Reader::Otel151,
-            crds::TableCompatibility::ClickStack => ddl::Reader::ClickStack,
-        },
-        partition: match partition_by.unwrap_or_default() {
-            crds::TablePartitionBy::Day => ddl::PartitionInterval::Day,
-            crds::TablePartitionBy::Month => ddl::PartitionInterval::Month,
-        },
+        reader: same_variant!(
+            compatibility.unwrap_or_default(),
+            crds::TableCompatibility => ddl::Reader { Otel, Otel151, ClickStack }
+        ),
+        partition: same_variant!(
+            partition_by.unwrap_or_default(),
+            crds::TablePartitionBy => ddl::PartitionInterval { Day, Month }
+        ),
         compression: compression.map(|compression| match compression {
             crds::TableCompression::Zstd1 => ddl::ColumnCompression::Zstd,
             crds::TableCompression::Zstd3 => ddl::ColumnCompression::ZstdHigher,
         }),
-        body_index: match body.unwrap_or_default() {
-            crds::BodyIndex::Tokens => ddl::BodyIndex::Tokens,
-            crds::BodyIndex::Text => ddl::BodyIndex::Text,
-            crds::BodyIndex::None => ddl::BodyIndex::None,
-        },
-        attribute_index: match attributes.unwrap_or_default() {
-            crds::AttributeIndex::Default => ddl::AttributeIndex::Default,
-            crds::AttributeIndex::Keys => ddl::AttributeIndex::Keys,
-            crds::AttributeIndex::Text => ddl::AttributeIndex::Text,
-            crds::AttributeIndex::None => ddl::AttributeIndex::None,
-        },
+        body_index: same_variant!(body.unwrap_or_default(), crds::BodyIndex => ddl::BodyIndex {
+            Tokens, Text, None
+        }),
+        attribute_index: same_variant!(
+            attributes.unwrap_or_default(),
+            crds::AttributeIndex => ddl::AttributeIndex { Default, Text, None }
+        ),
         trace_id_index: presence_of(trace_id, true),
         trace_lookup: presence_of(trace_lookup, true),
         rollup: presence_of(rollup, false),
@@ -154,11 +152,7 @@ fn build_layout(
 }
 
 const fn attribute_column(from: crds::AttributeOf) -> ddl::AttributeColumn {
-    match from {
-        crds::AttributeOf::Resource => ddl::AttributeColumn::Resource,
-        crds::AttributeOf::Scope => ddl::AttributeColumn::Scope,
-        crds::AttributeOf::Record => ddl::AttributeColumn::Record,
-    }
+    same_variant!(from, crds::AttributeOf => ddl::AttributeColumn { Resource, Scope, Record })
 }
 
 fn build_typed_path(field: &str, path: &crds::TypedPath) -> Result<ddl::TypedPath, StepError> {
@@ -186,4 +180,16 @@ fn build_materialized(
             crds::MaterializedType::Float64 => ddl::ComputedType::Float,
         },
     })
+}
+
+pub(super) fn parse_field<T>(field: &str, text: &str) -> Result<T, StepError>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    text.parse().map_err(|error| invalid_field(field, error))
+}
+
+pub(super) fn invalid_field(field: &str, message: impl Display) -> StepError {
+    StepError::spec_invalid(format!("spec.{field}: {message}"))
 }

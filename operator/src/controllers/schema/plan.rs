@@ -137,6 +137,11 @@ fn waits_for_collectors(step: &ddl::PlanStep, outdated: Option<&str>) -> bool {
 /// Returns a waiting step, and what it waits for.
 fn waiting_step(step: &ddl::PlanStep, outdated: Option<&str>, consent_field: &str) -> String {
     let consent = match &step.loss {
+        ddl::Loss::Unagreed(name) if name.ends_with(".ttl") => {
+            format!(
+                "; list {name} in {consent_field} to allow it, or write a longer ttl or Forever"
+            )
+        }
         ddl::Loss::Unagreed(name) => format!("; list {name} in {consent_field} to allow it"),
         ddl::Loss::Agreed(_) if waits_for_collectors(step, outdated) => {
             format!("; waits: {}", outdated.unwrap_or_default())

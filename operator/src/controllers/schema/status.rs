@@ -1,13 +1,12 @@
 //! Reports the tables: conditions, revision, differences; and events for changes.
 
-use kube::Resource;
 use millrace_crds::v1alpha1::{TelemetrySchema, TelemetrySchemaStatus};
 use millrace_crds::{ConditionType, Reason};
 
 use super::apply::Applied;
 use super::coordination::CoordinationReport;
 use super::plan::TablesComparison;
-use crate::cluster::{is_paused, patch_status};
+use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::report::conditions::Conditions;
@@ -48,12 +47,7 @@ pub(super) async fn report_status(
     spread::state_spread_rows(&mut conditions, &schema.spec.clickhouse, engines);
     conditions.set_paused(is_paused(schema));
     conditions.derive_ready(&[ConditionType::SecretsFound, ConditionType::SchemaReady]);
-    status.conditions = conditions.clone().into_conditions();
-    if patch_status(context, schema, schema.status.as_ref(), &status).await? {
-        for notice in conditions.new_notices() {
-            context.events.publish(&schema.object_ref(&()), notice).await;
-        }
-    }
+    write_status(context, schema, schema.status.as_ref(), &status, conditions).await?;
     Ok(failure)
 }
 
@@ -63,34 +57,18 @@ fn state_tables(
     status: &mut TelemetrySchemaStatus,
     applied: Applied,
 ) -> Option<StepError> {
-    use ConditionType::{Progressing, SchemaReady, Stalled};
+    use ConditionType::{Blocked, Drifted, SchemaReady};
     let Applied { revision, database, differences: standing, failure, withheld, coordination: _ } =
         applied;
     let TablesComparison { trouble, pending, plan_hash, waiting, blocked, drift } = standing;
     state_plan(conditions, &pending, plan_hash.as_deref(), waiting, withheld);
     match &trouble {
-        Some((reason, message)) => {
-            conditions.set_true(ConditionType::Drifted, *reason, message.as_str())
-        }
-        None => conditions.set_false(
-            ConditionType::Drifted,
-            Reason::Reconciled,
-            "no relevant difference",
-        ),
+        Some((reason, message)) => conditions.set_true(Drifted, *reason, message.as_str()),
+        None => conditions.set_false(Drifted, Reason::Reconciled, "no relevant difference"),
     }
-    match &blocked {
-        Some(message) => {
-            conditions.set_true(
-                ConditionType::Blocked,
-                Reason::TableChangeBlocked,
-                message.as_str(),
-            );
-        }
-        None => conditions.set_false(
-            ConditionType::Blocked,
-            Reason::Reconciled,
-            "nothing blocks the plan",
-        ),
+    match blocked {
+        Some(message) => conditions.set_true(Blocked, Reason::TableChangeBlocked, message),
+        None => conditions.set_false(Blocked, Reason::Reconciled, "nothing blocks the plan"),
     }
     status.database = Some(database);
     status.plan_pending = pending;
@@ -103,21 +81,15 @@ fn state_tables(
         None => {
             let message = format!("tables are at revision {revision}");
             conditions.set_true(SchemaReady, Reason::Reconciled, message);
-            conditions.set_false(Progressing, Reason::UpToDate, "no change is under way");
-            conditions.set_false(Stalled, Reason::UpToDate, "nothing is stuck");
+            conditions.set_idle();
             status.revision = Some(revision);
         }
         Some((_, message)) if withheld => {
-            let message = format!("{message}; the object is paused");
-            conditions.set_false(SchemaReady, Reason::PausedBySpec, message.as_str());
-            conditions.set_false(Progressing, Reason::PausedBySpec, message.as_str());
-            conditions.set_false(Stalled, Reason::PausedBySpec, "a paused object is not stuck");
+            conditions.set_withheld(SchemaReady, &message);
         }
         Some((reason, message)) => {
             // All additive steps have run: a person must resolve the others.
-            conditions.set_false(SchemaReady, reason, message.as_str());
-            conditions.set_false(Progressing, reason, message.as_str());
-            conditions.set_true(Stalled, reason, message.as_str());
+            conditions.set_stuck(SchemaReady, reason, &message);
         }
     }
     None

@@ -1,15 +1,11 @@
 //! Translates a spec to the ddl crate's declaration. Pure: no client.
 
-use std::fmt::Display;
-use std::str::FromStr;
-
-use millrace_crds::Reason;
 use millrace_crds::v1alpha1 as crds;
 use millrace_ddl as ddl;
 
-use super::options::build_options;
+use super::options::{build_options, invalid_field, parse_field};
 use crate::cache::claims::Claim;
-use crate::error::{Category, ReconcileStep, StepError};
+use crate::error::StepError;
 
 /// Returns the spec's declaration.
 ///
@@ -76,19 +72,6 @@ pub(super) fn claim_of_schema(schema: &crds::TelemetrySchema) -> Claim {
         shared: schema.spec.ownership.is_shared(),
         advice: "another database or tablePrefix",
     }
-}
-
-pub(super) fn parse_field<T>(field: &str, text: &str) -> Result<T, StepError>
-where
-    T: FromStr,
-    T::Err: Display,
-{
-    text.parse().map_err(|error| invalid_field(field, error))
-}
-
-pub(super) fn invalid_field(field: &str, message: impl Display) -> StepError {
-    let text = format!("spec.{field}: {message}");
-    StepError::new(ReconcileStep::Validate, Category::Invalid, Reason::SpecInvalid, text)
 }
 
 #[cfg(test)]

@@ -41,8 +41,7 @@ pub(super) async fn apply_changes(
     }
     for change in changes {
         let notice = change_notice(&wanted, &observation, &change);
-        let changed =
-            context.brokers.alter_topic(settings.clone(), wanted.name.to_string(), change);
+        let changed = context.brokers.change_topic(settings.clone(), wanted.name.as_str(), change);
         changed.await.map_err(|failure| failure.at_step(ReconcileStep::Apply))?;
         context.events.publish(&topic.object_ref(&()), notice).await;
     }
@@ -97,7 +96,7 @@ pub(super) async fn delete_topic(
         context.events.publish(&topic.object_ref(&()), notice).await;
         return Ok(());
     }
-    let deleted = context.brokers.remove_topic(settings, wanted.name.to_string());
+    let deleted = context.brokers.delete_topic(settings, wanted.name.as_str());
     deleted.await.map_err(|failure| failure.at_step(ReconcileStep::Apply))?;
     let note = format!("topic {} and its records deleted", wanted.name);
     let notice = Notice::normal(EventReason::TopicDeleted, "Delete", note);

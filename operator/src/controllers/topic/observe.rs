@@ -51,6 +51,6 @@ pub(super) async fn describe_topic(
     settings: &ConnectionSettings,
     wanted: &DesiredTopic,
 ) -> Result<TopicObservation, StepError> {
-    let observed = context.brokers.describe_topic(settings.clone(), wanted.name.to_string()).await;
+    let observed = context.brokers.observe_topic(settings.clone(), wanted.name.as_str()).await;
     observed.map_err(|failure| failure.at_step(ReconcileStep::Observe))
 }

@@ -1,12 +1,11 @@
 //! Reports a topic: conditions, partitions; and events for changes.
 
-use kube::Resource;
+use millrace_crds::ConditionType;
 use millrace_crds::v1alpha1::{TelemetryTopic, TelemetryTopicStatus};
-use millrace_crds::{ConditionType, Reason};
 
 use super::apply::Applied;
 use super::plan::{TopicComparison, compare_topic, has_settings, is_ours_to_set};
-use crate::cluster::{is_paused, patch_status};
+use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::kafka::TopicObservation;
@@ -43,12 +42,7 @@ pub(super) async fn report_status(
     plaintext::state_exposed_passwords(&mut conditions, Some(&topic.spec.kafka), None, None);
     conditions.set_paused(is_paused(topic));
     conditions.derive_ready(&[ConditionType::SecretsFound, ConditionType::TopicReady]);
-    status.conditions = conditions.clone().into_conditions();
-    if patch_status(context, topic, topic.status.as_ref(), &status).await? {
-        for notice in conditions.new_notices() {
-            context.events.publish(&topic.object_ref(&()), notice).await;
-        }
-    }
+    write_status(context, topic, topic.status.as_ref(), &status, conditions).await?;
     Ok(settled)
 }
 
@@ -67,32 +61,24 @@ fn set_observed(status: &mut TelemetryTopicStatus, applied: &Applied) {
 
 /// Sets TopicReady, Progressing and Stalled; returns whether nothing is left to do.
 fn state_topic(conditions: &mut Conditions, applied: &Applied, ours_to_set: bool) -> bool {
-    use ConditionType::{Progressing, Stalled, TopicReady};
+    use ConditionType::TopicReady;
     let Applied { declared: wanted, observation, withheld } = applied;
     match compare_topic(wanted, observation, ours_to_set) {
         TopicComparison::Fits(reason, message) => {
             conditions.set_true(TopicReady, reason, message);
-            conditions.set_false(Progressing, Reason::UpToDate, "no change is under way");
-            conditions.set_false(Stalled, Reason::UpToDate, "nothing is stuck");
+            conditions.set_idle();
             true
         }
         TopicComparison::Differs(_, message) if *withheld => {
-            let message = format!("{message}; the object is paused");
-            conditions.set_false(TopicReady, Reason::PausedBySpec, message.as_str());
-            conditions.set_false(Progressing, Reason::PausedBySpec, message.as_str());
-            conditions.set_false(Stalled, Reason::PausedBySpec, "a paused object is not stuck");
+            conditions.set_withheld(TopicReady, &message);
             true
         }
         TopicComparison::Differs(reason, message) => {
-            conditions.set_false(TopicReady, reason, message.as_str());
-            conditions.set_true(Progressing, Reason::Applying, message.as_str());
-            conditions.set_false(Stalled, Reason::Applying, "the change continues automatically");
+            conditions.set_moving(TopicReady, reason, &message);
             false
         }
         TopicComparison::Stuck(reason, message) => {
-            conditions.set_false(TopicReady, reason, message.as_str());
-            conditions.set_false(Progressing, reason, message.as_str());
-            conditions.set_true(Stalled, reason, message.as_str());
+            conditions.set_stuck(TopicReady, reason, &message);
             true
         }
     }

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use kube::ResourceExt;
-use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{TelemetryTopic, TelemetryTopicSpec, TopicManagement, TopicSettings};
 use millrace_crds::{BootstrapServer, Period, TopicName};
 
 use crate::cache::claims::Claim;
-use crate::error::{Category, ReconcileStep, StepError};
+use crate::error::StepError;
 use crate::holders::ClaimedResource;
 use crate::kafka::{ConnectionSettings, KafkaResource};
 
@@ -48,9 +47,7 @@ pub(super) fn validate_topic(topic: &TelemetryTopic) -> Result<DesiredTopic, Ste
         settings;
     let name = match topic_name {
         Some(name) => name.clone(),
-        None => topic.name_any().parse().map_err(|error| {
-            StepError::new(ReconcileStep::Validate, Category::Invalid, Reason::SpecInvalid, error)
-        })?,
+        None => topic.name_any().parse().map_err(StepError::spec_invalid)?,
     };
     let mut settings = settings.clone();
     if let Some(retention) = retention {

@@ -57,6 +57,17 @@ fn quantities_are_compared_by_what_they_mean() {
     assert_eq!(find_differences(&json!({"label": "1"}), &json!({"label": "1.0"})), ["label"]);
 }
 
+/// Scenario: amounts in the API server's units, and invalid texts. Guarantee: their value, or
+/// none; never a zero for an invalid text.
+#[test]
+fn amounts_are_read_or_left_out() {
+    let read = parse_quantity;
+    assert_eq!(read("1536Mi"), Some(1_610_612_736.0));
+    assert_eq!((read("250m"), read("2"), read("1G")), (Some(0.25), Some(2.0), Some(1e9)));
+    assert_eq!((read("5000000n"), read("5000u")), (Some(0.005), Some(0.005)));
+    assert_eq!((read("x"), read("-1"), read(""), read("NaN")), (None, None, None, None));
+}
+
 /// Scenario: an atomic list lost an item. Guarantee: the complete list is reported as a difference.
 #[test]
 fn an_atomic_list_must_have_the_same_length() {

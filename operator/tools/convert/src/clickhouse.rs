@@ -5,7 +5,7 @@ mod endpoint;
 
 use millrace_crds::v1alpha1::{
     Attributes, CaSource, ClickHouseAuthentication, ClickHouseTls, Engine, PasswordSecret, Signal,
-    TableSettings,
+    TableSettings, TableTtl,
 };
 use millrace_crds::{ClickHouseEndpoint, DatabaseName, TablePrefix};
 
@@ -276,7 +276,9 @@ fn each_table(
     paths.into_iter().next().unwrap_or_default()
 }
 
+/// Converts the retention. The exporter retains rows forever if it is not set, and a pipeline doesn't.
 fn convert_retention(work: &mut Work, fields: &mut Fields<'_>, signals: &[Signal]) {
+    each_table(work, signals, |_, table| table.ttl = Some(TableTtl::Forever));
     for (name, factor) in [("ttl", None), ("ttl_days", Some(86_400))] {
         let Some(node) = fields.take_field(name) else { continue };
         let place = signals.first().map(|first| format!("{}.table.ttl", signal_path(*first)));
@@ -287,13 +289,13 @@ fn convert_retention(work: &mut Work, fields: &mut Fields<'_>, signals: &[Signal
             None => amounts::parse_seconds(&text),
         };
         match seconds {
-            Some(0) => work.account.not_needed(&node, "rows do not expire"),
+            Some(0) => work.account.carried(&node, place),
             Some(seconds) => match amounts::to_period(seconds) {
                 None => work.account.unsupported(&node, "write a whole number of s, m, h or d"),
                 Some(period) => {
-                    let put = |_, table: &mut TableSettings| table.ttl = Some(period.clone());
-                    let to = each_table(work, signals, put);
-                    work.account.carried(&node, format!("{to}.table.ttl"));
+                    let ttl = TableTtl::After(period);
+                    each_table(work, signals, |_, table| table.ttl = Some(ttl.clone()));
+                    work.account.carried(&node, place);
                 }
             },
             None => work.account.unsupported(&node, "write a whole number of s, m, h or d"),

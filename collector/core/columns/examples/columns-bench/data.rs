@@ -17,6 +17,7 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status, span::Event};
 use prost::Message;
 
+use crate::attribute::{make_attribute, text_attribute};
 use crate::mixed;
 
 /// Records per batch: those of one insert of a gateway.
@@ -81,18 +82,6 @@ impl Random {
     fn next_id<const N: usize>(&mut self) -> Vec<u8> {
         (0..N).map(|_| self.next() as u8).collect()
     }
-}
-
-pub(crate) fn make_attribute(key: &str, value: Value) -> KeyValue {
-    KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue { value: Some(value) }),
-        ..KeyValue::default()
-    }
-}
-
-pub(crate) fn text_attribute(key: &str, value: impl Into<String>) -> KeyValue {
-    make_attribute(key, Value::StringValue(value.into()))
 }
 
 fn make_resource(index: usize, attributes: usize) -> Option<Resource> {

@@ -26,6 +26,7 @@
 //! an object; sizes have their own lines.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+mod attribute;
 mod data;
 mod mixed;
 mod walk;

@@ -4,7 +4,7 @@
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
-use crate::data::{make_attribute, text_attribute};
+use crate::attribute::{make_attribute, text_attribute};
 
 /// Returns a span's attributes, by a random number: mostly short texts and small numbers, a few
 /// texts over 32 bytes, one double in a database's; only the thread is in every kind.

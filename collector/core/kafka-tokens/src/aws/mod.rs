@@ -4,7 +4,7 @@
 //! Credentials of an identity are requested again when less than [`REFRESH_SECONDS`] remain, and
 //! used until they expire if their server is away.
 
-mod credentials;
+pub(crate) mod credentials;
 mod sigv4;
 
 use std::time::{Duration, Instant};
@@ -13,11 +13,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 
-pub use credentials::AwsEnvironment;
-
-use crate::settings::{AwsIdentity, AwsMskIamSettings, SecretText};
-use crate::source::AccessToken;
-use credentials::AwsCredentials;
+use crate::access_token::AccessToken;
+use crate::secret_text::SecretText;
+use crate::settings::{AwsIdentity, AwsMskIamSettings};
+use credentials::{AwsCredentials, AwsEnvironment};
 use sigv4::PresignedGet;
 
 /// How long a token is valid: the most that MSK accepts.

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
-use crate::settings::SecretText;
+use crate::secret_text::SecretText;
 
 /// A provider that issues numbered tokens, or refuses while it is away.
 struct Provider {

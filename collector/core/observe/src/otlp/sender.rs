@@ -24,7 +24,7 @@ use super::{
     BATCH_ITEMS, ExportCounts, ExportResult, ExportSettings, ItemKind, QUEUE_ITEMS, StartError,
 };
 use super::{encode, layer};
-use crate::log;
+use crate::error_chain;
 
 /// The time that a batch waits for more items.
 const LINGER: Duration = Duration::from_secs(1);
@@ -199,8 +199,7 @@ impl Sender {
             .headers_mut()
             .extend(read_headers(&self.settings.headers).map_err(SendFault::Passing)?);
         let exchange = async {
-            let answer =
-                self.http.request(request).await.map_err(|error| log::error_chain(&error))?;
+            let answer = self.http.request(request).await.map_err(|error| error_chain(&error))?;
             let status = answer.status();
             // The body is read to its end so that the connection can be reused.
             let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;

@@ -24,12 +24,9 @@ fn every_layout() -> Vec<Layout> {
     for (reader, partition) in both {
         for compression in [ColumnCompression::Zstd, ColumnCompression::ZstdHigher] {
             for body_index in [BodyIndex::Tokens, BodyIndex::Text, BodyIndex::None] {
-                for attribute_index in [
-                    AttributeIndex::None,
-                    AttributeIndex::Default,
-                    AttributeIndex::Keys,
-                    AttributeIndex::Text,
-                ] {
+                for attribute_index in
+                    [AttributeIndex::None, AttributeIndex::Default, AttributeIndex::Text]
+                {
                     all.push(Layout {
                         reader,
                         partition,
@@ -216,14 +213,13 @@ fn an_index_of_another_kind_has_another_name() {
         ..Layout::default()
     };
     for reader in [Reader::Otel, Reader::Otel151, Reader::ClickStack] {
-        let filters = of(reader, BodyIndex::Tokens, AttributeIndex::Keys);
-        let values = of(reader, BodyIndex::Tokens, AttributeIndex::Default);
+        let filters = of(reader, BodyIndex::Tokens, AttributeIndex::Default);
         let texts = of(reader, BodyIndex::Text, AttributeIndex::Text);
         for kind in TableKind::ALL {
             for attributes in [AttributeStorage::Map, AttributeStorage::Json] {
                 let indexes = |layout| laid_out(kind, attributes, layout).indexes;
                 let text = indexes(&texts);
-                for filter in indexes(&filters).iter().chain(&indexes(&values)) {
+                for filter in &indexes(&filters) {
                     let same = text.iter().find(|index| index.name == filter.name);
                     assert!(same.is_none_or(|index| index.kind == filter.kind), "{filter:?}");
                 }

@@ -1,11 +1,12 @@
 //! A cut batch: its requests are stored here until every block of them is answered.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use millrace_pipeline::budget::Reservation;
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::publish::DeliverySender;
-use millrace_pipeline::sink::{Rejection, TableIndex};
+use millrace_pipeline::sink::{DeliveryOutcome, Rejection, TableIndex};
 use millrace_wire::Signal;
 
 /// A request in a batch.
@@ -73,14 +74,19 @@ impl CutBatch {
         }
     }
 
-    /// Records one block's answer: `None` when it is stored, else the refusal, or `Some(None)` for
-    /// a block that was abandoned. Returns whether it was the last one.
-    pub(super) fn record_answer(&self, trouble: Option<Option<RefusedPart>>) -> bool {
-        let mut state = self.lock();
-        match trouble {
-            None => {}
-            Some(Some(refused)) => state.refused.push(refused),
-            Some(None) => state.is_abandoned = true,
+    /// Records the answer to the block of a table and day. Returns whether it was the last one.
+    pub(super) fn record_answer(
+        &self,
+        (table, day): (TableIndex, i32),
+        outcome: DeliveryOutcome,
+    ) -> bool {
+        let mut state = lock(&self.state);
+        match outcome {
+            DeliveryOutcome::Stored => {}
+            DeliveryOutcome::Rejected(rejection) => {
+                state.refused.push(RefusedPart { table, day, rejection });
+            }
+            DeliveryOutcome::Abandoned | DeliveryOutcome::Deferred => state.is_abandoned = true,
         }
         state.unanswered = state.unanswered.saturating_sub(1);
         state.unanswered == 0
@@ -88,7 +94,7 @@ impl CutBatch {
 
     /// Returns the refused blocks, once all are answered; `None` if one was abandoned.
     pub(super) fn take_refusals(&self) -> Option<Vec<RefusedPart>> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         (!state.is_abandoned).then(|| std::mem::take(&mut state.refused))
     }
 
@@ -97,13 +103,13 @@ impl CutBatch {
     pub(super) fn is_unwanted(&self) -> bool {
         let gone =
             |held: &BatchRequest| held.sender.as_ref().is_some_and(DeliverySender::is_abandoned);
-        let state = self.lock();
+        let state = lock(&self.state);
         !state.requests.is_empty() && state.requests.iter().all(gone)
     }
 
     /// Removes the requests, to answer them.
     pub(super) fn take_requests(&self) -> Vec<BatchRequest> {
-        std::mem::take(&mut self.lock().requests)
+        std::mem::take(&mut lock(&self.state).requests)
     }
 
     /// Returns the number of requests.
@@ -118,10 +124,5 @@ impl CutBatch {
             index => self.ends.get(index - 1).copied().unwrap_or(self.bytes.len()),
         };
         span.filter_map(move |index| self.bytes.get(start(index)..*self.ends.get(index)?))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BatchState> {
-        // A panic ends the process, so a poisoned lock occurs only in tests.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

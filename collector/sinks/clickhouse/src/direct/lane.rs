@@ -3,12 +3,13 @@
 //! There are as many open batches as publishing threads, so that no thread waits for another's
 //! encoding. Under light load only the first is used, so inserts stay few and big.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use millrace_config::AcknowledgeInsert;
 use millrace_pipeline::batch::{BatchSize, CutReason};
 use millrace_pipeline::budget::Reservation;
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::publish::{DeliveryReceipt, PendingDelivery, PublishError, PublishRequest};
 use millrace_pipeline::sink::{Block, Encoder, Insert};
 use millrace_pipeline::telemetry::RefusalReason;
@@ -123,7 +124,7 @@ impl Lane {
         shared: &Arc<DirectInner>,
     ) -> Option<Instant> {
         let due = self.shards.iter().filter_map(|shard| {
-            let mut shard = lock_mutex(shard);
+            let mut shard = lock(shard);
             let due = shard.open.as_ref()?.opened + max_age;
             if due > now {
                 return Some(due);
@@ -137,7 +138,7 @@ impl Lane {
     /// Cuts all open batches.
     pub(super) fn cut_all(&self, shared: &Arc<DirectInner>) {
         for shard in &self.shards {
-            lock_mutex(shard).cut_batch(self.signal, shared);
+            lock(shard).cut_batch(self.signal, shared);
         }
     }
 
@@ -161,18 +162,13 @@ impl Lane {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         });
-        free.unwrap_or_else(|| lock_mutex(&self.shards[0]))
+        free.unwrap_or_else(|| lock(&self.shards[0]))
     }
 }
 
 /// Returns the bytes that a request may add to an encoder and its bodies.
 fn growth_bytes(bytes: u64, written_bytes: u64) -> u64 {
     (bytes * GROWTH).max(bytes.saturating_add(written_bytes))
-}
-
-fn lock_mutex(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    // A panic ends the process, so a poisoned lock occurs only in tests.
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shard {

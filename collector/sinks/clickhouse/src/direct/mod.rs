@@ -28,16 +28,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use millrace_config::{AcknowledgeInsert, ClickHouseExporter};
 use millrace_pipeline::batch::BatchLimits;
 use millrace_pipeline::budget::Budget;
+use millrace_pipeline::component::RunningExporter;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{
     DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest,
 };
 use millrace_pipeline::random_seed::random_seed;
-use millrace_pipeline::sink::{BlockOrigin, Completion, DeliveryOutcome, Insert, PartId, Sink};
+use millrace_pipeline::sink::{BlockOrigin, Completion, Insert, PartId, Sink};
 use millrace_pipeline::telemetry::{RefusalReason, Telemetry};
 use millrace_wire::Signal;
 
-use batch::{BatchRequest, CutBatch, RefusedPart};
+use batch::{BatchRequest, CutBatch};
 use lane::Lane;
 use outbox::{Outbox, QueuedBlock};
 
@@ -123,18 +124,22 @@ impl DirectPublisher {
         this.threads.push(spawn("direct-divide", Box::new(work))?);
         Ok(this)
     }
+}
 
-    /// Cuts open batches and waits until all accepted requests are stored and answered, at most for
-    /// `time`. Nothing is accepted afterwards. Returns false when some were not stored in time;
-    /// their clients get a retryable answer.
-    #[must_use]
-    pub fn flush(&self, time: Duration) -> bool {
+impl RunningExporter for DirectPublisher {
+    /// Cuts open batches and waits until all accepted requests are stored and answered.
+    fn flush(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         self.shared.closed.store(true, Ordering::Release);
         for lane in &self.shared.lanes {
             lane.cut_all(&self.shared);
         }
         self.shared.outbox.wait_until_done(until)
+    }
+
+    /// It has no routes: only Kafka's topics can be routed to.
+    fn route_publishers(self: Arc<Self>) -> Vec<Arc<dyn Publish>> {
+        Vec::new()
     }
 }
 
@@ -198,17 +203,10 @@ impl DirectInner {
             return;
         }
         let parts = inserts.into_iter().zip(0..).map(|(insert, number)| {
-            let (table, day) = (insert.block.table, insert.block.slice.day);
+            let block = (insert.block.table, insert.block.slice.day);
             let (this, owner) = (Arc::clone(self), Arc::clone(&batch));
             let completion = Completion::new(PartId(number), move |answer| {
-                let refused = match answer.outcome {
-                    DeliveryOutcome::Stored => None,
-                    DeliveryOutcome::Rejected(rejection) => {
-                        Some(Some(RefusedPart { table, day, rejection }))
-                    }
-                    DeliveryOutcome::Abandoned | DeliveryOutcome::Deferred => Some(None),
-                };
-                if owner.record_answer(refused) {
+                if owner.record_answer(block, answer.outcome) {
                     this.finish_batch(&owner);
                 }
                 this.outbox.wake();

@@ -1,9 +1,10 @@
 //! The queue of blocks for the sink, and the timer of the publisher's thread.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::sink::{BlockOrigin, Completion, Insert, Sink};
 use millrace_wire::Signal;
 
@@ -54,12 +55,12 @@ struct OutboxState {
 impl Outbox {
     /// Counts a batch that was cut.
     pub(super) fn batch_opened(&self, signal: Signal) {
-        self.lock().unfinished[signal.index()] += 1;
+        lock(&self.state).unfinished[signal.index()] += 1;
     }
 
     /// Counts a batch that was answered.
     pub(super) fn batch_done(&self, signal: Signal) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let unfinished = &mut state.unfinished[signal.index()];
         *unfinished = unfinished.saturating_sub(1);
         if state.unfinished == [0; 3] {
@@ -68,11 +69,11 @@ impl Outbox {
     }
 
     pub(super) fn unfinished_count(&self, signal: Signal) -> usize {
-        self.lock().unfinished[signal.index()]
+        lock(&self.state).unfinished[signal.index()]
     }
 
     pub(super) fn push(&self, parts: Vec<QueuedBlock>) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.queue.extend(parts);
         state.event = true;
         self.wake.notify_one();
@@ -80,23 +81,23 @@ impl Outbox {
 
     /// Makes the thread check again.
     pub(super) fn wake(&self) {
-        self.lock().event = true;
+        lock(&self.state).event = true;
         self.wake.notify_one();
     }
 
     pub(super) fn stop(&self) {
-        self.lock().stop = true;
+        lock(&self.state).stop = true;
         self.wake.notify_all();
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        self.lock().stop
+        lock(&self.state).stop
     }
 
     /// Sleeps until an event or `due`. Returns false when it is time to stop; the waiting parts are
     /// then abandoned.
     pub(super) fn wait_for_work(&self, due: Option<Instant>) -> bool {
-        let state = self.lock();
+        let state = lock(&self.state);
         let idle = |state: &mut OutboxState| !state.event && !state.stop;
         let mut state = match due {
             None => self.wake.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner),
@@ -121,24 +122,19 @@ impl Outbox {
     pub(super) fn wait_until_done(&self, until: Instant) -> bool {
         let wait = until.saturating_duration_since(Instant::now());
         let busy = |state: &mut OutboxState| state.unfinished != [0; 3];
-        let waited = self.all_done.wait_timeout_while(self.lock(), wait, busy);
+        let waited = self.all_done.wait_timeout_while(lock(&self.state), wait, busy);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Submits the parts that the sink accepts. Returns whether some still wait. A waiting part
     /// doesn't block other parts, and one whose clients are gone is abandoned.
     pub(super) fn submit_waiting(&self, sink: &dyn Sink) -> bool {
-        let queue = std::mem::take(&mut self.lock().queue);
+        let queue = std::mem::take(&mut lock(&self.state).queue);
         let mut waiting: VecDeque<QueuedBlock> =
             queue.into_iter().filter_map(|part| part.submit_to(sink)).collect();
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         waiting.append(&mut state.queue);
         state.queue = waiting;
         !state.queue.is_empty()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, OutboxState> {
-        // A panic ends the process, so a poisoned lock occurs only in tests.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

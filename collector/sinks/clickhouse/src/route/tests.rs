@@ -66,7 +66,7 @@ fn a_failure_holds_back_its_own_table_and_shard() {
             pin!(route.acquire_permit(0, Instant::now(), || false, &mut third, &mut third_stall));
         assert!(tokio::time::timeout(briefly, &mut stays).await.is_err());
     });
-    let RouteState { stalled, waiting, .. } = &*route.lock();
+    let RouteState { stalled, waiting, .. } = &*lock(&route.state);
     assert_eq!((*stalled, *waiting), (0, 0));
 }
 

@@ -48,17 +48,9 @@ impl AppendTotals {
         let Self { next_number, records, count } = *self;
         let mut payload = Vec::with_capacity(TOTALS_BYTES);
         [next_number, records, count].iter().for_each(|total| payload.extend(total.to_le_bytes()));
-        let header = FrameHeader {
-            kind: FrameKind::Head,
-            number,
-            at_millis: 0,
-            count: 0,
-            tag: 0,
-            payload_bytes: TOTALS_BYTES as u32,
-            payload_crc: crc32c::crc32c(&payload),
-        };
+        let header = FrameHeader::encode_mark(FrameKind::Head, number, &payload);
         let mut frame = [0; HEAD_BYTES];
-        frame[..HEADER_BYTES].copy_from_slice(&header.encode());
+        frame[..HEADER_BYTES].copy_from_slice(&header);
         frame[HEADER_BYTES..].copy_from_slice(&payload);
         frame
     }
@@ -98,6 +90,13 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
+    /// Returns the header of a frame that isn't a record, as bytes.
+    pub(crate) fn encode_mark(kind: FrameKind, number: u64, payload: &[u8]) -> [u8; HEADER_BYTES] {
+        let (payload_bytes, payload_crc) = (payload.len() as u32, crc32c::crc32c(payload));
+        let (at_millis, count, tag) = (0, 0, 0);
+        Self { kind, number, at_millis, count, tag, payload_bytes, payload_crc }.encode()
+    }
+
     /// Returns the header as bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {

@@ -258,20 +258,6 @@ impl<D: Disk> Queue<D> {
         self.segments.iter().map(|segment| segment.length).sum()
     }
 
-    fn ack_frame(&self) -> [u8; HEADER_BYTES] {
-        let (number, payload_crc) = (self.head, crc32c::crc32c(b""));
-        let header = FrameHeader {
-            kind: FrameKind::Ack,
-            number,
-            at_millis: 0,
-            count: 0,
-            tag: 0,
-            payload_bytes: 0,
-            payload_crc,
-        };
-        header.encode()
-    }
-
     fn write_ack(&mut self) -> io::Result<()> {
         // An empty queue replaces a long segment early, so that an idle queue is small.
         let nothing_left = self.head == self.next_number;
@@ -281,8 +267,7 @@ impl<D: Disk> Queue<D> {
             // The new segment begins with the acknowledgement.
             self.begin_segment()
         } else {
-            let frame = self.ack_frame();
-            self.write(&frame)?;
+            self.write(&FrameHeader::encode_mark(FrameKind::Ack, self.head, b""))?;
             self.ack_pending = false;
             Ok(())
         }

@@ -8,13 +8,6 @@ use crate::frame::{FrameHeader, FrameKind, HEADER_BYTES};
 use crate::queue::{Cursor, InFlightRecord, Queue};
 use crate::values::{QueuedRecord, Sums};
 
-/// The content of a segment at an offset.
-pub(crate) enum SegmentItem {
-    Frame(FrameHeader),
-    /// The end, or bytes that are no frame.
-    End,
-}
-
 impl<D: Disk> Queue<D> {
     /// Returns the next record that wasn't returned since the last [`Queue::rewind`].
     ///
@@ -80,7 +73,7 @@ impl<D: Disk> Queue<D> {
                 continue;
             }
             match self.peek_frame(file, offset, segment.length)? {
-                SegmentItem::Frame(header) => {
+                Some(header) => {
                     let behind = Cursor { file, offset: offset + header.frame_bytes() };
                     if header.kind == FrameKind::Record && header.number >= self.head {
                         let mut payload = vec![0; header.payload_bytes as usize];
@@ -93,8 +86,8 @@ impl<D: Disk> Queue<D> {
                     }
                     self.cursor = behind;
                 }
-                SegmentItem::End if last => return Ok(None),
-                SegmentItem::End => {
+                None if last => return Ok(None),
+                None => {
                     self.pass_end(index);
                     self.cursor = Cursor { file: file + 1, offset: 0 };
                 }
@@ -113,22 +106,20 @@ impl<D: Disk> Queue<D> {
         self.damaged_records += missing.records;
     }
 
-    /// Reads the frame at `offset` of a segment that ends at `end`.
+    /// Reads the frame at `offset` of a segment that ends at `end`; `None` at its end, or at bytes
+    /// that are no frame.
     pub(crate) fn peek_frame(
         &mut self,
         file: u64,
         offset: u64,
         end: u64,
-    ) -> io::Result<SegmentItem> {
+    ) -> io::Result<Option<FrameHeader>> {
         if offset + HEADER_BYTES as u64 > end {
-            return Ok(SegmentItem::End);
+            return Ok(None);
         }
         let mut bytes = [0; HEADER_BYTES];
         self.read_exact(file, offset, &mut bytes)?;
-        Ok(match FrameHeader::decode(&bytes) {
-            Some(header) if offset + header.frame_bytes() <= end => SegmentItem::Frame(header),
-            _ => SegmentItem::End,
-        })
+        Ok(FrameHeader::decode(&bytes).filter(|header| offset + header.frame_bytes() <= end))
     }
 
     pub(crate) fn read_exact(

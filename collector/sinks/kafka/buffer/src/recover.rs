@@ -5,7 +5,6 @@ use std::io;
 use crate::disk::Disk;
 use crate::frame::{AppendTotals, FrameKind, HEAD_BYTES};
 use crate::queue::{Queue, Segment, is_full};
-use crate::read::SegmentItem;
 use crate::values::{Recovery, Sums};
 
 /// A segment's file as found on disk.
@@ -73,14 +72,12 @@ impl<D: Disk> Queue<D> {
         if let Some(AppendTotals { records, count, .. }) = file.totals {
             self.appended = Sums { records, count };
         }
-        while let SegmentItem::Frame(header) =
-            self.peek_frame(file.number, segment.length, file.length)?
-        {
+        while let Some(header) = self.peek_frame(file.number, segment.length, file.length)? {
             segment.length += header.frame_bytes();
             match header.kind {
                 FrameKind::Record => {
                     segment.next_number = header.number.saturating_add(1);
-                    let sums = Sums { records: 1, count: u64::from(header.count) };
+                    let sums = Sums::one_record(header.count);
                     segment.unacked.add(sums);
                     self.appended.add(sums);
                 }
@@ -110,12 +107,10 @@ impl<D: Disk> Queue<D> {
 
     fn count_from_head(&mut self, segment: &Segment) -> io::Result<Sums> {
         let (mut sums, mut offset) = (Sums::default(), 0);
-        while let SegmentItem::Frame(header) =
-            self.peek_frame(segment.file, offset, segment.length)?
-        {
+        while let Some(header) = self.peek_frame(segment.file, offset, segment.length)? {
             offset += header.frame_bytes();
             if header.kind == FrameKind::Record && header.number >= self.head {
-                sums.add(Sums { records: 1, count: u64::from(header.count) });
+                sums.add(Sums::one_record(header.count));
             }
         }
         Ok(sums)

@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use millrace_buffer::{AppendError, Disk};
+use millrace_pipeline::mutex::lock;
 use millrace_pipeline::publish::PublishError;
 use millrace_pipeline::readiness::{Readiness, ReadinessPart};
 use millrace_pipeline::telemetry::{RefusalReason, Telemetry};
@@ -70,13 +71,13 @@ impl WriterStop {
     }
 
     fn wait_until(&self, time: Duration, is_so: impl Fn(&StopState) -> bool) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = lock(&self.state);
         let waited = self.changed.wait_timeout_while(state, time, |state| !is_so(state));
         is_so(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
     fn change(&self, change: impl FnOnce(&mut StopState)) {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut lock(&self.state));
         self.changed.notify_all();
     }
 }

@@ -3,38 +3,23 @@
 use crate::destination::TopicKey;
 use crate::message::Message;
 use crate::request_part::RequestPart;
-use millrace_pipeline::budget::Reservation;
-use millrace_pipeline::cancellation::Cancellation;
-use millrace_pipeline::publish::{DeliveryReceipt, DeliverySender, PublishError};
+use millrace_pipeline::publish::PublishError;
 
 /// Requests to be written to the disk.
 pub(super) struct WriteJob {
     pub(super) topic: TopicKey,
     /// Requests of at most a message's length, with their record counts.
     pub(super) pieces: Vec<(Vec<u8>, u64)>,
-    pub(super) client: WriteCaller,
-}
-
-/// The caller that gets an answer once the bytes are on disk.
-pub(super) enum WriteCaller {
-    /// The client of a request that arrived while its topic stored nothing.
-    Request {
-        result: DeliveryReceipt,
-        answer: DeliverySender,
-        cancellation: Cancellation,
-        /// Reserved until the bytes are on disk.
-        reservation: Reservation,
-    },
-    /// The clients of a message that waited for Kafka.
-    Message(Vec<RequestPart>),
+    /// The requests whose clients are answered once the bytes are on disk: one that arrived while
+    /// its topic stored nothing, or those of a message that waited for Kafka.
+    pub(super) parts: Vec<RequestPart>,
 }
 
 impl WriteJob {
     /// Creates the job of a message that waited for Kafka.
     pub(super) fn of_message(topic: TopicKey, message: Message) -> Self {
         let Message { payload, envelope, .. } = message;
-        let pieces = vec![(payload, envelope.records)];
-        Self { topic, pieces, client: WriteCaller::Message(envelope.parts) }
+        Self { topic, pieces: vec![(payload, envelope.records)], parts: envelope.parts }
     }
 
     pub(super) fn record_count(&self) -> u64 {
@@ -43,23 +28,50 @@ impl WriteJob {
 
     /// Records that the bytes are written. Returns false when no client waits for them any more.
     pub(super) fn begin_write(&self) -> bool {
-        match &self.client {
-            WriteCaller::Request { cancellation, .. } => cancellation.begin_send(),
-            WriteCaller::Message(_) => true,
-        }
+        self.parts.iter().any(RequestPart::begin_send)
     }
 
-    /// Frees the budget before it answers: an answered client may send again at once.
+    /// Answers the clients.
     pub(super) fn finish_with(self, result: Result<(), PublishError>) {
-        match self.client {
-            WriteCaller::Request { result: delivered, answer, reservation, .. } => {
-                drop(reservation);
-                answer.finish_with(result.map(|()| delivered));
-            }
-            WriteCaller::Message(parts) => parts.into_iter().for_each(|part| match &result {
-                Ok(()) => part.mark_delivered(),
-                Err(refused) => part.mark_failed(refused.clone()),
-            }),
-        }
+        self.parts.into_iter().for_each(|part| match &result {
+            Ok(()) => part.mark_delivered(),
+            Err(refused) => part.mark_failed(refused.clone()),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use millrace_pipeline::budget::Budget;
+    use millrace_pipeline::cancellation::Canceller;
+    use millrace_pipeline::publish::{DeliveryReceipt, PendingDelivery};
+    use millrace_wire::Signal;
+
+    use super::WriteJob;
+    use crate::destination::TopicKey;
+    use crate::request_part::{RequestPart, Waiter};
+
+    /// Scenario: of two requests in a job, the clients go or are answered one after the other.
+    /// Guarantee: it is written while one of them waits, and not afterwards: both send again.
+    #[test]
+    fn what_no_client_waits_for_is_not_written() {
+        let budget = Budget::new(100);
+        let clients =
+            [(); 2].map(|()| (PendingDelivery::new_pair(), Canceller::new(Instant::now())));
+        let [((first, gone), one), ((second, _waiting), other)] = clients;
+        let part = |sender, canceller: &Canceller| {
+            let waiter = Waiter::Client(sender, canceller.cancellation());
+            let result = DeliveryReceipt::default();
+            RequestPart::new_parts(1, result, waiter, budget.empty_reservation())
+        };
+        let parts = part(first, &one).chain(part(second, &other)).collect();
+        let job = WriteJob { topic: TopicKey::own(Signal::Logs), pieces: Vec::new(), parts };
+        assert!(job.begin_write());
+        drop(gone);
+        assert!(job.begin_write());
+        other.cancel();
+        assert!(!job.begin_write());
     }
 }

@@ -14,14 +14,13 @@ mod sender;
 mod window;
 
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, TrySendError};
 use std::time::{Duration, Instant};
 
 use millrace_buffer::FolderError;
 use millrace_config::{DiskBuffer, KafkaExporter};
 use millrace_pipeline::budget::Budget;
-use millrace_pipeline::component::RouteOptions;
+use millrace_pipeline::component::{RouteOptions, RunningExporter};
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{
     DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest,
@@ -34,9 +33,11 @@ use super::destination::{Destination, PublishTo, TopicKey, route_publishers};
 use super::pieces::{Pieces, cut_request};
 use super::producer::ProducerError;
 use super::publisher::KafkaPublisher;
+use super::queue_thread::QueueThread;
+use super::request_part::{RequestPart, Waiter};
 use buffers::DiskBuffers;
 use disk_writer::{DiskWriter, WriterStop};
-use job::{WriteCaller, WriteJob};
+use job::WriteJob;
 use sender::Sender;
 
 /// The maximum number of requests that wait for the disk. The budget covers their bytes; this
@@ -75,11 +76,10 @@ pub struct BufferedParts {
 
 /// Publishes to Kafka, or to the disk. All its threads end when it is dropped.
 pub struct BufferedPublisher {
+    /// The disk's thread. It is dropped before the publisher that it uses.
+    writer: QueueThread<WriteJob>,
     kafka: Arc<KafkaPublisher>,
     telemetry: Arc<Telemetry>,
-    /// `None` once the thread was requested to end.
-    jobs: Option<SyncSender<WriteJob>>,
-    thread: Option<JoinHandle<()>>,
     stop: Arc<WriterStop>,
     /// The folder ends with the process: its records are sent before.
     drains: bool,
@@ -101,7 +101,6 @@ impl BufferedPublisher {
         let behind = Readiness::default();
         let reached = behind.add_part("kafka");
         let kafka = Arc::new(KafkaPublisher::start(settings, routes, &telemetry, reached, &drain)?);
-        let (jobs, waiting) = sync_channel(QUEUE_LENGTH);
         let stop = Arc::new(WriterStop::default());
         let sender = |topic: TopicKey| {
             let (kafka, telemetry) = (Arc::clone(&kafka), Arc::clone(&telemetry));
@@ -117,44 +116,16 @@ impl BufferedPublisher {
             &telemetry,
             sender,
         )?;
-        let keeper =
+        let writer =
             DiskWriter::new(Arc::clone(&kafka), buffers, Arc::clone(&telemetry), part, behind);
-        let thread = {
-            let stop = Arc::clone(&stop);
-            let run = move || keeper.run(&waiting, &stop);
-            thread::Builder::new().name("kafka-buffer".into()).spawn(run)?
-        };
-        let (jobs, thread, drains) = (Some(jobs), Some(thread), buffer.drain);
-        Ok(Self { kafka, telemetry, jobs, thread, stop, drains })
-    }
-
-    /// Makes accepted records safe, in Kafka or on the disk, within `time`. Nothing is accepted
-    /// afterwards; records on disk stay there, or are sent first if the folder ends with the
-    /// process. Returns false when some records may not be safe.
-    #[must_use]
-    pub fn flush(&self, time: Duration) -> bool {
-        // First the disk sends nothing more, then requests in flight end.
-        let started = Instant::now();
-        let left = || time.saturating_sub(started.elapsed());
-        let emptied = !self.drains || self.stop.wait_empty(time - time / FLUSH_SHARE);
-        if !emptied {
-            tracing::error!("records remain in a buffer on disk that is removed with this process");
-        }
-        self.stop.request_stop();
-        let confirmed = self.kafka.flush(left());
-        self.stop.wait_quiet(left());
-        confirmed && emptied
-    }
-
-    /// Returns a publisher to each route, in their order.
-    #[must_use]
-    pub fn route_publishers(self: &Arc<Self>) -> Vec<Arc<dyn Publish>> {
-        route_publishers(self, self.kafka.route_count())
+        let stopped = Arc::clone(&stop);
+        let run = move |jobs: &Receiver<WriteJob>| writer.run(jobs, &stopped);
+        let writer = QueueThread::start("kafka-buffer", QUEUE_LENGTH, run)?;
+        Ok(Self { writer, kafka, telemetry, stop, drains: buffer.drain })
     }
 
     fn buffer_request(
         &self,
-        jobs: &SyncSender<WriteJob>,
         destination: Destination,
         request: PublishRequest<'_>,
     ) -> Result<PendingDelivery, PublishError> {
@@ -175,14 +146,37 @@ impl BufferedPublisher {
         }
         let pieces =
             pieces.into_iter().map(|(bytes, checked)| (bytes.into_owned(), checked.records));
-        let client = WriteCaller::Request { result, answer, cancellation, reservation };
+        let waiter = Waiter::Client(answer, cancellation);
+        let parts = RequestPart::new_parts(1, result, waiter, reservation).collect();
         let topic = TopicKey { destination, signal };
-        let job = WriteJob { topic, pieces: pieces.collect(), client };
-        match jobs.try_send(job) {
+        let job = WriteJob { topic, pieces: pieces.collect(), parts };
+        match self.writer.try_send(job) {
             Ok(()) => Ok(delivery),
             Err(TrySendError::Full(_)) => Err(PublishError::Full),
             Err(TrySendError::Disconnected(_)) => Err(PublishError::Draining),
         }
+    }
+}
+
+impl RunningExporter for BufferedPublisher {
+    /// Makes accepted records safe, in Kafka or on the disk. Records on disk stay there, or are
+    /// sent first if the folder ends with the process.
+    fn flush(&self, time: Duration) -> bool {
+        // First the disk sends nothing more, then requests in flight end.
+        let started = Instant::now();
+        let left = || time.saturating_sub(started.elapsed());
+        let emptied = !self.drains || self.stop.wait_empty(time - time / FLUSH_SHARE);
+        if !emptied {
+            tracing::error!("records remain in a buffer on disk that is removed with this process");
+        }
+        self.stop.request_stop();
+        let confirmed = self.kafka.flush(left());
+        self.stop.wait_quiet(left());
+        confirmed && emptied
+    }
+
+    fn route_publishers(self: Arc<Self>) -> Vec<Arc<dyn Publish>> {
+        route_publishers(&self, self.kafka.route_count())
     }
 }
 
@@ -196,12 +190,10 @@ impl PublishTo for BufferedPublisher {
         if self.kafka.is_healthy(topic) || !self.kafka.has_topic(topic) {
             return self.kafka.publish_to(destination, request);
         }
-        match &self.jobs {
-            Some(jobs) if !self.stop.is_requested() => {
-                self.buffer_request(jobs, destination, request)
-            }
-            _ => Err(PublishError::Draining),
+        if self.stop.is_requested() {
+            return Err(PublishError::Draining);
         }
+        self.buffer_request(destination, request)
     }
 
     fn has_topic(&self, topic: TopicKey) -> bool {
@@ -222,10 +214,5 @@ impl Publish for BufferedPublisher {
 impl Drop for BufferedPublisher {
     fn drop(&mut self) {
         self.stop.request_stop();
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            // It can only have panicked, which ends the process.
-            let _ = thread.join();
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use millrace_config::{ByteSize, DiskBuffer, KafkaExporter, TopicName, Topics};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::cancellation::{CancelOutcome, Cancellation, Canceller};
-use millrace_pipeline::component::RouteOptions;
+use millrace_pipeline::component::{RouteOptions, RunningExporter as _};
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{
     DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest,
@@ -386,7 +386,7 @@ async fn a_request_that_kafka_never_takes_is_set_aside() {
 fn publish_routed(rig: &Rig, name: &str) -> Result<PendingDelivery, PublishError> {
     let bytes = spans([name.to_owned()]);
     let reservation = rig.budget.try_reserve(bytes.len() as u64).unwrap();
-    let [route] = rig.publisher.route_publishers().try_into().ok().unwrap();
+    let [route] = Arc::clone(&rig.publisher).route_publishers().try_into().ok().unwrap();
     assert!(route.accepts_signal(Signal::Traces) && !route.accepts_signal(Signal::Logs));
     let (signal, checked) = (Signal::Traces, checked(&bytes));
     let cancellation = Cancellation::default();

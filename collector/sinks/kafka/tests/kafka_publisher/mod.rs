@@ -19,6 +19,7 @@ use millrace_config::{
 };
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::cancellation::Cancellation;
+use millrace_pipeline::component::RunningExporter as _;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::publish::{
     DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest,

@@ -8,6 +8,7 @@ use regex_automata::util::syntax;
 
 use crate::encoding::TextEncoding;
 use crate::parse::{FIELDS_MAX, ParseRules};
+use crate::pattern_error::{PATTERN_BYTES_MAX, PatternError};
 use crate::traces::TraceRuntime;
 
 /// The upper limit of `max_record_bytes`: 2 MiB, twice what brokers accept in a message. Three such
@@ -22,10 +23,6 @@ const RECORD_BYTES_MIN: usize = 4;
 /// other members of Docker's lines about 80. A buffer of the longest record, this and two bytes
 /// always suffices.
 pub const LINE_OVERHEAD_BYTES: usize = 256;
-
-/// The memory limit of a compiled pattern: 1 MiB, a tenth of the library's. Patterns of log lines
-/// take some KiB.
-pub(crate) const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 
 /// The memory limit of a pattern from outside the settings, compiled to an automaton with a table:
 /// 64 KiB. `^\d{4}-\d{2}-\d{2}` takes 0.5 KiB, syslog's date with the names of all months 9.
@@ -79,20 +76,6 @@ pub enum MultilineRule {
     Indented,
     /// Like `Indented`; the other lines of a runtime's stack traces also continue it.
     Traces(TraceRuntime),
-}
-
-/// A pattern that can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum PatternError {
-    /// It is no regular expression, or takes too much memory.
-    #[error("not a valid regular expression: {0}")]
-    Regex(#[from] regex::Error),
-    /// As `Regex`, for [`MultilineRule::from_foreign_pattern`].
-    #[error("not a valid regular expression: {0}")]
-    Automaton(#[from] Box<dense::BuildError>),
-    /// No group is named, so the pattern yields no field.
-    #[error("no group has a name: name at least one, as in `(?P<level>[A-Z]+)`")]
-    NoName,
 }
 
 impl MultilineRule {

@@ -35,6 +35,8 @@ mod json_text;
 mod kernel;
 mod open;
 mod parse;
+mod parser;
+mod pattern_error;
 mod reader;
 mod request;
 mod text;
@@ -43,14 +45,15 @@ mod traces;
 
 pub use encoding::TextEncoding;
 pub use form::{
-    Container, FOREIGN_PATTERN_BYTES_MAX, LINE_OVERHEAD_BYTES, MultilineRule, PatternError,
-    RECORD_BYTES_MAX, RecordRules,
+    Container, FOREIGN_PATTERN_BYTES_MAX, LINE_OVERHEAD_BYTES, MultilineRule, RECORD_BYTES_MAX,
+    RecordRules,
 };
 pub use kernel::{KERNEL_RECORD_BYTES_MAX, KernelMoment, KernelRecord, KernelWriter};
 pub use parse::{
     DEPTH_MAX, FIELDS_MAX, LayoutError, NAME_BYTES_MAX, NESTED_BYTES_MAX, ParseFault, ParseRules,
-    Roles, TimeLayout, TimestampFormat,
+    Roles, TRUNCATED, TimeLayout, TimestampFormat,
 };
+pub use pattern_error::PatternError;
 pub use reader::{FlushReason, LineReader, RecordCounts, Resume};
-pub use request::{FileAttributes, LogsRequest, Records, TRUNCATED};
+pub use request::{FileAttributes, LogsRequest, Records};
 pub use traces::TraceRuntime;

@@ -12,7 +12,8 @@ use crate::docker;
 use crate::encoding::TextEncoding;
 use crate::form::{Container, MultilineRule, RecordRules};
 use crate::open::{OpenRecords, RecordText, joined_len};
-use crate::parse::{ParseFault, RecordParser};
+use crate::parse::ParseFault;
+use crate::parser::RecordParser;
 use crate::request::{LineRecord, Records};
 use crate::text::{complete_chars, cut_text, without_cr, without_empty_lines};
 

@@ -10,12 +10,11 @@ use millrace_wire::protobuf::{
 
 use crate::container::{OutputStream, STREAMS};
 use crate::parse::{
-    BodyLocation, ParseBuffers, ParseFault, ParsedRecord, RecordParser, ReservedNames,
+    BodyLocation, ParseBuffers, ParseFault, ParsedRecord, ReservedNames, TRUNCATED,
 };
+use crate::parser::RecordParser;
 use crate::text::{is_text, put_replaced, replaced_len};
 
-/// The attribute of a record that was cut, or that the next one continues.
-pub const TRUNCATED: &str = "log.record.truncated";
 const STREAM: &str = "log.iostream";
 
 // Tags of ExportLogsServiceRequest, ResourceLogs, ScopeLogs.

@@ -3,7 +3,6 @@
 //! beginning.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,63 +10,61 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::{Fingerprint, hash};
-use crate::inode::{Inode, InodeId};
-use crate::machine::Tail;
 use crate::names::LogNames;
-use crate::position::{Position, PositionRecord};
-use crate::scan::SCANS_RECORDED;
+use crate::patience::SCANS_RECORDED;
+use crate::position::PositionRecord;
 use crate::text::FileText;
 
 /// The first word of a document.
-const NAME: &str = "millrace-positions";
+pub(crate) const NAME: &str = "millrace-positions";
 /// The version of the fields below. Any other version is refused.
 const VERSION: &str = "2";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct CheckpointBody<'p> {
+pub(crate) struct CheckpointBody<'p> {
     /// The names of sources whose first scan is over.
-    begun: Vec<String>,
-    files: Vec<CheckpointEntry<'p>>,
+    pub(crate) begun: Vec<String>,
+    pub(crate) files: Vec<CheckpointEntry<'p>>,
     /// Compressed files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    packed: Vec<(CheckpointEntry<'p>, PackedEntry)>,
+    pub(crate) packed: Vec<(CheckpointEntry<'p>, PackedEntry)>,
     /// Names without a text: path and modification time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    names: Vec<(Cow<'p, str>, u64)>,
+    pub(crate) names: Vec<(Cow<'p, str>, u64)>,
 }
 
 /// A text, or a file whose text isn't known and of which nothing is read yet. Keys are short
 /// because a node has thousands of entries.
 #[derive(Debug, Serialize, Deserialize)]
-struct CheckpointEntry<'p> {
+pub(crate) struct CheckpointEntry<'p> {
     #[serde(rename = "d")]
-    device: u64,
+    pub(crate) device: u64,
     #[serde(rename = "i")]
-    inode: u64,
+    pub(crate) inode: u64,
     #[serde(rename = "f")]
-    fingerprint: Fingerprint,
+    pub(crate) fingerprint: Fingerprint,
     #[serde(flatten)]
-    position: PositionRecord,
+    pub(crate) position: PositionRecord,
     /// The stamp of `base`: the modification time up to which its texts are known.
     #[serde(rename = "m")]
-    stamp: u64,
+    pub(crate) stamp: u64,
     #[serde(rename = "p")]
-    path: Cow<'p, str>,
+    pub(crate) path: Cow<'p, str>,
     /// The text's last name that a source reads, if that isn't `path`. Rotated names derive from
     /// it.
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
-    base: Option<Cow<'p, str>>,
+    pub(crate) base: Option<Cow<'p, str>>,
 }
 
 /// The state of a text's compressed file.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct PackedEntry {
+pub(crate) struct PackedEntry {
     /// The text's length, known once it was read to its end.
     #[serde(rename = "e")]
-    end: Option<u64>,
+    pub(crate) end: Option<u64>,
     /// The file's size and modification time. Without them the file is opened once.
     #[serde(rename = "z", default)]
-    stamps: (u64, u64),
+    pub(crate) stamps: (u64, u64),
 }
 
 /// Why a document can't be used.
@@ -223,64 +220,6 @@ pub(crate) fn read_newest<T>(
 /// A path from a document, shared by everything that refers to the file.
 fn shared_path(path: Cow<'_, str>) -> Arc<Path> {
     PathBuf::from(path.into_owned()).into()
-}
-
-/// Writes the positions of all texts and names.
-pub(crate) fn write(tail: &Tail) -> Vec<u8> {
-    let mut body =
-        CheckpointBody { begun: tail.begun.iter().cloned().collect(), ..CheckpointBody::default() };
-    let unknown = tail.inodes.iter();
-    let unknown =
-        unknown.filter_map(|(identity, inode)| Some((unknown_in(tail, inode)?, *identity)));
-    let unknown: Vec<(FileText, InodeId)> = unknown.collect();
-    body.files.reserve_exact(tail.texts.len() + unknown.len());
-    for text in tail.texts.values() {
-        let inode = text.inode.and_then(|identity| tail.inodes.get(&identity));
-        let is_packed = match inode {
-            Some(inode) => inode.observed.is_packed() && inode.text.is_some(),
-            None => text.packed.is_some(),
-        };
-        let of = entry_of(tail, text, text.inode.unwrap_or(text.last_file));
-        if is_packed {
-            let seen = text.packed.unwrap_or_default();
-            body.packed.push((of, PackedEntry { end: text.end, stamps: seen }));
-        } else {
-            body.files.push(of);
-        }
-    }
-    body.files.extend(unknown.iter().map(|(text, identity)| entry_of(tail, text, *identity)));
-    let mut bases: HashSet<&Path> = unknown.iter().map(|(text, _)| &*text.base).collect();
-    bases.extend(tail.texts.values().map(|text| &*text.base));
-    let others = tail.names.iter().filter(|(path, _)| !bases.contains(&***path));
-    body.names = others.map(|(path, of)| (path.to_string_lossy(), of.stamp)).collect();
-    body.files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-    body.packed.sort_unstable_by(|(one, _), (other, _)| one.path.cmp(&other.path));
-    body.names.sort_unstable();
-    seal_document(NAME, &body)
-}
-
-fn entry_of<'t>(tail: &Tail, text: &'t FileText, (device, inode): InodeId) -> CheckpointEntry<'t> {
-    CheckpointEntry {
-        device,
-        inode,
-        fingerprint: text.fingerprint,
-        position: text.committed.to_record(),
-        stamp: tail.names.stamp_of(&text.base),
-        path: text.path.to_string_lossy(),
-        base: (text.base != text.path).then(|| text.base.to_string_lossy()),
-    }
-}
-
-/// Returns an entry for a file that was observed under a name that is read, and not identified
-/// since: all of it must be read, under any later name.
-fn unknown_in(tail: &Tail, inode: &Inode) -> Option<FileText> {
-    let (source, path) = inode.called.as_ref()?;
-    let mut had = inode.claims.iter().chain(&inode.text);
-    if had.any(|id| tail.texts.get(id).is_some_and(|text| text.is_blank())) {
-        return None;
-    }
-    let from = Position::from_offset(inode.at_end.unwrap_or_default());
-    Some(FileText::new(*source, Arc::clone(path), inode.observed.file_identity(), from))
 }
 
 fn read(document: &[u8]) -> Result<CheckpointBody<'static>, CheckpointError> {

@@ -7,11 +7,11 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::identify::SCANS_AT_END;
-use crate::inode::{Identification, InodeId};
+use crate::inode::{FileId, Identification, InodeId};
 use crate::machine::Tail;
 use crate::names::nearest_name;
-use crate::text::{FileId, FileText, ReadState};
+use crate::patience::SCANS_AT_END;
+use crate::text::{FileText, ReadState};
 
 /// The result of checking a single file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

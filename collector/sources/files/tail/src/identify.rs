@@ -15,20 +15,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::fingerprint::Fingerprint;
-use crate::inode::{Identification, Inode, InodeId};
+use crate::inode::{FileId, Identification, Inode, InodeId};
 use crate::machine::{OpenOutcome, ReadOutcome, Tail, TailEvent};
 use crate::names::{is_kin, unpacked_path};
+use crate::patience::SCANS_FOR_COPY;
 use crate::position::Position;
-use crate::text::{FileId, FileText, NOWHERE, ReadState};
-
-/// Scans that wait for a copy of a text whose file has another one, or is gone and read to its end.
-/// A copy was made before that: the next scan finds it, one more finds a head that wasn't complete.
-pub(crate) const SCANS_FOR_COPY: u32 = 3;
-
-/// Scans after which a text without a file is finished, and an open file that is gone or lost its
-/// name: 20 of 250 ms are the 5 s in which a writer that must reopen its log still writes to the
-/// old file.
-pub(crate) const SCANS_AT_END: u32 = 20;
+use crate::text::{FileText, NOWHERE, ReadState};
 
 enum TextMatch {
     /// The file has this text.

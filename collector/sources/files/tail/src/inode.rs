@@ -5,7 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::names::is_packed;
-use crate::text::FileId;
+
+/// A text's number in this process, never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub(crate) u64);
 
 /// Device and inode.
 pub type InodeId = (u64, u64);

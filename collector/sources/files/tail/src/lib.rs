@@ -29,6 +29,7 @@
 //! their files. Files that no scan has observed aren't known.
 
 mod checkpoint;
+mod checkpoint_writer;
 mod fair_queue;
 mod file_check;
 mod fingerprint;
@@ -37,7 +38,9 @@ mod inode;
 mod kernel;
 mod machine;
 mod names;
+mod patience;
 mod pause;
+mod pause_set;
 mod position;
 mod scan;
 mod text;
@@ -47,7 +50,7 @@ pub use checkpoint::{CheckpointError, PositionFallback, RecordedPositions, load_
 pub use fair_queue::{FairQueue, Weight};
 pub use file_check::FileCheck;
 pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
-pub use inode::{FileObservation, InodeId};
+pub use inode::{FileId, FileObservation, InodeId};
 pub use kernel::{
     KernelFallback, KernelLog, KernelPosition, KernelStart, RecordStatus, load_kernel_position,
 };
@@ -55,7 +58,7 @@ pub use machine::{
     Action, BacklogEntry, FileTotals, OpenOutcome, ReadOutcome, Tail, TailEvent, TailSettings,
     TailSource,
 };
-pub use pause::PauseSet;
+pub use pause_set::PauseSet;
 pub use position::{Position, STREAMS};
-pub use text::{FileId, Ticket};
+pub use text::Ticket;
 pub use unlisted::UnlistedPaths;

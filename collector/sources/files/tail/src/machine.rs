@@ -4,14 +4,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::checkpoint::{self, RecordedPositions};
-use crate::identify::{SCANS_AT_END, SCANS_FOR_COPY};
-use crate::inode::{Identification, Inode, InodeId};
+use crate::checkpoint::RecordedPositions;
+use crate::inode::{FileId, Identification, Inode, InodeId};
 use crate::names::LogNames;
-use crate::pause::PauseSet;
+use crate::patience::{SCANS_AT_END, SCANS_FOR_COPY, SCANS_RECORDED};
+use crate::pause_set::PauseSet;
 use crate::position::Position;
-use crate::scan::SCANS_RECORDED;
-use crate::text::{FileId, FileText, ReadState, Ticket};
+use crate::text::{FileText, ReadState, Ticket};
 use crate::unlisted::UnlistedPaths;
 
 /// The settings of files that are read by the same rules.
@@ -443,17 +442,5 @@ impl Tail {
     #[must_use]
     pub fn source(&self, file: FileId) -> Option<usize> {
         self.texts.get(&file).map(|text| text.source)
-    }
-
-    /// The document to write, if it changed since the last call.
-    pub fn changed_checkpoint(&mut self) -> Option<Vec<u8>> {
-        self.advance_names(&self.unsure_names());
-        std::mem::take(&mut self.dirty).then(|| checkpoint::write(self))
-    }
-
-    /// Records that the last document couldn't be written: the next call of
-    /// [`Self::changed_checkpoint`] returns one.
-    pub fn checkpoint_failed(&mut self) {
-        self.dirty = true;
     }
 }

@@ -5,28 +5,10 @@
 //! file, with its position and no unread bytes, as long as the file exists. When it is read again,
 //! its beginning identifies its text, as after a start.
 
-use std::collections::{BTreeSet, HashSet};
-
-use crate::inode::{FileObservation, InodeId};
+use crate::inode::FileObservation;
 use crate::machine::Tail;
-use crate::scan::SCANS_RECORDED;
-use crate::text::FileText;
-
-/// The paused files and sources.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PauseSet {
-    /// Files that exist and have no name that is read now.
-    pub files: HashSet<InodeId>,
-    /// Indices of sources whose first scan is still to come.
-    pub sources: BTreeSet<usize>,
-}
-
-impl PauseSet {
-    /// Whether a text without a file is paused.
-    pub(crate) fn has_text(&self, text: &FileText) -> bool {
-        self.files.contains(&text.last_file) || self.sources.contains(&text.source)
-    }
-}
+use crate::patience::SCANS_RECORDED;
+use crate::pause_set::PauseSet;
 
 impl Tail {
     /// Sets the files that are paused from the next scan on. The caller must have closed those that

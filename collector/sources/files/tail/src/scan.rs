@@ -5,16 +5,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::identify::SCANS_AT_END;
-use crate::inode::{FileObservation, Identification, Inode, InodeId};
+use crate::inode::{FileId, FileObservation, Identification, Inode, InodeId};
 use crate::machine::{Action, Tail, TailEvent, TailSource};
 use crate::names::{nearest_name, unpacked_path};
-use crate::text::{FileId, FileText, ReadState};
+use crate::patience::SCANS_AT_END;
+use crate::text::{FileText, ReadState};
 use crate::unlisted::UnlistedPaths;
-
-/// Scans after which a recorded text without a file is forgotten: 2,400 of 250 ms are the 10
-/// minutes in which a volume may be mounted late.
-pub(crate) const SCANS_RECORDED: u32 = 2_400;
 
 /// How much older than the youngest file of the last scan a file may be and still count as made
 /// since: one minute of nanoseconds. A scan of many directories takes a second, and clocks are set.

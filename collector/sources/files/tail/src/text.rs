@@ -6,12 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::fingerprint::Fingerprint;
-use crate::inode::{FileObservation, InodeId};
+use crate::inode::{FileId, FileObservation, InodeId};
 use crate::position::Position;
-
-/// A text's number in this process, never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId(pub(crate) u64);
 
 /// A range of a text that was sent and isn't acknowledged. Call [`crate::Tail::acknowledge`] with
 /// it once its records are safe.

@@ -1,11 +1,11 @@
 //! Tests of `body.rs`.
 
-use super::{Denial, Intake, collect_body};
-use crate::denied::DenialKind;
+use super::{Intake, collect_body};
 use bytes::Bytes;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use millrace_pipeline::budget::Budget;
+use millrace_pipeline::telemetry::RefusalReason;
 
 fn chunks(lengths: &[usize]) -> impl hyper::body::Body<Data = Bytes> + Unpin {
     let frames: Vec<_> = lengths
@@ -26,7 +26,7 @@ async fn the_limit_is_exact_and_the_budget_covers_the_buffer() {
     assert!(body.memory.reservation.bytes() >= body.bytes.capacity() as u64);
     drop(body);
     let over = collect_body(chunks(&[50_000, 50_001]), 100_000, &intake).await.unwrap_err();
-    assert_eq!(over.kind, DenialKind::TooLarge);
+    assert_eq!(over.reason, RefusalReason::TooLarge);
     assert_eq!(budget.used_bytes(), 0);
 }
 
@@ -36,11 +36,12 @@ async fn the_limit_is_exact_and_the_budget_covers_the_buffer() {
 async fn a_body_that_the_budget_cannot_hold_is_refused_with_a_delay() {
     let budget = Budget::new(40_000);
     let intake = Intake::new(budget.clone(), 100_000);
-    let Denial { kind, .. } =
-        collect_body(chunks(&[30_000, 30_000]), 100_000, &intake).await.unwrap_err();
-    assert!(matches!(kind, DenialKind::Full(_)));
+    let denied = collect_body(chunks(&[30_000, 30_000]), 100_000, &intake).await.unwrap_err();
+    assert_eq!(denied.reason, RefusalReason::Full);
+    assert!(denied.retry_after().is_some());
     assert_eq!(budget.used_bytes(), 0);
 }
+
 /// Scenario: bodies arrive faster than workers accept them; one is accepted and its content moves
 /// on. Guarantee: unread bodies have a quarter of the budget, at least the longest request, and get
 /// memory again when memory is freed, not when a request is answered.
@@ -49,8 +50,9 @@ async fn bodies_that_nobody_has_read_take_a_share_of_the_budget() {
     let budget = Budget::new(400_000);
     let intake = Intake::new(budget.clone(), 70_000);
     let first = collect_body(chunks(&[60_000]), 70_000, &intake).await.unwrap();
-    let Denial { kind, .. } = collect_body(chunks(&[60_000]), 70_000, &intake).await.unwrap_err();
-    assert!(matches!(kind, DenialKind::Full(_)));
+    let denied = collect_body(chunks(&[60_000]), 70_000, &intake).await.unwrap_err();
+    assert_eq!(denied.reason, RefusalReason::Full);
+    assert!(denied.retry_after().is_some());
     let goes_on = first.memory.reservation;
     drop((first.bytes, first.memory.unread));
     let second = collect_body(chunks(&[60_000]), 70_000, &intake).await.unwrap();

@@ -1,14 +1,15 @@
 //! Tests of `scratch.rs`.
 
-use super::{Scratch, Unreadable};
-use crate::denied::DenialKind;
+use super::Scratch;
+use crate::denied::Denial;
 use millrace_pipeline::budget::Budget;
+use millrace_pipeline::telemetry::RefusalReason;
 
-fn write(length: usize) -> impl FnMut(usize, &mut Vec<u8>) -> Result<(), Unreadable> {
+fn write(length: usize) -> impl FnMut(usize, &mut Vec<u8>) -> Result<(), Denial> {
     move |cap, out| {
         out.clear();
         if length > cap {
-            return Err(Unreadable::TooLong("long".to_owned()));
+            return Err(Denial::new(RefusalReason::TooLarge, "long"));
         }
         out.resize(length, 7);
         Ok(())
@@ -20,15 +21,15 @@ fn write(length: usize) -> impl FnMut(usize, &mut Vec<u8>) -> Result<(), Unreada
 #[test]
 fn the_budget_covers_the_buffer() {
     let budget = Budget::new(10_000);
-    let mut scratch = Scratch::default();
-    assert!(scratch.fill_capped(&budget, 100, 4000, write(100)).is_ok());
+    let mut scratch = Scratch::new(&budget);
+    assert!(scratch.fill_capped(100, 4000, write(100)).is_ok());
     assert_eq!((scratch.bytes().len(), budget.used_bytes()), (100, 101));
-    assert!(scratch.fill_capped(&budget, 100, 4000, write(3000)).is_ok());
+    assert!(scratch.fill_capped(100, 4000, write(3000)).is_ok());
     assert_eq!((scratch.bytes().len(), budget.used_bytes()), (3000, 4001));
     scratch.release_excess(500);
     assert!(budget.used_bytes() <= 600, "{}", budget.used_bytes());
-    let (denied, _) = scratch.fill_capped(&budget, 100, 4000, write(4001)).unwrap_err();
-    assert_eq!(denied.kind, DenialKind::TooLarge);
+    let denied = scratch.fill_capped(100, 4000, write(4001)).unwrap_err();
+    assert_eq!(denied.reason, RefusalReason::TooLarge);
     drop(scratch);
     assert_eq!(budget.used_bytes(), 0);
 }
@@ -38,7 +39,8 @@ fn the_budget_covers_the_buffer() {
 #[test]
 fn what_the_budget_cannot_cover_is_refused_with_a_delay() {
     let budget = Budget::new(1000);
-    let mut scratch = Scratch::default();
-    let (denied, _) = scratch.fill_capped(&budget, 100, 4000, write(3000)).unwrap_err();
-    assert!(matches!(denied.kind, DenialKind::Full(_)));
+    let mut scratch = Scratch::new(&budget);
+    let denied = scratch.fill_capped(100, 4000, write(3000)).unwrap_err();
+    assert_eq!(denied.reason, RefusalReason::Full);
+    assert!(denied.retry_after().is_some());
 }

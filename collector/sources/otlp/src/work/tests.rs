@@ -1,8 +1,8 @@
 //! Tests of `work.rs`.
 
 use super::retain_accepted;
-use crate::denied::DenialKind;
 use millrace_pipeline::budget::Budget;
+use millrace_pipeline::telemetry::RefusalReason;
 use millrace_wire::Signal;
 use millrace_wire::otlp::TimeRange;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
@@ -29,6 +29,7 @@ fn the_budget_covers_a_request_without_records() {
     assert_eq!(budget.used_bytes(), 0);
 
     let small = Budget::new(length - 1);
-    let (denied, _) = retain_accepted(&small, Signal::Logs, &request, &times).unwrap_err();
-    assert!(matches!(denied.kind, DenialKind::Full(_)), "{:?}", denied.kind);
+    let denied = retain_accepted(&small, Signal::Logs, &request, &times).unwrap_err();
+    assert_eq!(denied.reason, RefusalReason::Full);
+    assert!(denied.retry_after().is_some());
 }

@@ -4,10 +4,12 @@ use crate::convert::{Converter, SampleTime, ScrapeContext};
 use crate::encode::{EXPONENTIAL_ATTRIBUTE, HISTOGRAM_ATTRIBUTE, SUMMARY_ATTRIBUTE};
 use crate::family::Type;
 use crate::group::SeriesGroup;
+use crate::hash::Hash;
 use crate::limits::FaultKind;
 use crate::line::{BodyFormat, LineParser};
-use crate::memory::{Hash, SeriesKind, SeriesObservation};
+use crate::memory::SeriesObservation;
 use crate::native::{HistogramParts, Native, put_exemplar};
+use crate::series_kind::SeriesKind;
 
 impl Converter {
     /// Converts a number with an optional creation time. The parser has its name and labels.

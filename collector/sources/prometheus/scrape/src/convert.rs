@@ -7,12 +7,14 @@ use crate::encode::{
 use crate::expected::is_plain;
 use crate::family::{Family, SampleRole, Type};
 use crate::group::{Groups, SeriesGroup};
+use crate::hash::Hash;
 use crate::limits::{FaultKind, TARGET_INFO_BYTES_MAX};
 use crate::line::{BodyFormat, LineParser, LineText, ParsedSample};
-use crate::memory::{Hash, SeriesKind, SeriesMemory, SeriesObservation};
+use crate::memory::{SeriesMemory, SeriesObservation};
 use crate::number::parse_seconds;
 use crate::pass::Pass;
 use crate::scrape::SampleCounts;
+use crate::series_kind::SeriesKind;
 use crate::target::{EXPORTED, TargetAttributes};
 use crate::write::{MetricsWriter, NumberPoint, Values};
 

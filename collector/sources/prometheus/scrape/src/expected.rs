@@ -8,10 +8,11 @@
 use crate::convert::{Converter, SampleTime, ScrapeContext};
 use crate::encode::{NUMBER_ATTRIBUTE, put_attribute};
 use crate::family::SampleRole;
+use crate::hash::Hash;
 use crate::limits::BodyLimits;
 use crate::line::{BodyFormat, Label, LineParser, ParsedSample, skip_blanks};
-use crate::memory::{Hash, SeriesKind};
 use crate::number::parse_leading;
+use crate::series_kind::SeriesKind;
 
 /// Whether an identity consists of its name and labels in the plainest form, without gaps. The
 /// caller has checked that labels are bare and without escapes.

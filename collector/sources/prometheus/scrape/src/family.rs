@@ -2,7 +2,7 @@
 
 use crate::encode::append_unescaped;
 use crate::limits::{DESCRIPTION_BYTES_MAX, FaultKind};
-use crate::memory::SeriesKind;
+use crate::series_kind::SeriesKind;
 
 /// The type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -28,6 +28,7 @@ mod encode;
 mod expected;
 mod family;
 mod group;
+mod hash;
 mod limits;
 mod line;
 mod memory;
@@ -42,6 +43,7 @@ mod resolve;
 mod schedule;
 mod scrape;
 mod series;
+mod series_kind;
 mod target;
 mod write;
 

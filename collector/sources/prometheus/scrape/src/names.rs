@@ -4,7 +4,8 @@
 
 use hashbrown::HashTable;
 
-use crate::memory::{SeriesKind, hash_of};
+use crate::hash::hash_of;
+use crate::series_kind::SeriesKind;
 
 /// Lengths of at most 127 take a byte.
 const VARINT_BITS: u32 = 7;

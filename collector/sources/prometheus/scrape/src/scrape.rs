@@ -15,10 +15,11 @@ use crate::convert::Converter;
 use crate::family::{Family, Type};
 use crate::limits::{BodyFault, BodyLimits, BodyPart, FaultKind, LINE_BYTES_MAX};
 use crate::line::{BodyFormat, LineKind, LineParser};
-use crate::memory::{SeriesKind, SeriesMemory};
+use crate::memory::SeriesMemory;
 use crate::names::NameIterator;
 use crate::pass::Pass;
 use crate::protobuf::{Families, Piece};
+use crate::series_kind::SeriesKind;
 use crate::target::TargetAttributes;
 use crate::write::{MetricsRequest, MetricsWriter, NumberPoint};
 

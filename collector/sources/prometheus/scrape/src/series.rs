@@ -2,8 +2,8 @@
 //! last value. So a gauge takes 8 bytes, any other series 24, and the mark of a start a quarter of
 //! a byte.
 
-use crate::memory::SeriesKind;
 use crate::names::reserve_for;
+use crate::series_kind::SeriesKind;
 
 /// The number of series of a [`BitBlock`].
 const BLOCK_BITS: usize = u64::BITS as usize;

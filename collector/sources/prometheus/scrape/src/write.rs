@@ -13,8 +13,8 @@ use millrace_wire::protobuf::{
 use crate::encode::{put_attribute, put_fixed64};
 use crate::family::Family;
 use crate::limits::{REQUEST_BYTES, TARGET_INFO_BYTES_MAX};
-use crate::memory::SeriesKind;
 use crate::native::Native;
+use crate::series_kind::SeriesKind;
 use crate::target::TargetAttributes;
 
 // Fields of ExportMetricsServiceRequest, ResourceMetrics, ScopeMetrics.

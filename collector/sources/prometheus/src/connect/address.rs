@@ -11,9 +11,12 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use super::fault::ConnectError;
-use super::idle_connections::IDLE_MAX;
 use super::names::{HostNames, Lookups};
 use super::tls::Roots;
+
+/// The most idle connections, so that 10,000 targets don't hold as many files and buffers: with
+/// [`IDLE_BYTES`] each they take 40 MB, within the byte budget.
+pub(super) const IDLE_MAX: usize = 1000;
 
 /// The most addresses of a name that are tried.
 const TRIES_MAX: usize = 8;

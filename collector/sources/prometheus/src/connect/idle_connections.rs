@@ -4,7 +4,7 @@
 //! the newest files, not too old. If the server has closed it, the scrape opens a new one.
 //!
 //! # Limits
-//! [`IDLE_MAX`] connections in the process, one per target.
+//! [`IDLE_MAX`](super::address::IDLE_MAX) connections in the process, one per target.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,10 +12,6 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::link::HttpConnection;
-
-/// The most idle connections, so that 10,000 targets don't hold as many files and buffers: with
-/// [`IDLE_BYTES`] each they take 40 MB, within the byte budget.
-pub(super) const IDLE_MAX: usize = 1000;
 
 /// The memory of one connection: data read ahead (32 KiB at most), data to write, TLS.
 pub(in super::super) const IDLE_BYTES: u64 = 40 * 1024;

@@ -6,28 +6,18 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::HeaderValue;
 use http_body_util::Full;
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use millrace_config::{HttpTls, HttpUrl, Proxy, Scheme};
 use rustls::ClientConfig;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
 use super::ServerOrigin;
 use super::address::Network;
 use super::fault::ConnectError;
 use super::proxy::ProxyRoute;
+use super::stream::{BoxStream, http_builder};
 use super::tls::TlsDialer;
-
-/// The longest head of a response, and the most that is read of a body at once.
-pub(super) const HEAD_BYTES_MAX: usize = 32 * 1024;
-
-/// A byte stream that carries a connection.
-pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
-
-pub(super) type BoxStream = Box<dyn ByteStream>;
 
 /// Opens connections according to the settings.
 #[derive(Debug)]
@@ -133,18 +123,5 @@ impl Dialer {
             Scheme::Http => Ok(None),
             Scheme::Https => Ok(Some(self.tls.client_config(whose).await?)),
         }
-    }
-}
-
-/// Returns a builder for HTTP/1 connections with bounded buffers.
-pub(super) fn http_builder() -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder.max_buf_size(HEAD_BYTES_MAX);
-    builder
-}
-
-impl std::fmt::Debug for dyn ByteStream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Stream")
     }
 }

@@ -9,9 +9,10 @@
 //! # Limits
 //! It follows [`REDIRECTS_MAX`] redirects, checks each address, never goes from `https` to `http`,
 //! and sends neither authorization nor client certificate to another server. The head of a response
-//! has [`link::HEAD_BYTES_MAX`] at most.
+//! has [`stream::HEAD_BYTES_MAX`] at most.
 
 mod address;
+mod basic_auth;
 mod fault;
 mod files;
 mod idle_connections;
@@ -20,6 +21,7 @@ mod login;
 mod names;
 mod oauth2;
 mod proxy;
+mod stream;
 mod tls;
 
 use std::sync::Arc;

@@ -14,10 +14,10 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::address::Network;
+use super::basic_auth::sensitive_value;
 use super::fault::{ConnectError, FileFault, TokenFault};
 use super::files::{FileValue, OnFault};
 use super::link::Dialer;
-use super::login::sensitive_value;
 use super::{ServerOrigin, build_request};
 
 /// The time-out of a token request.

@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 
 use super::AGENT;
 use super::address::Network;
+use super::basic_auth::Basic;
 use super::fault::ConnectError;
-use super::link::http_builder;
-use super::login::Basic;
+use super::stream::http_builder;
 
 #[derive(Debug)]
 pub(super) struct ProxyRoute {

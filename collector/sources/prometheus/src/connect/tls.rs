@@ -15,7 +15,7 @@ use tokio_rustls::client::TlsStream;
 use super::ServerOrigin;
 use super::fault::{ConnectError, FileFault, tls_reason};
 use super::files::{FileValue, OnFault};
-use super::link::BoxStream;
+use super::stream::BoxStream;
 
 /// The system's authorities, some 140 certificates, read when they are first needed.
 #[derive(Debug, Default)]

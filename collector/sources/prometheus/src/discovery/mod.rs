@@ -48,6 +48,14 @@ pub(super) enum ReadError {
     TooMany(usize),
 }
 
+/// The targets of a source.
+#[derive(Debug, Default)]
+pub(super) struct TargetSource {
+    pub(super) job: usize,
+    pub(super) listed: TargetList,
+    pub(super) lists: Vec<ListView>,
+}
+
 /// The targets of a list, and counts of the others.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TargetList {

@@ -21,9 +21,9 @@ use tokio::task::{AbortHandle, JoinSet, yield_now};
 use super::http::HttpList;
 use super::{TargetList, TargetUpdate};
 use crate::connect::{Connector, Network};
+use crate::connected_job::ConnectedJob;
 use crate::resolve::{DropReason, Resolver, ScrapeTarget};
 use crate::rules::RuledJob;
-use crate::set::ConnectedJob;
 use crate::target_status::{TargetStatus, truncate_error};
 
 /// The most lists of a share: each has a task that reads it.

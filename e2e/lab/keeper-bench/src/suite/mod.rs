@@ -6,6 +6,7 @@
 //! server, so it is measured by `keeper-bench run` at its address.
 
 mod cgroup;
+mod figures;
 mod matrix;
 mod plot;
 mod record;

@@ -6,9 +6,9 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use super::figures::{FIGURES, Spread, short, spreads};
 use super::matrix::Cell;
 use super::record::Records;
-use super::report::{FIGURES, Spread, short, spreads};
 
 /// One colour for each kind of server; told apart by people who see colours differently too.
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#999999"];

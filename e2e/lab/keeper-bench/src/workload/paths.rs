@@ -35,15 +35,6 @@ impl Paths {
     }
 }
 
-/// How many nodes a set-up makes.
-pub(crate) fn planned_nodes(nodes: &[Node]) -> u64 {
-    let of = |node: &Node| {
-        let below = planned_nodes(&node.nodes).saturating_add(1);
-        u64::from(node.count.unwrap_or(1)).saturating_mul(below)
-    };
-    nodes.iter().map(of).fold(0, u64::saturating_add)
-}
-
 /// Every node of a set-up with its path, parents before their children.
 pub(crate) fn each_node(nodes: &[Node], parent: &str, take: &mut dyn FnMut(&str, &Node)) {
     for node in nodes {

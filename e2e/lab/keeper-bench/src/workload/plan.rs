@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::kind::Kind;
-use super::paths::planned_nodes;
-use super::settings::{Arrivals, Ask, Size, Workload};
+use super::settings::{Arrivals, Ask, Node, Size, Workload};
 use crate::random::Weights;
 use crate::wire::{self, Mode, WatchMode};
 
@@ -455,6 +454,15 @@ fn ranges(workload: &Workload) -> Result<(), PlanError> {
         (None, None) => Err(PlanError::NoEnd),
         _ => Ok(()),
     }
+}
+
+/// How many nodes a set-up makes.
+fn planned_nodes(nodes: &[Node]) -> u64 {
+    let of = |node: &Node| {
+        let below = planned_nodes(&node.nodes).saturating_add(1);
+        u64::from(node.count.unwrap_or(1)).saturating_mul(below)
+    };
+    nodes.iter().map(of).fold(0, u64::saturating_add)
 }
 
 fn range(field: &'static str, value: u32, least: u32, most: u32) -> Result<(), PlanError> {

@@ -9,7 +9,8 @@ use millrace_crds::v1alpha1::Allocator;
 use millrace_rollout::Unit;
 
 use crate::pods::CONTAINER;
-use crate::pool::template::{self, CONFIG_VOLUME};
+use crate::pool::template;
+use crate::pool::volumes::CONFIG_VOLUME;
 
 /// Returns the unit of a live StatefulSet's template.
 pub(super) fn live_unit(live: &StatefulSet) -> Option<Unit> {

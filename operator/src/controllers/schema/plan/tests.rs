@@ -71,7 +71,8 @@ fn what_waits_says_for_what() {
     let standing = summarize_remaining(&waiting, CONSENT);
     assert_eq!(standing.trouble.unwrap().0, Reason::ConsentRequired);
     assert_eq!(standing.plan_hash.as_deref(), Some("a,b"));
-    assert!(standing.pending[0].contains("list otel.otel_traces.ttl in spec.consent"));
+    let advice = "list otel.otel_traces.ttl in spec.consent to allow it, or write a longer ttl";
+    assert!(standing.pending[0].contains(advice), "{}", standing.pending[0]);
     step.loss = ddl::Loss::None;
     waiting.refused.push(step);
     assert_eq!(summarize_remaining(&waiting, CONSENT).waiting, Some(Reason::ApprovalRequired));

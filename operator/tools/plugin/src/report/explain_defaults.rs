@@ -77,7 +77,7 @@ pub fn explain_defaults(object: &Value) -> Result<EffectiveSpec, Error> {
     if kind == "TelemetryPipeline" {
         // Each signal has them.
         fields.retain(|it| !it.path.starts_with("signals.defaults"));
-        fields.iter_mut().for_each(|it| it.inherited = is_inherited(&object["spec"], it));
+        fields.iter_mut().for_each(|it| tell_source(&object["spec"], it));
     }
     let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
     let (namespace, name) = (text("namespace"), text("name").unwrap_or_default());
@@ -144,11 +144,24 @@ fn push_field(
     }
 }
 
-/// Returns whether a signal's field has a value that the signal itself doesn't.
-fn is_inherited(spec: &Value, field: &EffectiveField) -> bool {
+/// A value that the signal itself doesn't have is from `signals.defaults`, or the default of all
+/// pipelines.
+fn tell_source(spec: &Value, field: &mut EffectiveField) {
     let path = field.path.split('[').next().unwrap_or_default();
-    let written = || spec.pointer(&format!("/{}", path.replace('.', "/"))).is_some();
-    field.value.is_some() && path.starts_with("signals.") && !written()
+    let is_written = |path: &str| spec.pointer(&format!("/{}", path.replace('.', "/"))).is_some();
+    let mut parts = path.splitn(3, '.');
+    let (Some("signals"), Some(_), Some(of_signal)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return;
+    };
+    if is_written(path) {
+        return;
+    }
+    if is_written(&format!("signals.defaults.{of_signal}")) {
+        field.inherited = field.value.is_some();
+    } else if let Some(text) = field.value.as_ref().and_then(Value::as_str) {
+        (field.default, field.value) = (Some(text.to_owned()), None);
+    }
 }
 
 fn is_false(flag: &bool) -> bool {

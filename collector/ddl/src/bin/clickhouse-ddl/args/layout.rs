@@ -100,7 +100,7 @@ choices! {
     PartitionFlag for PartitionInterval { Day, Month }
     CompressionFlag for ColumnCompression { Zstd, ZstdHigher }
     BodyFlag for BodyIndex { Tokens, Text, None }
-    AttributeFlag for AttributeIndex { Default, None, Keys, Text }
+    AttributeFlag for AttributeIndex { Default, None, Text }
 }
 
 const WHERE_RULE: &str = "begin with resource:, scope: or record:";

@@ -1,6 +1,6 @@
 //! Parses the fields of a record's text.
 //!
-//! A [`ParseRules`] has a source's rules, compiled once; a [`RecordParser`] belongs to one reader.
+//! A [`ParseRules`] has a source's rules, compiled once; a [`crate::parser`] belongs to one reader.
 //! From a record's text, which is UTF-8 by then, it extracts attributes, encoded for OTLP, and the
 //! fields with a role: body, time, severity. If it can't parse the text, the text is the body.
 //!
@@ -19,12 +19,14 @@ use std::sync::Arc;
 use millrace_wire::otlp::TimeRange;
 
 pub use layout::{LayoutError, TimeLayout};
-use pattern::{Locations, Pattern};
+pub(crate) use pattern::Locations;
+use pattern::Pattern;
 pub(crate) use reserved::ReservedNames;
+pub use reserved::TRUNCATED;
 use sink::FieldSink;
 pub(crate) use sink::{BodyLocation, ParseBuffers, ParsedRecord};
 
-use crate::form::{PatternError, RecordRules};
+use crate::pattern_error::PatternError;
 use crate::time;
 
 /// The maximum values of a record: fields, their members and elements. SDKs stop at 128 attributes;
@@ -160,24 +162,13 @@ impl ParseRules {
         let pattern = Arc::new(Pattern::new(pattern)?);
         Ok(Self { format: TextFormat::Regex(pattern), roles })
     }
-}
 
-/// A source's rules with one reader's state.
-#[derive(Debug)]
-pub(crate) struct RecordParser {
-    form: Arc<RecordRules>,
-    /// The positions of a pattern's groups.
-    locations: Option<Locations>,
-}
-
-impl RecordParser {
-    /// Returns None if the form parses nothing.
-    pub(crate) fn new(form: &Arc<RecordRules>) -> Option<Self> {
-        let locations = match &form.parse.as_ref()?.format {
+    /// Returns what each reader of a pattern needs.
+    pub(crate) fn new_locations(&self) -> Option<Locations> {
+        match &self.format {
             TextFormat::Regex(pattern) => Some(pattern.new_locations()),
             TextFormat::Json | TextFormat::Logfmt => None,
-        };
-        Some(Self { form: Arc::clone(form), locations })
+        }
     }
 
     /// Parses `text`, which is UTF-8. A field's time outside of `times` isn't used. Attributes are
@@ -186,17 +177,15 @@ impl RecordParser {
     /// # Errors
     /// Why the text can't be parsed: the content of `buffers` is then meaningless.
     pub(crate) fn parse_text<'a>(
-        &mut self,
+        &self,
         text: &'a [u8],
+        locations: &mut Option<Locations>,
         reserved: &ReservedNames,
         buffers: &mut ParseBuffers,
         times: TimeRange,
     ) -> Result<ParsedRecord<'a>, ParseFault> {
-        let Some(ParseRules { format, roles }) = &self.form.parse else {
-            return Err(ParseFault::Malformed);
-        };
-        let mut sink = FieldSink::new(roles, reserved, buffers, times);
-        match (format, &mut self.locations) {
+        let mut sink = FieldSink::new(&self.roles, reserved, buffers, times);
+        match (&self.format, locations) {
             (TextFormat::Json, _) => json::parse_json(text, &mut sink)?,
             (TextFormat::Logfmt, _) => logfmt::parse_logfmt(text, &mut sink)?,
             (TextFormat::Regex(pattern), Some(locations)) => {

@@ -9,7 +9,7 @@ use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
 
 use super::ParseFault;
 use super::sink::{FieldSink, FieldValue};
-use crate::form::{PATTERN_BYTES_MAX, PatternError};
+use crate::pattern_error::{PATTERN_BYTES_MAX, PatternError};
 
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
@@ -22,7 +22,7 @@ pub(super) struct Pattern {
 
 /// The positions of groups, reused for each line.
 #[derive(Clone, Debug)]
-pub(super) struct Locations {
+pub(crate) struct Locations {
     full: CaptureLocations,
     head: Option<CaptureLocations>,
 }

@@ -1,7 +1,10 @@
 //! Reserves the receiver's own attribute names, which no field of a line may set.
 
+/// The attribute of a record that was cut, or that the next one continues.
+pub const TRUNCATED: &str = "log.record.truncated";
+
 /// Trees of names that are always reserved.
-const TREES: [&str; 4] = ["k8s", "log.file", "log.iostream", crate::request::TRUNCATED];
+const TREES: [&str; 4] = ["k8s", "log.file", "log.iostream", TRUNCATED];
 
 /// The prefix of a field with a reserved name. The field is stored; its name shows that it comes
 /// from the line.

@@ -1,6 +1,7 @@
 //! Unit tests of `checkpoint.rs`.
 
 use super::*;
+use crate::Position;
 
 fn written(position: Position) -> Vec<u8> {
     let entry = CheckpointEntry {

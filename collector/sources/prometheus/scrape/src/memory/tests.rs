@@ -1,6 +1,7 @@
 //! Tests of the memory of series, compared with a plain map.
 
-use super::{Hash, SeriesKind, SeriesMemory, SeriesObservation};
+use super::{SeriesKind, SeriesMemory, SeriesObservation};
+use crate::hash::Hash;
 use crate::names::NameIterator;
 use crate::pass::Pass;
 

@@ -4,8 +4,8 @@
 
 use super::{NANOS_PER_MILLI, REPORT_SERIES, Scrape, ScrapeBuffers, ScrapeStage};
 use crate::family::{Family, Type};
-use crate::memory::SeriesKind;
 use crate::names::{NameIterator, SeriesEntry};
+use crate::series_kind::SeriesKind;
 
 impl Scrape<'_> {
     /// Marks series of the memory that this scrape lacks.

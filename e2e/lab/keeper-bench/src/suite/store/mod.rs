@@ -28,8 +28,6 @@ use self::target::Target;
 use super::record::{Records, Round};
 use crate::say;
 
-/// `ServiceName` of all rows.
-const SERVICE: &str = "keeper-bench";
 /// An engine from packages instead of a server's address.
 const OWN: &str = "own";
 

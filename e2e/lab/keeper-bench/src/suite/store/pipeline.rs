@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 
 use super::database::Database;
 
+/// `ServiceName` of all rows.
+const SERVICE: &str = "keeper-bench";
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// On a busy machine; it is ready within a second elsewhere.
 const READY_PATIENCE: Duration = Duration::from_secs(60);
@@ -84,7 +86,7 @@ impl Pipeline {
             exporter["credentials"] = json!({"usernameFile": user, "passwordFile": password});
         }
         let job = json!({
-            "name": super::SERVICE,
+            "name": SERVICE,
             "targets": [target],
             "intervalSeconds": 1,
             "timeoutSeconds": 1,
@@ -131,7 +133,7 @@ impl Pipeline {
             "attributes": attributes,
         });
         let request = json!({"resourceLogs": [{
-            "resource": {"attributes": [pair("service.name", super::SERVICE)]},
+            "resource": {"attributes": [pair("service.name", SERVICE)]},
             "scopeLogs": [{"logRecords": [record]}],
         }]});
         let headers = [("content-type", "application/json")];
