@@ -85,8 +85,8 @@ impl PipelineSignals {
 const DEFAULT_TABLE: &[&str] = &["defaults", "table"];
 const DEFAULT_TOPIC: &[&str] = &["defaults", "topic"];
 
-/// One pool of gateways writes all signals, and stores attributes one way: a signal's type applies
-/// to signals without one.
+/// One pool of gateways writes all signals with one type of attributes: a signal's type applies to
+/// signals without one.
 const TABLES: [&[&str]; 4] =
     [&["traces", "table"], &["logs", "table"], &["metrics", "table"], DEFAULT_TABLE];
 

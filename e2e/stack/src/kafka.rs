@@ -8,20 +8,22 @@
 //! must not be used for anything that has to be durable: one replica of everything, no flush to
 //! disk.
 
+mod options;
 mod probe;
 mod settings;
 mod start_files;
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use crate::java;
-use crate::service::{self, Result, Secret, Service, ServiceError, io_error};
+use crate::service::{self, Result, Service, ServiceError, io_error};
 
+pub use options::{BrokerOptions, Credentials, KeyStore, Listener, TlsListener};
 pub use probe::{answers, serves};
 use start_files::StartFiles;
 
@@ -38,70 +40,6 @@ const START_ATTEMPTS: u32 = 3;
 /// The folder of a broker's data, in its own.
 const DATA: &str = "data";
 
-/// Where clients reach the broker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listener {
-    /// The address bound and advertised; a concrete one, since clients are sent back to it.
-    pub host: IpAddr,
-    /// The port; 0 takes a free one.
-    pub port: u16,
-}
-
-impl Listener {
-    /// A free port on 127.0.0.1.
-    pub const LOOPBACK: Self = Self { host: IpAddr::V4(Ipv4Addr::LOCALHOST), port: 0 };
-}
-
-/// Who may log in on the SASL listener. Set when the broker's folder is first formatted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Credentials {
-    /// The user's name.
-    pub user: Secret,
-    /// The user's password.
-    pub password: Secret,
-}
-
-/// What kind of broker to run.
-#[derive(Debug, Clone)]
-pub struct BrokerOptions {
-    /// Where it keeps everything, log included. `None`: a temporary folder, removed at the end.
-    pub dir: Option<PathBuf>,
-    /// A listener without authentication or encryption.
-    pub plaintext: Option<Listener>,
-    /// Where clients of the plaintext listener are sent instead of to the listener itself: a proxy
-    /// in front of it. [`Broker::internal_bootstrap`] still leads straight to the broker.
-    pub advertised: Option<SocketAddr>,
-    /// A listener with SASL (SCRAM-SHA-512) and no encryption.
-    pub sasl: Option<(Listener, Credentials)>,
-    /// Whether the SASL listener also accepts OAUTHBEARER with unsigned tokens, of anybody: for
-    /// tests. A connection ends with its token unless the client authenticates again before.
-    pub accepts_tokens: bool,
-    /// The most heap the JVM may take, in MiB. It takes some 150 MiB beside it.
-    pub heap_mib: u32,
-    /// It serves a test: the JVM compiles quickly instead of well, and the broker is killed when
-    /// dropped. A start takes 1.8 s of processor time then, instead of 3.6; in minutes of faults the
-    /// second compiler took an eighth of all processor time.
-    pub is_brief: bool,
-}
-
-impl Default for BrokerOptions {
-    /// Plaintext on a free loopback port, in a temporary folder, with 512 MiB of heap. Benchmarks are
-    /// release builds, and measure on a broker that is compiled well.
-    fn default() -> Self {
-        let plaintext = Some(Listener::LOOPBACK);
-        let is_brief = cfg!(debug_assertions);
-        Self {
-            dir: None,
-            plaintext,
-            advertised: None,
-            sasl: None,
-            accepts_tokens: false,
-            heap_mib: 512,
-            is_brief,
-        }
-    }
-}
-
 /// Without the JVM's second compiler.
 const COMPILE_QUICKLY: &str = "-XX:TieredStopAtLevel=1";
 
@@ -112,6 +50,7 @@ struct Addresses {
     /// What clients of the plaintext listener are told, if it isn't the listener's own address.
     advertised: Option<SocketAddr>,
     sasl: Option<SocketAddr>,
+    tls: Option<SocketAddr>,
     /// The broker's own, for what it sends itself; never leaves loopback.
     internal: SocketAddr,
     controller: SocketAddr,
@@ -139,6 +78,7 @@ impl Addresses {
             plaintext: options.plaintext.map(settle).transpose()?,
             advertised: options.advertised,
             sasl: options.sasl.as_ref().map(|(listener, _)| settle(*listener)).transpose()?,
+            tls: options.tls.as_ref().map(|tls| settle(tls.listener)).transpose()?,
             internal: settle(Listener::LOOPBACK)?,
             controller: settle(Listener::LOOPBACK)?,
         })
@@ -190,12 +130,7 @@ impl Prepared {
         java: &Path,
         start_files: Option<StartFiles>,
     ) -> Result<Self> {
-        if options.plaintext.is_none() && options.sasl.is_none() {
-            return Err(ServiceError::Option {
-                field: "plaintext, sasl",
-                problem: "give at least one listener, or nobody can reach the broker".to_owned(),
-            });
-        }
+        options.check()?;
         let prepared = Self {
             dir: dir.to_owned(),
             jars: jars.to_owned(),
@@ -211,6 +146,9 @@ impl Prepared {
             &settings::server(dir, &prepared.addresses, options.accepts_tokens),
         )?;
         service::write_file(&prepared.logging(), settings::LOGGING)?;
+        if let Some(tls) = &options.tls {
+            service::write_file(&dir.join(settings::KEY_STORE), tls.key_store.expose())?;
+        }
         prepared.format(options.sasl.as_ref().map(|(_, credentials)| credentials))?;
         Ok(prepared)
     }
@@ -294,7 +232,14 @@ impl Prepared {
         self.addresses.sasl.map(|address| address.to_string())
     }
 
-    /// Whether clients are served now: every public listener answers, and the broker lists itself.
+    /// `host:port` of the encrypted listener.
+    #[must_use]
+    pub fn tls_bootstrap(&self) -> Option<String> {
+        self.addresses.tls.map(|address| address.to_string())
+    }
+
+    /// Whether clients are served now: every public listener without TLS answers, and the broker
+    /// lists itself. It opens all listeners together.
     ///
     /// # Errors
     /// What the first listener that does not serve answered.
@@ -362,6 +307,12 @@ impl Broker {
     #[must_use]
     pub fn sasl_bootstrap(&self) -> Option<String> {
         self.prepared.sasl_bootstrap()
+    }
+
+    /// `host:port` of the encrypted listener, if it has one.
+    #[must_use]
+    pub fn tls_bootstrap(&self) -> Option<String> {
+        self.prepared.tls_bootstrap()
     }
 
     /// The broker's folder, with its data and `broker.log`.

@@ -56,5 +56,5 @@ pub const OLDEST_GO: (u32, u32) = (1, 24);
 /// One line that names all of them and the layout of the state folder.
 #[must_use]
 pub fn fingerprint() -> String {
-    format!("layout 1, kubernetes {KUBERNETES}, etcd {ETCD}, coredns {COREDNS}, pause {PAUSE}\n")
+    format!("layout 2, kubernetes {KUBERNETES}, etcd {ETCD}, coredns {COREDNS}, pause {PAUSE}\n")
 }

@@ -14,6 +14,7 @@ mod kernel;
 mod network;
 mod plugin;
 mod pod_admission;
+mod production;
 mod pruned;
 mod refusals;
 mod repairs;

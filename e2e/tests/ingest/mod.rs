@@ -3,6 +3,7 @@
 mod buffer;
 mod dead_letters;
 mod direct;
+mod encrypted;
 mod faults;
 mod loadgen;
 mod memory;

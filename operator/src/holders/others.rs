@@ -34,7 +34,9 @@ pub(super) async fn report_unrecorded<K: Resource<DynamicType = ()>>(
         *reported = Some(why.to_owned());
     }
     tracing::warn!(object = key_of(object), why, "the holder is not recorded");
-    let note = format!("the holder is not recorded, so another cluster may use the same: {why}");
+    let note = format!(
+        "the holder is not recorded, so another cluster does not detect this object: {why}"
+    );
     let notice = Notice::warning(EventReason::HolderNotRecorded, "Observe", note);
     context.events.publish(&object.object_ref(&()), notice).await;
 }

@@ -43,6 +43,8 @@ pub(super) struct LoginSource {
     pub(super) field: &'static str,
     /// The Secret with the credentials.
     pub(super) secret: Option<String>,
+    /// Whether the operator signs with its own AWS identity.
+    pub(super) is_own_identity: bool,
 }
 
 impl ConnectionSettings {
@@ -101,7 +103,8 @@ impl ConnectionSettings {
             Some(_) => "kafka.admin.authentication",
             None => "kafka.authentication",
         };
-        let login = LoginSource { field, secret };
+        let is_own_identity = own_identity_for.is_some();
+        let login = LoginSource { field, secret, is_own_identity };
         Ok(Self { entries, servers: servers.len(), login, tokens, own_identity_for })
     }
 

@@ -4,6 +4,7 @@
 //! collected here, so that a wrong password is distinguished from a dead broker within seconds.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -37,7 +38,11 @@ const CAUSES_MAX: usize = 16;
 
 /// Collects the error events of one client.
 #[derive(Clone, Default)]
-pub(super) struct Causes(Arc<Mutex<BTreeSet<(CauseRank, String)>>>);
+pub(super) struct Causes {
+    found: Arc<Mutex<BTreeSet<(CauseRank, String)>>>,
+    /// The number of lines of the library's log so far.
+    log_lines: Arc<AtomicU64>,
+}
 
 /// The rank of a cause: the first one is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +74,7 @@ impl Causes {
         let Some(weight) = error.rdkafka_error_code().and_then(CauseRank::from_code) else {
             return;
         };
-        let mut causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut causes = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if causes.len() < CAUSES_MAX {
             causes.insert((weight, strip_variable_parts(text)));
         }
@@ -79,12 +84,16 @@ impl Causes {
     /// unresolved names, another server may still answer. `login`: where the
     /// credentials are from.
     fn conclusive_failure(&self, servers: usize, login: &LoginSource) -> Option<Failure> {
-        let causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let causes = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let first = |weight| causes.iter().find(|(each, _)| *each == weight).map(|(_, text)| text);
         if let Some(text) = first(CauseRank::Authentication) {
-            let LoginSource { field, secret } = login;
+            let LoginSource { field, secret, is_own_identity } = login;
             let check = match secret {
                 Some(name) => format!("check the credentials in Secret {name}, and {field}.type"),
+                None if *is_own_identity => format!(
+                    "check the IAM role of the operator's service account, its right \
+                     kafka-cluster:Connect, and {field}.region"
+                ),
                 None => "set kafka.authentication".to_owned(),
             };
             let message = format!("Kafka rejected the operator's credentials: {text}; {check}");
@@ -112,7 +121,7 @@ impl Causes {
         if let Some(failure) = self.conclusive_failure(servers, login) {
             return failure;
         }
-        let causes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let causes = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let cause = causes.first().map_or("no answer in time", |(_, text)| text.as_str());
         Failure::new(
             Reason::KafkaUnreachable,
@@ -126,6 +135,7 @@ impl Causes {
 
 impl ClientContext for Causes {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.log_lines.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(facility, "librdkafka: {message}");
     }
 
@@ -287,9 +297,16 @@ fn not_refused(outbound: &Outbound, servers: &str) -> Result<(), Failure> {
     })
 }
 
-/// Polls the error events; the client has no subscription.
+/// Polls the error events; the client has no subscription. Lines of the library's log are before
+/// them in the queue, and a poll that handles one returns nothing.
 fn poll_client(consumer: &BaseConsumer<Causes>) {
-    while consumer.poll(Duration::ZERO).is_some() {}
+    let lines = || consumer.context().log_lines.load(Ordering::Relaxed);
+    loop {
+        let before = lines();
+        if consumer.poll(Duration::ZERO).is_none() && lines() == before {
+            return;
+        }
+    }
 }
 
 fn unusable_connection(error: &KafkaError) -> Failure {
@@ -318,11 +335,24 @@ mod tests {
             (RDKafkaErrorCode::AllBrokersDown, "1/1 brokers are down"),
         ]);
         let secret = Some("kafka-user".to_owned());
-        let login = LoginSource { field: "kafka.admin.authentication", secret };
+        let login =
+            LoginSource { field: "kafka.admin.authentication", secret, ..LoginSource::default() };
         let failure = causes.conclusive_failure(1, &login).unwrap();
         assert_eq!(failure.reason, Reason::KafkaAuthenticationFailed);
         let advice = "Secret kafka-user, and kafka.admin.authentication.type";
         assert!(failure.message.contains(advice), "{failure}");
+    }
+
+    /// Scenario: Amazon MSK refuses the operator's own AWS identity, for which no Secret exists.
+    /// Guarantee: the message names the role and its right.
+    #[test]
+    fn a_refused_role_is_named_instead_of_a_secret() {
+        let causes = causes_of(&[(RDKafkaErrorCode::Authentication, "Access denied")]);
+        let field = "kafka.authentication";
+        let login = LoginSource { field, secret: None, is_own_identity: true };
+        let failure = causes.conclusive_failure(1, &login).unwrap();
+        assert!(failure.message.contains("service account"), "{failure}");
+        assert!(failure.message.contains("kafka-cluster:Connect"), "{failure}");
     }
 
     /// Scenario: one of two names does not resolve. Guarantee: no verdict, since the other may

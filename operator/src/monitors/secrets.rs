@@ -171,9 +171,8 @@ async fn write_secret(
     if let Some(live) = &live {
         if !is_ours(live, &owner) {
             let message = format!(
-                "Secret {namespace}/{name} does not belong to this pool: delete it, or name the \
-                 pool \
-                 otherwise"
+                "Secret {namespace}/{name} does not belong to this pool: delete it, or \
+                 rename the pool"
             );
             let (category, reason) =
                 (crate::error::Category::Invalid, millrace_crds::Reason::SpecInvalid);

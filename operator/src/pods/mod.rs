@@ -148,7 +148,7 @@ pub enum ScrapeError {
         cause: String,
     },
     /// The answer isn't metrics.
-    #[error("pod {pod} at {address} gives no metrics: {cause}")]
+    #[error("pod {pod} at {address} serves no metrics: {cause}")]
     Unreadable {
         /// The pod.
         pod: String,
@@ -158,7 +158,7 @@ pub enum ScrapeError {
         cause: TextError,
     },
     /// The answer isn't a report of a share.
-    #[error("pod {pod} at {address} does not say what it scrapes: {cause}")]
+    #[error("pod {pod} at {address} does not report what it scrapes: {cause}")]
     NoShare {
         /// The pod.
         pod: String,

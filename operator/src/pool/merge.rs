@@ -97,7 +97,8 @@ pub fn merge_template(
     merge_value(&mut whole, &theirs, &mut String::new());
     let bytes = whole.to_string().len();
     if bytes > TEMPLATE_BYTES_MAX {
-        let why = format!("makes a template of {bytes} bytes: at most {TEMPLATE_BYTES_MAX} may be");
+        let why =
+            format!("the template has {bytes} bytes; at most {TEMPLATE_BYTES_MAX} are allowed");
         return Err(template_error("", &why));
     }
     serde_json::from_value(whole).map_err(|error| template_error("", &error.to_string()))
@@ -228,7 +229,7 @@ fn check_pod(ours: &Value, theirs: &Value, per_node: bool) -> Result<(), Invalid
         return Err(template_error(&format!("spec.{field}"), why));
     }
     if theirs["hostNetwork"] == true && !per_node {
-        let why = "two pods may come to one node, whose ports they can't share: write mode: \
+        let why = "two pods may run on one node, whose ports they can't share: write mode: \
                    DaemonSet in an edge pool";
         return Err(template_error("spec.hostNetwork", why));
     }

@@ -44,8 +44,8 @@ pub fn build_jobs(
     jobs.iter().try_for_each(check_rules)?;
     match jobs.iter().find(|job| !job.files.is_empty()) {
         Some(job) => Err(Invalid::spec_invalid(format!(
-            "receivers.prometheus: {}: file_sd_configs: targets are shared out by the operator, \
-             which has no such files: write static_configs or http_sd_configs",
+            "receivers.prometheus: {}: file_sd_configs: the operator assigns targets and has no \
+             access to such files: write static_configs or http_sd_configs",
             job.name
         ))),
         None => Ok(jobs),

@@ -24,8 +24,8 @@ pub fn state_spread_rows(
     }
     let message = format!(
         "the tables of {} are not replicated, and a shard has several clickhouse.endpoints: when \
-         an insert continues at the next one, its rows are on that server alone, and what is \
-         repeated there is stored twice. Choose a Replicated engine (in a new database or \
+         an insert fails over to the next one, that server alone has its rows, and a repetition at \
+         another one is stored as a duplicate. Choose a Replicated engine (in a new database or \
          tablePrefix), name one endpoint for each shard, or set clickhouse.shards to the number of \
          servers",
         signals.join(", ")

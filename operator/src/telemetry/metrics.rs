@@ -74,13 +74,13 @@ const RUNNING_HELP: &str = "Reconciles running now, by kind.";
 const RESOURCES_HELP: &str =
     "Changes decided of the memory and processor time of a pool's pods, by reason.";
 const CONFLICTS_HELP: &str = "Conflict answers of the API server (409), by kind.";
-const RISKS_HELP: &str =
-    "Times that a gateway pool's tables were found to forget inserts before one may come again.";
-const SHORT_HELP: &str = "How many times as much a table would have to remember, so that no insert \
-     is forgotten before one may come again; only of gateway pools whose tables remember too little.";
+const RISKS_HELP: &str = "Times that a gateway pool's deduplication window became shorter than \
+     the longest delay of a repeated insert.";
+const SHORT_HELP: &str = "Factor by which a table's deduplication window is shorter than the longest \
+     delay of a repeated insert; only of gateway pools whose window is too short.";
 /// Maximum number of pools with series.
 const SHORT_POOLS_MAX: usize = 1_000;
-const MOVES_HELP: &str = "Scrape targets that were given to another pod of their pool, by reason.";
+const MOVES_HELP: &str = "Scrape targets that moved to another pod of their pool, by reason.";
 const TARGETS_HELP: &str =
     "Scrape targets of all edge pools, by state (assigned, waiting, rejected, up, down).";
 const COORDINATION_HELP: &str = "1 for a TelemetrySchema whose Keeper or ZooKeeper is lost (inserts \
@@ -92,7 +92,7 @@ const TARGET_STATES: [&str; 5] = ["assigned", "waiting", "rejected", "up", "down
 /// Maximum number of pools whose targets are counted.
 const SCRAPING_POOLS_MAX: usize = 10_000;
 const CONDITION_HELP: &str = "1 for each condition of an object, with its status (True, False, \
-     Unknown) and reason, as last worked out by the replica that leads.";
+     Unknown) and reason, as last computed by the leading replica.";
 const EXCLUDED_HELP: &str =
     "Objects whose conditions have no series, as there are too many objects.";
 /// Maximum number of objects whose conditions are series. With ten conditions each, of 200 bytes as
@@ -104,7 +104,11 @@ const WATCHES_HELP: &str = "Watches that failed and were restarted, by kind.";
 fn create_registries() -> Result<(Registry, Registry), prometheus::Error> {
     let registry = Registry::new_custom(Some("millrace_operator".into()), None)?;
     let build = BuildInfo { version: env!("CARGO_PKG_VERSION"), allocator: ALLOCATOR };
-    build.register(&registry, "build_info", "Always 1; the labels say what is running.")?;
+    build.register(
+        &registry,
+        "build_info",
+        "Always 1; the labels state the version, commit and allocator.",
+    )?;
     let common = Registry::new();
     process::register_metrics(&common)?;
     Ok((registry, common))

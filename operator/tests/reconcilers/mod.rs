@@ -25,6 +25,7 @@ mod observing;
 mod outside;
 mod pipeline;
 mod pod_template;
+mod production_sample;
 mod released;
 mod resources;
 mod rollout;

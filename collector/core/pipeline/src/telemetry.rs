@@ -131,6 +131,7 @@ pub struct Telemetry {
     refused: IntCounterVec,
     connections_closed: IntCounterVec,
     dead_lettered: IntCounterVec,
+    dead_letter_bytes: IntCounterVec,
     lag_messages: IntGaugeVec,
     lag_seconds: GaugeVec,
     lost_to_retention: IntCounterVec,
@@ -199,6 +200,7 @@ impl Telemetry {
                 "Records written to a dead-letter topic; an unreadable message counts as one.",
                 &["signal", "reason"],
             )?,
+            dead_letter_bytes: register.register_dead_letter_bytes()?,
             lag_messages: register.gauge_vec(
                 "millrace_consumer_lag_messages",
                 "Messages in the partition after the last committed one.",
@@ -293,9 +295,14 @@ impl Telemetry {
         self.connections_closed.with_label_values(&[listener, reason.as_str()]).inc();
     }
 
-    /// Counts records written to a dead-letter topic. `reason` is one of a fixed set of names.
-    pub fn dead_lettered(&self, signal: Signal, reason: &'static str, records: u64) {
-        self.dead_lettered.with_label_values(&[signal.as_str(), reason]).inc_by(records);
+    /// Counts a record that became a dead letter. `reason` is one of a fixed set of names.
+    pub fn dead_lettered(&self, signal: Signal, reason: &'static str) {
+        self.dead_lettered.with_label_values(&[signal.as_str(), reason]).inc();
+    }
+
+    /// Counts the bytes of a dead letter that Kafka has stored.
+    pub fn dead_letter_stored(&self, signal: Signal, reason: &'static str, bytes: u64) {
+        self.dead_letter_bytes.with_label_values(&[signal.as_str(), reason]).inc_by(bytes);
     }
 
     /// Sets a partition's lag: in messages, and in seconds between now and the time of the oldest
@@ -545,6 +552,14 @@ impl Register {
     fn histogram(&self, name: &str, help: &str) -> Result<Histogram, TelemetryError> {
         let options = HistogramOpts::new(name, help).buckets(WAIT_BUCKETS.to_vec());
         self.register_metric(Histogram::with_opts(options))
+    }
+
+    fn register_dead_letter_bytes(&self) -> Result<IntCounterVec, TelemetryError> {
+        self.counter_vec(
+            "millrace_dead_letter_bytes_total",
+            "Bytes of stored dead letters before compression, keys and headers included.",
+            &["signal", "reason"],
+        )
     }
 
     fn register_refused(&self) -> Result<IntCounterVec, TelemetryError> {

@@ -161,10 +161,11 @@ impl KafkaWatch {
         let (client, name) = (self.producer.client(), &topic.settings.name);
         let metadata = client.fetch_metadata(Some(name.as_str()), QUESTION_TIMEOUT);
         let metadata = metadata.map_err(|error| {
-            let cause =
-                client.context().recent_error(ERROR_AGE).unwrap_or_else(|| error.to_string());
-            let advice = Class::from_code(code_of(&error)).advice();
-            format!("cannot reach Kafka: {cause}; {advice}")
+            // A request only times out; the client's own error has the cause and its advice.
+            let cause = client.context().recent_error(ERROR_AGE).unwrap_or_else(|| {
+                format!("{error}; {}", Class::from_code(code_of(&error)).advice())
+            });
+            format!("cannot reach Kafka: {cause}")
         })?;
         let found = metadata.topics().iter().find(|found| found.name() == name.as_str());
         let code = match found.map(|found| found.error()) {

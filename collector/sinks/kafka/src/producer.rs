@@ -204,7 +204,7 @@ pub struct Context<S> {
 }
 
 impl<S> Context<S> {
-    /// Returns the newest error of the client, if it is not older than `age`.
+    /// Returns the newest error of the client and what to do, if it is not older than `age`.
     pub(crate) fn recent_error(&self, age: Duration) -> Option<String> {
         let last = lock(&self.last_error);
         last.as_ref().filter(|(when, _)| when.elapsed() <= age).map(|(_, text)| text.clone())
@@ -226,7 +226,7 @@ impl<S: Shipment> ClientContext for Context<S> {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        let advice = error.rdkafka_error_code().map_or("", |code| Class::from_code(code).advice());
+        let advice = Class::from_code(code_of(&error)).advice();
         tracing::debug!(%error, reason, "kafka client error");
         // "All brokers down" only summarises earlier errors.
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
@@ -234,7 +234,7 @@ impl<S: Shipment> ClientContext for Context<S> {
             return;
         }
         let mut last = lock(&self.last_error);
-        *last = Some((Instant::now(), format!("{reason} ({advice})")));
+        *last = Some((Instant::now(), format!("{reason}; {advice}")));
     }
 }
 

@@ -236,6 +236,9 @@ impl<M: Member> GroupSession<M> {
             }
             OpenPart::DeadLetter { ticket, id, signal, reason, bytes, .. } => {
                 self.dead_letters.record_answered(signal, bytes);
+                if let DeliveryOutcome::Stored = answer.outcome {
+                    self.shared.telemetry.dead_letter_stored(signal, reason, bytes);
+                }
                 self.finish_dead_letter(&ticket, id, signal, reason, answer.outcome);
             }
         }
@@ -263,7 +266,7 @@ impl<M: Member> GroupSession<M> {
                 return self.record_abandoned(ticket, signal, 1);
             }
         };
-        self.shared.telemetry.dead_lettered(signal, reason, 1);
+        self.shared.telemetry.dead_lettered(signal, reason);
         if let Some(partition) = self.partitions.get_mut(&ticket.key) {
             partition.outcomes.record_dead_letter(ticket, id);
         }

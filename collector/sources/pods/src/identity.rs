@@ -8,6 +8,7 @@ use millrace_processing::enrich::{
 
 use crate::event::Object;
 use crate::metadata::SelectedAttributes;
+use crate::pod::Address;
 
 /// The attributes of the only container's image.
 const IMAGE_NAME: &str = "container.image.name";

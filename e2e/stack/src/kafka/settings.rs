@@ -13,13 +13,16 @@ pub(super) const LOGGING: &str = include_str!("../../kafka/log4j2.properties");
 /// 16 bytes in base64: every local broker is its own cluster, so they may share the name.
 pub(super) const CLUSTER_ID: &str = "TWlsbHJhY2VMb2NhbEs0MQ";
 
+/// The file with the key and certificate of the encrypted listener, in the broker's folder.
+pub(super) const KEY_STORE: &str = "key-store.pem";
+
 /// Settings that are the same for every local broker.
 const COMMON: &str = "\
 process.roles=broker,controller
 node.id=1
 inter.broker.listener.name=INTERNAL
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT
+listener.security.protocol.map=INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SASL_SSL
 # One broker: one replica of everything.
 default.replication.factor=1
 min.insync.replicas=1
@@ -58,19 +61,21 @@ listener.name.sasl.oauthbearer.connections.max.reauth.ms=3600000
 
 /// The text of `server.properties`.
 pub(super) fn server(dir: &Path, addresses: &Addresses, accepts_tokens: bool) -> String {
-    let Addresses { plaintext, advertised, sasl, internal, controller } = addresses;
+    let Addresses { plaintext, advertised, sasl, tls, internal, controller } = addresses;
     let named = |name: &str, address: &SocketAddr| format!("{name}://{address}");
     let public = |plaintext: Option<SocketAddr>| {
         let mut public = vec![named("INTERNAL", internal)];
         public.extend(plaintext.as_ref().map(|address| named("PLAINTEXT", address)));
         public.extend(sasl.as_ref().map(|address| named("SASL", address)));
+        public.extend(tls.as_ref().map(|address| named("TLS", address)));
         public.join(",")
     };
     let listeners = public(*plaintext);
     let advertised = public(plaintext.map(|own| advertised.unwrap_or(own)));
     let tokens = if accepts_tokens { TOKENS } else { PASSWORDS };
+    let encryption = tls.map(|_| encryption(dir)).unwrap_or_default();
     format!(
-        "{COMMON}{tokens}\
+        "{COMMON}{tokens}{encryption}\
          log.dirs={dir}\n\
          controller.quorum.voters=1@{controller}\n\
          listeners={listeners},CONTROLLER://{controller}\n\
@@ -78,6 +83,18 @@ pub(super) fn server(dir: &Path, addresses: &Addresses, accepts_tokens: bool) ->
          listener.name.sasl.scram-sha-512.sasl.jaas.config=\
          org.apache.kafka.common.security.scram.ScramLoginModule required;\n",
         dir = dir.join("data").display(),
+    )
+}
+
+/// Settings of the encrypted listener.
+fn encryption(dir: &Path) -> String {
+    format!(
+        "listener.name.tls.ssl.keystore.type=PEM\n\
+         listener.name.tls.ssl.keystore.location={}\n\
+         listener.name.tls.sasl.enabled.mechanisms=SCRAM-SHA-512\n\
+         listener.name.tls.scram-sha-512.sasl.jaas.config=\
+         org.apache.kafka.common.security.scram.ScramLoginModule required;\n",
+        dir.join(KEY_STORE).display(),
     )
 }
 
@@ -107,6 +124,7 @@ mod tests {
             plaintext: Some("127.0.0.1:9092".parse().unwrap()),
             advertised: None,
             sasl: sasl.map(|text| text.parse().unwrap()),
+            tls: None,
             internal: "127.0.0.1:9094".parse().unwrap(),
             controller: "127.0.0.1:9093".parse().unwrap(),
         }
@@ -126,6 +144,16 @@ mod tests {
     fn no_sasl_listener_is_written_unless_asked_for() {
         let text = server(Path::new("/d"), &addresses(None), false);
         assert!(!text.contains("SASL://"));
+    }
+
+    /// A key store without its listener would be read by nobody.
+    #[test]
+    fn the_encrypted_listener_has_a_key_store() {
+        let tls = Some("10.0.0.1:9096".parse().unwrap());
+        let addresses = Addresses { tls, ..addresses(Some("10.0.0.1:9095")) };
+        let text = server(Path::new("/d"), &addresses, false);
+        assert!(text.contains("SASL://10.0.0.1:9095,TLS://10.0.0.1:9096"));
+        assert!(text.contains("listener.name.tls.ssl.keystore.location=/d/key-store.pem\n"));
     }
 
     /// The password reaches the formatting tool through the file alone.

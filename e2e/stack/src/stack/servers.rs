@@ -19,6 +19,7 @@ use crate::progress::Progress;
 use crate::service::{Secret, io_error, write_file};
 
 const KAFKA_PORT: u16 = 9092;
+const KAFKA_TLS_PORT: u16 = 9093;
 const CLICKHOUSE_PORT: u16 = 8123;
 /// Most heap of the broker, in MiB: the demo's million spans need a tenth of it.
 const KAFKA_HEAP_MIB: u32 = 512;
@@ -32,6 +33,19 @@ impl Stack {
     #[must_use]
     pub fn kafka_bootstrap(&self) -> String {
         kafka_address().to_string()
+    }
+
+    /// `host:port` of the broker's encrypted listener, for the same user. The cluster's authority
+    /// has signed its certificate.
+    #[must_use]
+    pub fn kafka_tls_bootstrap(&self) -> String {
+        SocketAddr::from((NODE_IP, KAFKA_TLS_PORT)).to_string()
+    }
+
+    /// The file with the certificate of the cluster's authority.
+    #[must_use]
+    pub fn authority_file(&self) -> PathBuf {
+        self.paths.pki("ca.crt")
     }
 
     /// The file with the broker's user name.
@@ -69,12 +83,16 @@ impl Stack {
     pub fn summary(&self) -> String {
         let secrets = self.paths.state().join("secrets");
         let secrets = secrets.display();
+        let authority = self.authority_file();
+        let authority = authority.display();
         format!(
             "Kubernetes   export KUBECONFIG={}\n\
              Kafka        {}  SASL_PLAINTEXT, SCRAM-SHA-512; {secrets}/kafka-user, -password\n\
+             Kafka, TLS   {}  SASL_SSL, the same user; {authority}\n\
              ClickHouse   {}  {secrets}/clickhouse-user, -password",
             self.kubeconfig().display(),
             self.kafka_bootstrap(),
+            self.kafka_tls_bootstrap(),
             self.clickhouse_url(),
         )
     }
@@ -121,14 +139,19 @@ fn random_password() -> Result<String> {
 }
 
 fn secret(paths: &Paths, name: &str) -> Result<Secret> {
-    let file = paths.secret(name);
-    let text = fs::read_to_string(&file).map_err(io_error(format!("read {}", file.display())))?;
-    Ok(Secret::new(text.trim())?)
+    Ok(Secret::new(read(&paths.secret(name))?.trim())?)
+}
+
+fn read(file: &Path) -> Result<String> {
+    Ok(fs::read_to_string(file).map_err(io_error(format!("read {}", file.display())))?)
 }
 
 /// The broker's command; formats its folder when it is new.
 pub(super) fn kafka_command(paths: &Paths) -> Result<Command> {
-    let listener = kafka::Listener { host: IpAddr::V4(NODE_IP), port: KAFKA_PORT };
+    let listener = |port| kafka::Listener { host: IpAddr::V4(NODE_IP), port };
+    let [key, certificate] = ["kafka.key", "kafka.crt"].map(|name| read(&paths.pki(name)));
+    let key_store = kafka::KeyStore::from_pem(&key?, &certificate?);
+    let tls = kafka::TlsListener { listener: listener(KAFKA_TLS_PORT), key_store };
     let credentials = kafka::Credentials {
         user: secret(paths, "kafka-user")?,
         password: secret(paths, "kafka-password")?,
@@ -137,7 +160,8 @@ pub(super) fn kafka_command(paths: &Paths) -> Result<Command> {
         dir: None,
         plaintext: None,
         advertised: None,
-        sasl: Some((listener, credentials)),
+        sasl: Some((listener(KAFKA_PORT), credentials)),
+        tls: Some(tls),
         accepts_tokens: false,
         heap_mib: KAFKA_HEAP_MIB,
         is_brief: cfg!(debug_assertions),

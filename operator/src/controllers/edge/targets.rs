@@ -144,7 +144,7 @@ fn state_cap(conditions: &mut Conditions, found: &Scraping, cap: u32, needed: u6
     }
     let message = format!(
         "the targets' samples need {needed} pods of at most {cap} samples per second: raise \
-         replicas, or sharing.maxSamplesPerSecondPerPod"
+         replicas, or assignment.maxSamplesPerSecondPerPod"
     );
     conditions.set_true(ScrapeCapacityReached, Reason::CapacityReached, message);
 }

@@ -14,7 +14,7 @@ use crate::pool::names::{PoolNames, Role};
 use crate::report::conditions::Conditions;
 
 /// The remedy.
-const REMEDY: &str = "set the chart's podAccess.grant to true, so that the operator gives it, or \
+const REMEDY: &str = "set the chart's podAccess.grant to true, so that the operator grants it, or \
                       bind a ClusterRole with it to the account yourself";
 
 /// The watches that answering pods are refused.

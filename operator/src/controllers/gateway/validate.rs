@@ -185,8 +185,8 @@ fn attribute_storage(pool: &GatewayPool) -> Result<config::Attributes, Invalid> 
     let first = modes.next().unwrap_or_default();
     if modes.any(|mode| mode != first) {
         return Err(Invalid::spec_invalid(
-            "spec.signals: one pool stores attributes one way; write the same attributes for each \
-             signal, or make a pool for each way",
+            "spec.signals: a pool writes one type of attributes; write the same attributes for each \
+             signal, or create a pool for each type",
         ));
     }
     Ok(same_variant!(first, Attributes => config::Attributes { Json, Map }))

@@ -90,7 +90,7 @@ pub(super) fn resolve_attributes(pipeline: &TelemetryPipeline) -> Result<Attribu
     if let Some((signal, other)) = declared.find(another) {
         return Err(Invalid::spec_invalid(format!(
             "spec.signals.{signal}.table.attributes: it would be {other}, and {first} is {first_is}, \
-             but one pool of gateways stores attributes one way; write the same for each signal",
+             but one pool of gateways writes one type of attributes; write the same for each signal",
             other = other.as_str(),
             first_is = attributes.as_str(),
         )));

@@ -173,7 +173,7 @@ fn what_would_break_the_collector_is_refused_by_its_path() {
         ),
         (
             collector("env", json!([{"name": "a", "value": "x".repeat(TEMPLATE_BYTES_MAX)}])),
-            "spec.podTemplate: makes a template",
+            "spec.podTemplate: the template has",
             "at most",
         ),
     ]);

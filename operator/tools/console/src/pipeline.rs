@@ -154,14 +154,23 @@ fn push_unstored(html: &mut Html, all: &[UnstoredRecords], now: i64) {
             HtmlCell::text(&one.of),
             HtmlCell::text(one.reason.as_deref().unwrap_or("all reasons")),
             HtmlCell::figure(Some(millrace_reports::units::format_count(one.count))),
+            HtmlCell::figure(one.bytes.map(millrace_reports::units::format_bytes)),
             HtmlCell::text(since),
             HtmlCell::text(last),
             HtmlCell::text(one.topic.as_deref().unwrap_or("–")),
         ]
     };
     let rows: Vec<_> = all.iter().take(ITEMS_MAX).map(row).collect();
-    let heads =
-        ["what", "signal or topic", "reason", ">records", "since", "last", "dead letters in"];
+    let heads = [
+        "what",
+        "signal or topic",
+        "reason",
+        ">records",
+        ">size",
+        "since",
+        "last",
+        "dead letters in",
+    ];
     html.push_table("Rejected, dead-lettered, lost", &heads, &rows)
         .push_omitted(all.len(), ITEMS_MAX);
 }

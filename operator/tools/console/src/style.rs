@@ -69,7 +69,8 @@ font-size:.875rem;margin:.3rem 0}\
 form{display:flex;flex-wrap:wrap;gap:.6rem;align-items:end;margin:.8rem 0}\
 label{display:flex;flex-direction:column;font-size:.8125rem;color:var(--dim);flex:1 1 9rem}\
 input,select,button{font:inherit;font-size:1rem;color:inherit;background:var(--card);\
-border:1px solid var(--dim);border-radius:.3rem;padding:.35rem .6rem;min-width:0}\
+border:1px solid var(--dim);border-radius:.3rem;padding:.35rem .6rem;min-width:0;\
+height:2.25rem;box-sizing:border-box}\
 .rows>li{display:grid;grid-template-columns:minmax(12rem,2fr) 3fr minmax(9rem,1fr);\
 gap:.3rem 1rem;padding:.7rem .9rem}\
 .figure{background:var(--card);border:1px solid var(--line);border-radius:.35rem;\

@@ -16,8 +16,8 @@ pub(crate) const QUEUES: &str = "Kafka; before it a buffer on disk, off by defau
 /// For extensions that report a process's health.
 pub(crate) const HEALTH: &str = "`/readyz`, `/livez`, `/` on port 9464; no profiler";
 /// For attributes of pods.
-pub(crate) const POD_ATTRIBUTES: &str = "for records of OTLP clients and of log files only: relabel \
-     the labels of scraped targets";
+pub(crate) const POD_ATTRIBUTES: &str =
+    "for OTLP clients and log files only: relabel scraped targets";
 /// For labels and annotations that can't be listed.
 pub(crate) const POD_KEYS: &str =
     "list labels and annotations of pods, by name or by a prefix that ends in *";

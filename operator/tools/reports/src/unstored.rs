@@ -32,6 +32,8 @@ pub struct UnstoredRecords {
     pub reason: Option<String>,
     /// The number: with a reason since the processes began, without one since the pool was created.
     pub count: u64,
+    /// The bytes of dead letters since the processes began, if the pods report them.
+    pub bytes: Option<u64>,
     /// When the number last grew, in seconds since 1970; only of sums.
     pub last_at_second: Option<i64>,
     /// The topic that has the dead letters, if it is one of the pipeline's.
@@ -47,8 +49,11 @@ pub fn unstored_records(facts: &Facts) -> Vec<UnstoredRecords> {
     let mut all = status_tallies(facts);
     all.extend(by_reason(facts, Fate::DeadLetter, |sample| &sample.dead_lettered));
     all.extend(by_reason(facts, Fate::Refused, |sample| &sample.refused));
+    let bytes = sums(facts, |sample| &sample.dead_letter_bytes);
     for one in all.iter_mut().filter(|one| one.fate == Fate::DeadLetter) {
         one.topic = dead_letter_topic(facts, &one.of);
+        let key = one.reason.clone().map(|reason| (one.of.clone(), reason));
+        one.bytes = key.and_then(|key| bytes.get(&key).copied());
     }
     all.sort();
     all
@@ -77,6 +82,7 @@ fn status_tallies(facts: &Facts) -> Vec<UnstoredRecords> {
                 of: part.name.clone(),
                 reason: None,
                 count: part.count.unsigned_abs(),
+                bytes: None,
                 last_at_second: tally.as_ref().map(|it| it.last_increase_at.0.as_second()),
                 topic: None,
             }));
@@ -85,11 +91,11 @@ fn status_tallies(facts: &Facts) -> Vec<UnstoredRecords> {
     all
 }
 
-fn by_reason(
+/// Returns counts by signal and reason, summed over pods.
+fn sums(
     facts: &Facts,
-    fate: Fate,
     counts: impl Fn(&CounterSample) -> &BTreeMap<(String, String), u64>,
-) -> Vec<UnstoredRecords> {
+) -> BTreeMap<(String, String), u64> {
     let mut sums: BTreeMap<(String, String), u64> = BTreeMap::new();
     for sample in facts.pods.iter().filter_map(|pod| pod.now.as_ref()) {
         for (key, count) in counts(sample) {
@@ -97,12 +103,21 @@ fn by_reason(
             *sum = sum.saturating_add(*count);
         }
     }
-    let some = sums.into_iter().filter(|(_, count)| *count > 0);
+    sums
+}
+
+fn by_reason(
+    facts: &Facts,
+    fate: Fate,
+    counts: impl Fn(&CounterSample) -> &BTreeMap<(String, String), u64>,
+) -> Vec<UnstoredRecords> {
+    let some = sums(facts, counts).into_iter().filter(|(_, count)| *count > 0);
     some.map(|((of, reason), count)| UnstoredRecords {
         fate,
         of,
         reason: Some(reason),
         count,
+        bytes: None,
         last_at_second: None,
         topic: None,
     })

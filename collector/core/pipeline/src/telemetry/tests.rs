@@ -20,7 +20,8 @@ fn metrics_have_the_agreed_names() {
     telemetry.add_buffered(Signal::Logs, 3);
     telemetry.record_refused(Signal::Logs, RefusalReason::Malformed, 1);
     telemetry.connection_closed("grpc", CloseReason::BudgetFull);
-    telemetry.dead_lettered(Signal::Traces, "truncated", 2);
+    telemetry.dead_lettered(Signal::Traces, "truncated");
+    telemetry.dead_letter_stored(Signal::Traces, "truncated", 60);
     telemetry.record_lag("otlp_traces", 3, 7, Duration::from_millis(1500));
     telemetry.record_insert_time(Duration::from_millis(30), None);
     telemetry.insert_retried("retry");
@@ -36,7 +37,8 @@ fn metrics_have_the_agreed_names() {
         "millrace_records_in_flight{signal=\"logs\"} 3",
         "millrace_records_refused_total{reason=\"malformed\",signal=\"logs\"} 1",
         "millrace_connections_closed_total{listener=\"grpc\",reason=\"no_room\"} 1",
-        "millrace_records_dead_lettered_total{reason=\"truncated\",signal=\"traces\"} 2",
+        "millrace_records_dead_lettered_total{reason=\"truncated\",signal=\"traces\"} 1",
+        "millrace_dead_letter_bytes_total{reason=\"truncated\",signal=\"traces\"} 60",
         "millrace_consumer_lag_messages{partition=\"3\",topic=\"otlp_traces\"} 7",
         "millrace_consumer_lag_seconds{partition=\"3\",topic=\"otlp_traces\"} 1.5",
         "millrace_insert_duration_seconds_count 1",

@@ -139,7 +139,7 @@ pub(crate) fn print_report(declared: &Declared, converged: &ConvergeReport) {
         failed,
     } = converged;
     for (endpoint, origin) in adopted {
-        out!("{endpoint} tables made by {origin} were taken over unchanged");
+        out!("{endpoint} tables of {origin} were adopted unchanged");
     }
     applied.iter().for_each(|(endpoint, each)| print_step(endpoint, each, "done: "));
     refused.iter().for_each(|(endpoint, each)| print_step(endpoint, each, "not allowed: "));

@@ -350,7 +350,7 @@ pub(in crate::controllers::gateway) fn rollout_notices(
             if report.is_some_and(|report| report.verdict == TOO_FEW) && was == Some(Analyzing) {
                 let records = report.and_then(|it| it.after.as_ref()).map_or(0, |it| it.records);
                 let note = format!(
-                    "new pods took only {records} records while they were watched, too few to \
+                    "new pods received only {records} records during the analysis, too few to \
                      compare; they showed no fault, so the change continues"
                 );
                 notices.push(Notice::warning(Reason::RolloutTooFewRecords, "Rollout", note));

@@ -72,7 +72,7 @@ fn meta(name: String) -> Value {
 }
 
 const STEP: &str =
-    "otel.otel_logs: drop column Flags (destructive; name otel_logs.Flags in spec.consent)";
+    "otel.otel_logs: drop column Flags (destructive; list otel.otel_logs.Flags in consent)";
 const KAFKA: &str = "kafka.data:9092";
 
 fn pipeline(words: Words<'_>) -> Value {
@@ -125,7 +125,7 @@ fn schema(words: Words<'_>) -> Value {
             "conditions": [
                 condition("SchemaReady", "False", "ConsentRequired", words(message)),
                 condition("Drifted", "True", "ConsentRequired", words(message)),
-                condition("Applied", "False", "ConsentRequired", words(&format!("plan 9c1f0e7a2b44, 1 statements wait; the first: {STEP}"))),
+                condition("Applied", "False", "ConsentRequired", words(&format!("plan 9c1f0e7a2b44, 1 statement pending; the first: {STEP}"))),
                 condition("Ready", "False", "ConsentRequired", words(message)),
             ],
         },
@@ -290,7 +290,8 @@ fn gateway_text(pod: usize, step: u64) -> String {
         ));
     }
     text + "millrace_records_dead_lettered_total{signal=\"logs\",reason=\"malformed\"} 110\n\
-            millrace_records_dead_lettered_total{signal=\"logs\",reason=\"too_long\"} 46\n"
+            millrace_records_dead_lettered_total{signal=\"logs\",reason=\"too_long\"} 46\n\
+            millrace_dead_letter_bytes_total{signal=\"logs\",reason=\"malformed\"} 70400\n"
 }
 
 fn day() -> Vec<DaySlot> {

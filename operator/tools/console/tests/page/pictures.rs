@@ -68,13 +68,11 @@ fn pages_fit_their_windows() {
     std::fs::write(folder.join("list.html"), list).unwrap();
     let pipeline = rendered(&fixture(&str::to_owned), false);
     std::fs::write(folder.join("pipeline.html"), pipeline).unwrap();
-    for (page, width, scheme, word) in [
-        ("list", 1280, 1, "light"),
-        ("list", 400, 0, "narrow"),
-        ("pipeline", 1280, 1, "light"),
-        ("pipeline", 1280, 0, "dark"),
-        ("pipeline", 400, 1, "narrow"),
-    ] {
+    let variants =
+        [(1280, 1, "light"), (1280, 0, "dark"), (400, 1, "narrow"), (400, 0, "narrow-dark")];
+    for (page, (width, scheme, word)) in
+        ["list", "pipeline"].into_iter().flat_map(|page| variants.map(|variant| (page, variant)))
+    {
         let html = format!("{page}.html");
         let measured = framed(&folder, &html, width, 900);
         let dumped = chromium(&["--dump-dom".to_owned(), format!("file://{}", measured.display())]);

@@ -74,7 +74,7 @@ fn a_pipeline_in_trouble_is_told_whole() {
         "lost: retention deleted it unread",
         "<td>30 min ago</td><td>otlp_logs_dead_letter</td>",
         "ALTER TABLE `otel`.`otel_logs` DROP COLUMN IF EXISTS `Flags`",
-        "name otel_logs.Flags in spec.consent",
+        "list otel.otel_logs.Flags in consent",
         "9c1f0e7a2b44",
         "36 MiB",
         "207",

@@ -27,6 +27,8 @@ pub struct CounterSample {
     pub refused: BTreeMap<(String, String), u64>,
     /// Records that became dead letters, by signal and reason.
     pub dead_lettered: BTreeMap<(String, String), u64>,
+    /// Bytes of dead letters in Kafka, by signal and reason.
+    pub dead_letter_bytes: BTreeMap<(String, String), u64>,
     /// Messages that were deleted before they were read, by topic.
     pub lost: NamedCounts,
     /// Messages not committed yet, by topic and partition.
@@ -72,6 +74,9 @@ fn add_series(sample: &mut CounterSample, series: &SeriesLine<'_>) {
         "millrace_records_refused_total" => add_two(&mut sample.refused, series, count),
         "millrace_records_dead_lettered_total" => {
             add_two(&mut sample.dead_lettered, series, count);
+        }
+        "millrace_dead_letter_bytes_total" => {
+            add_two(&mut sample.dead_letter_bytes, series, count);
         }
         "millrace_records_lost_to_retention_total" => {
             add_count(&mut sample.lost, series.label("topic"), count);
