@@ -15,11 +15,6 @@ use super::rules;
 use super::sampling::SampleStep;
 use crate::names::TopicName;
 
-/// The most statements or conditions in a list.
-const RULES_MAX: usize = 128;
-/// The most characters of one.
-const RULE_CHARACTERS_MAX: usize = 8_192;
-
 /// One step: exactly one of statements, drop, redact, sample, route and enrich.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -45,7 +40,7 @@ pub struct ProcessingStep {
     /// Statements in OTTL, which run in order on each object of the context, for example
     /// set(log.attributes["team"], "web"). At most 128. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_rules)]
+    #[schemars(transform = rules::bound_statements)]
     pub statements: Vec<String>,
     /// Drops the objects on which any of these conditions is true. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,11 +61,6 @@ pub struct ProcessingStep {
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enrich: Option<EnrichStep>,
-}
-
-/// Bounds a list of statements or conditions.
-pub(super) fn bound_rules(schema: &mut Schema) {
-    rules::bound_texts(schema, RULES_MAX, RULE_CHARACTERS_MAX);
 }
 
 fn step_rules(schema: &mut Schema) {
@@ -95,31 +85,31 @@ fn step_rules(schema: &mut Schema) {
 pub struct DropStep {
     /// Resources with all their records. At most 128, as of each list. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_rules)]
+    #[schemars(transform = rules::bound_statements)]
     pub resources: Vec<String>,
     /// Instrumentation scopes with all their records. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_rules)]
+    #[schemars(transform = rules::bound_statements)]
     pub scopes: Vec<String>,
     /// Log records, for example log.severity_number < SEVERITY_NUMBER_INFO. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_rules)]
+    #[schemars(transform = rules::bound_statements)]
     pub logs: Vec<String>,
     /// Spans. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_rules)]
+    #[schemars(transform = rules::bound_statements)]
     pub spans: Vec<String>,
     /// Events of spans. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_rules)]
+    #[schemars(transform = rules::bound_statements)]
     pub span_events: Vec<String>,
     /// Metrics with all their data points. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_rules)]
+    #[schemars(transform = rules::bound_statements)]
     pub metrics: Vec<String>,
     /// Data points. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_rules)]
+    #[schemars(transform = rules::bound_statements)]
     pub data_points: Vec<String>,
 }
 
@@ -145,15 +135,15 @@ pub struct RouteStep {
     /// Conditions on log records, for example log.attributes["audit"] == true. At most 128, as of
     /// each list. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_rules)]
+    #[schemars(transform = rules::bound_statements)]
     pub logs: Vec<String>,
     /// Conditions on spans. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_rules)]
+    #[schemars(transform = rules::bound_statements)]
     pub spans: Vec<String>,
     /// Conditions on metrics, which go with all their data points. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_rules)]
+    #[schemars(transform = rules::bound_statements)]
     pub metrics: Vec<String>,
 }
 

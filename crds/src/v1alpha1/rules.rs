@@ -47,6 +47,13 @@ pub(crate) fn bound_texts(schema: &mut Schema, entries: usize, length: usize) {
     }
 }
 
+/// Limits a list of statements or conditions.
+pub(crate) fn bound_statements(schema: &mut Schema) {
+    const STATEMENTS_MAX: usize = 128;
+    const CHARACTERS_MAX: usize = 8_192;
+    bound_texts(schema, STATEMENTS_MAX, CHARACTERS_MAX);
+}
+
 /// Makes a nested field with a default immutable. The API server compares a value with its old one
 /// only where there was one: so the rule is on a value that always exists, and reads through
 /// optional ones.

@@ -5,7 +5,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::processing::bound_rules;
+use super::rules;
 
 /// Ratios of spans and log records to retain, consistent by trace id. Data points are never
 /// sampled.
@@ -17,7 +17,7 @@ pub struct SampleStep {
     /// Conditions in OTTL: records on which any of them is true are always retained, for example
     /// span.status.code == STATUS_CODE_ERROR. At most 128. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_rules)]
+    #[schemars(transform = rules::bound_statements)]
     pub keep: Vec<String>,
     /// Other ratios, in order: the first rule that matches a record applies. At most 64. Default:
     /// none.
