@@ -32,7 +32,7 @@ impl Slot {
     /// Reads a key shorter than 128 bytes and then a value shorter than 16 KiB, as encoders write
     /// nearly all of them. Not a `Result`, which would pass through memory.
     #[inline(always)]
-    fn usual(message: &[u8], range: Ref, raw: Ref) -> Option<Self> {
+    pub(super) fn usual(message: &[u8], range: Ref, raw: Ref) -> Option<Self> {
         let [0x0a, key_len @ ..0x80, rest @ ..] = message else { return None };
         let key_len = usize::from(*key_len);
         let value_len = match rest.get(key_len..)? {
@@ -49,7 +49,7 @@ impl Slot {
     }
 
     #[inline(never)]
-    fn parse_any(message: &[u8], range: Ref, raw: Ref) -> Result<Self, WireFault> {
+    pub(super) fn parse_any(message: &[u8], range: Ref, raw: Ref) -> Result<Self, WireFault> {
         const KEY: u32 = field_tag(1, LENGTH);
         const VALUE: u32 = field_tag(2, LENGTH);
         let mut slot = Self { key: Ref::EMPTY, value: Ref::EMPTY, raw };
