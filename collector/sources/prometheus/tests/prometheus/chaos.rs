@@ -1,7 +1,7 @@
 //! Many targets that answer in every bad way at once, beside many that answer well.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use millrace_config::{ByteSize, ScrapeJob, TargetAddress};
 use millrace_source_prometheus::{HostNames, LOOKUPS_MAX, SLOW_LOOKUPS_MAX};
 
 use crate::prometheus::gzip;
-use crate::prometheus::rig::{Answer, PATIENCE, Rig, Target, job};
+use crate::prometheus::rig::{Answer, PATIENCE, Rig, Target, job, own_loopback};
 
 /// Of each kind of bad ones.
 const OF_A_KIND: usize = 5;
@@ -92,7 +92,10 @@ fn bad() -> Vec<(&'static str, Answer)> {
 async fn bad_targets_of_every_kind_make_no_good_one_late() {
     let mut good = Vec::new();
     for number in 0..GOOD {
-        good.push(Target::new(Answer::text(&format!("number {number}\n"))).await);
+        // Every second one is scraped by the name localhost.
+        let address = if number % 2 == 0 { own_loopback() } else { Ipv4Addr::LOCALHOST.into() };
+        let answer = Answer::text(&format!("number {number}\n"));
+        good.push(Target::at(address, answer).await);
     }
     let (mut beside, mut addresses) = (Vec::new(), Vec::new());
     for (kind, answer) in bad() {
@@ -185,7 +188,7 @@ impl NameServer {
         let mut state = self.state.lock().unwrap();
         state.asked += 1;
         if name.starts_with("good") && !state.hangs {
-            return Ok(vec!["127.0.0.1:0".parse().unwrap()]);
+            return Ok(vec![SocketAddr::new(own_loopback(), 0)]);
         }
         state.open += 1;
         state.most = state.most.max(state.open);

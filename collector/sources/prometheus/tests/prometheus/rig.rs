@@ -1,6 +1,6 @@
 //! Targets that answer as they are told, byte by byte, and a receiver that scrapes them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -156,6 +156,14 @@ fn decoded(bytes: &[u8]) -> Vec<Came> {
     came
 }
 
+/// An address on loopback that no other running test has. Tests scrape targets that refuse
+/// connections, and the port of one could become that of another test's target.
+pub(crate) fn own_loopback() -> IpAddr {
+    // A process id has 22 bits.
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, high, middle, low).into()
+}
+
 /// A target on loopback.
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
@@ -180,7 +188,11 @@ pub(crate) struct Scrapes {
 
 impl Target {
     pub(crate) async fn new(answer: Answer) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::at(own_loopback(), answer).await
+    }
+
+    pub(crate) async fn at(address: IpAddr, answer: Answer) -> Self {
+        let listener = TcpListener::bind((address, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let answer = Arc::new(Mutex::new(answer));
         let asked = Arc::new(Mutex::new(Vec::new()));
