@@ -37,6 +37,7 @@ mod pod;
 mod pod_events;
 mod pod_table;
 mod reading;
+mod reported_fault;
 mod share;
 mod watch;
 mod watch_loop;

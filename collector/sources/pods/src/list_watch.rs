@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::api::{ApiEndpoint, ApiError, ListQuery, WatchRequest, WatchStream};
 use crate::event::{Object, WatchEvent};
-use crate::watch_loop::limit_watch;
+use crate::watch_loop::{WatchSource, limit_watch};
 
 /// A store of listed objects.
 pub(crate) trait ObjectStore: Send {
@@ -33,74 +33,78 @@ pub(crate) trait ObjectStore: Send {
 
     /// Handles the start of a watch's response.
     fn record_answered(&mut self);
+
+    /// Counts a failed watch.
+    fn count_failure(&mut self, error: &ApiError);
+
+    /// Reports a failed watch, unless the next one only begins with a list.
+    fn report_failure(&mut self, error: &ApiError);
 }
 
 /// A list and its watches.
-pub(crate) struct ListWatch {
+pub(crate) struct ListWatch<S> {
     endpoint: ApiEndpoint,
     question: WatchRequest,
     listing: ListQuery,
+    store: S,
     /// The version from which the next watch continues; `None` before a list.
     version: Option<String>,
     has_progress: bool,
 }
 
-impl ListWatch {
-    pub(crate) fn new(endpoint: ApiEndpoint, question: WatchRequest, listing: ListQuery) -> Self {
-        Self { endpoint, question, listing, version: None, has_progress: false }
-    }
-
+impl<S: ObjectStore> WatchSource for ListWatch<S> {
     /// Lists the objects if necessary, then runs one watch to its end.
-    pub(crate) async fn watch_once(
-        &mut self,
-        known: &mut impl ObjectStore,
-        duration: Duration,
-    ) -> Result<(), ApiError> {
+    async fn watch_once(&mut self, duration: Duration) -> Result<(), ApiError> {
         let version = match self.version.clone() {
             Some(version) => version,
-            None => self.list_all(known).await?,
+            None => self.list_all().await?,
         };
         let mut answer = self.endpoint.open_watch(&self.question, &version, duration).await?;
-        known.record_answered();
-        limit_watch(duration, self.follow_events(known, &mut answer)).await
+        self.store.record_answered();
+        limit_watch(duration, self.follow_events(&mut answer)).await
     }
 
-    /// Returns whether the server has sent anything since the last call.
-    pub(crate) fn take_progress(&mut self) -> bool {
+    fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.has_progress)
     }
 
-    /// Returns whether a failure only means that the next watch begins with a list.
-    pub(crate) fn must_relist(&mut self, error: &ApiError) -> bool {
-        let is_expired = matches!(error, ApiError::Expired);
-        if is_expired {
-            self.version = None;
+    fn record_failure(&mut self, error: &ApiError) {
+        self.store.count_failure(error);
+        match error {
+            ApiError::Expired => self.version = None,
+            error => self.store.report_failure(error),
         }
-        is_expired
+    }
+}
+
+impl<S: ObjectStore> ListWatch<S> {
+    pub(crate) fn new(
+        endpoint: ApiEndpoint,
+        question: WatchRequest,
+        listing: ListQuery,
+        store: S,
+    ) -> Self {
+        Self { endpoint, question, listing, store, version: None, has_progress: false }
     }
 
     /// Lists all objects. Returns the version from which a watch continues.
-    async fn list_all<K: ObjectStore>(&mut self, known: &mut K) -> Result<String, ApiError> {
-        let (mut all, mut next) = (K::All::default(), String::new());
+    async fn list_all(&mut self) -> Result<String, ApiError> {
+        let (mut all, mut next) = (S::All::default(), String::new());
         loop {
             let page = self.endpoint.fetch_page(&self.question, &self.listing, &next).await?;
             for item in page.items {
-                known.add_listed(&mut all, item);
+                self.store.add_listed(&mut all, item);
             }
             next = page.metadata.next;
-            if next.is_empty() || known.is_full(&all) {
-                known.replace_all(all);
+            if next.is_empty() || self.store.is_full(&all) {
+                self.store.replace_all(all);
                 self.version = Some(page.metadata.resource_version.clone());
                 return Ok(page.metadata.resource_version);
             }
         }
     }
 
-    async fn follow_events(
-        &mut self,
-        known: &mut impl ObjectStore,
-        answer: &mut WatchStream,
-    ) -> Result<(), ApiError> {
+    async fn follow_events(&mut self, answer: &mut WatchStream) -> Result<(), ApiError> {
         while let Some(event) = answer.next().await? {
             self.has_progress = true;
             let version = match event {
@@ -111,12 +115,12 @@ impl ListWatch {
                 }
                 WatchEvent::Bookmark(object) => object.metadata.resource_version,
                 WatchEvent::Deleted(object) => {
-                    known.remove_object(&object.metadata.name);
+                    self.store.remove_object(&object.metadata.name);
                     object.metadata.resource_version
                 }
                 WatchEvent::Upserted(object) => {
                     let version = object.metadata.resource_version.clone();
-                    known.upsert_object(object);
+                    self.store.upsert_object(object);
                     version
                 }
             };

@@ -7,21 +7,15 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use millrace_processing::enrich::PodAttributes;
 
-use crate::api::{ApiEndpoint, ApiError, EVENT_BYTES_MAX, METADATA, WatchRequest};
+use crate::api::{ApiEndpoint, ApiError};
 use crate::event::Object;
 use crate::identity_table::IdentityTable;
-use crate::list_watch::{ListWatch, ObjectStore};
-use crate::namespaces::{BACKOFF, LISTING, NAMESPACES_MAX, NamespaceWatchMetrics, PATH, RIGHT};
-use crate::watch_loop::{self, WatchSource};
-
-struct LabelWatch {
-    listed: ListWatch,
-    labels: NamespaceLabels,
-}
+use crate::list_watch::ObjectStore;
+use crate::namespaces::{NAMESPACES_MAX, NamespaceWatchMetrics, watch_namespaces};
+use crate::reported_fault::ReportedFault;
 
 /// Gives a table the labels of namespaces.
 struct NamespaceLabels {
@@ -31,8 +25,7 @@ struct NamespaceLabels {
     metrics: NamespaceWatchMetrics,
     /// The namespaces that the table has.
     names: HashSet<String>,
-    /// The fault that was logged last.
-    reported: Option<String>,
+    reported: ReportedFault,
     has_reported_limit: bool,
 }
 
@@ -43,40 +36,15 @@ pub fn start_namespace_labels(
     table: Arc<IdentityTable>,
     metrics: NamespaceWatchMetrics,
 ) {
-    let question = WatchRequest {
-        path: PATH.to_owned(),
-        selector: String::new(),
-        form: METADATA,
-        bytes_max: EVENT_BYTES_MAX,
-        right: RIGHT,
-    };
     let labels = NamespaceLabels {
         requested,
         table,
         metrics,
         names: HashSet::new(),
-        reported: None,
+        reported: ReportedFault::default(),
         has_reported_limit: false,
     };
-    let watch = LabelWatch { listed: ListWatch::new(endpoint, question, LISTING), labels };
-    tokio::spawn(watch_loop::watch_forever(watch, BACKOFF));
-}
-
-impl WatchSource for LabelWatch {
-    async fn watch_once(&mut self, duration: Duration) -> Result<(), ApiError> {
-        self.listed.watch_once(&mut self.labels, duration).await
-    }
-
-    fn take_progress(&mut self) -> bool {
-        self.listed.take_progress()
-    }
-
-    fn record_failure(&mut self, error: &ApiError) {
-        self.labels.metrics.record_failure(error);
-        if !self.listed.must_relist(error) {
-            self.labels.report_failure(error);
-        }
-    }
+    watch_namespaces(endpoint, String::new(), labels);
 }
 
 impl ObjectStore for NamespaceLabels {
@@ -113,8 +81,22 @@ impl ObjectStore for NamespaceLabels {
 
     fn record_answered(&mut self) {
         self.metrics.record_answered();
-        if self.reported.take().is_some() {
+        if self.reported.end_fault() {
             tracing::info!("the watch of namespaces works again");
+        }
+    }
+
+    fn count_failure(&mut self, error: &ApiError) {
+        self.metrics.record_failure(error);
+    }
+
+    /// Logs a fault until it changes.
+    fn report_failure(&mut self, error: &ApiError) {
+        if self.reported.record_failure(error) {
+            tracing::warn!(
+                %error,
+                "cannot watch namespaces: records of unknown ones are sent without their labels"
+            );
         }
     }
 }
@@ -145,18 +127,6 @@ impl NamespaceLabels {
                 "the namespaces, or their labels, exceed the limit: some records get no labels of \
                  their namespace"
             );
-        }
-    }
-
-    /// Logs a fault until it changes.
-    fn report_failure(&mut self, error: &ApiError) {
-        let text = error.to_string();
-        if self.reported.as_ref() != Some(&text) {
-            tracing::warn!(
-                %error,
-                "cannot watch namespaces: records of unknown ones are sent without their labels"
-            );
-            self.reported = Some(text);
         }
     }
 }

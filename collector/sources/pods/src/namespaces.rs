@@ -25,7 +25,8 @@ use serde::{Deserialize, Serialize};
 use crate::api::{ApiEndpoint, ApiError, EVENT_BYTES_MAX, ListQuery, METADATA, WatchRequest};
 use crate::event::Object;
 use crate::list_watch::{ListWatch, ObjectStore};
-use crate::watch_loop::{self, WatchSource};
+use crate::reported_fault::ReportedFault;
+use crate::watch_loop;
 
 /// The most namespaces that are known: Kubernetes is tested with 10,000. With 100 bytes each they
 /// take 1.6 MB, and as much again while they are recorded.
@@ -36,7 +37,7 @@ pub const NAMESPACES_MAX: usize = 16_384;
 const LIST_BYTES_MAX: usize = 16 << 20;
 
 /// Lists from the API server's memory; in pages, if it supports them.
-pub(crate) const LISTING: ListQuery = ListQuery {
+const LISTING: ListQuery = ListQuery {
     form: HeaderValue::from_static(
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
     ),
@@ -46,23 +47,14 @@ pub(crate) const LISTING: ListQuery = ListQuery {
 };
 
 /// Waits between attempts: a new namespace is read within seconds of the API server's return.
-pub(crate) const BACKOFF: BackoffPolicy =
+const BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_millis(500), longest: Duration::from_secs(10) };
-
-/// The path of namespaces, and the right that a watch needs.
-pub(crate) const PATH: &str = "/api/v1/namespaces";
-pub(crate) const RIGHT: &str = "a ClusterRole that allows list and watch on namespaces";
 
 /// The metrics of all watches of namespaces.
 #[derive(Clone, Debug)]
 pub struct NamespaceWatchMetrics {
     failed: IntCounter,
     refused: IntGauge,
-}
-
-struct NamespaceWatch {
-    listed: ListWatch,
-    choice: NamespaceSelection,
 }
 
 /// The chosen namespaces.
@@ -72,8 +64,7 @@ struct NamespaceSelection {
     metrics: NamespaceWatchMetrics,
     published: Arc<Namespaces>,
     names: HashSet<String>,
-    /// The fault that was logged last.
-    reported: Option<String>,
+    reported: ReportedFault,
     has_reported_limit: bool,
 }
 
@@ -111,13 +102,6 @@ pub fn start_namespaces(
     let text = selector.to_string();
     let mut parameter = "labelSelector=".to_owned();
     push_encoded(&mut parameter, &text);
-    let question = WatchRequest {
-        path: PATH.to_owned(),
-        selector: parameter,
-        form: METADATA,
-        bytes_max: EVENT_BYTES_MAX,
-        right: RIGHT,
-    };
     let told = Arc::new(Namespaces::default());
     let choice = NamespaceSelection {
         record: SelectionFile { path: record, selector: text, has_failed: false },
@@ -125,29 +109,29 @@ pub fn start_namespaces(
         metrics,
         published: Arc::clone(&told),
         names: HashSet::new(),
-        reported: None,
+        reported: ReportedFault::default(),
         has_reported_limit: false,
     };
-    let watch = NamespaceWatch { listed: ListWatch::new(endpoint, question, LISTING), choice };
-    tokio::spawn(watch_loop::watch_forever(watch, BACKOFF));
+    watch_namespaces(endpoint, parameter, choice);
     Ok(told)
 }
 
-impl WatchSource for NamespaceWatch {
-    async fn watch_once(&mut self, duration: Duration) -> Result<(), ApiError> {
-        self.listed.watch_once(&mut self.choice, duration).await
-    }
-
-    fn take_progress(&mut self) -> bool {
-        self.listed.take_progress()
-    }
-
-    fn record_failure(&mut self, error: &ApiError) {
-        self.choice.metrics.record_failure(error);
-        if !self.listed.must_relist(error) {
-            self.choice.report_failure(error);
-        }
-    }
+/// Starts a watch of the namespaces that a parameter selects, or of all, as a task of the current
+/// runtime.
+pub(crate) fn watch_namespaces(
+    endpoint: ApiEndpoint,
+    selector: String,
+    store: impl ObjectStore + 'static,
+) {
+    let question = WatchRequest {
+        path: "/api/v1/namespaces".to_owned(),
+        selector,
+        form: METADATA,
+        bytes_max: EVENT_BYTES_MAX,
+        right: "a ClusterRole that allows list and watch on namespaces",
+    };
+    let watch = ListWatch::new(endpoint, question, LISTING, store);
+    tokio::spawn(watch_loop::watch_forever(watch, BACKOFF));
 }
 
 impl ObjectStore for NamespaceSelection {
@@ -185,13 +169,15 @@ impl ObjectStore for NamespaceSelection {
 
     fn record_answered(&mut self) {
         self.metrics.record_answered();
-        if self.reported.take().is_some() {
+        if self.reported.end_fault() {
             tracing::info!("the watch of namespaces works again");
         }
     }
-}
 
-impl NamespaceSelection {
+    fn count_failure(&mut self, error: &ApiError) {
+        self.metrics.record_failure(error);
+    }
+
     /// Logs a fault until it changes. At a start, this loads the record.
     fn report_failure(&mut self, error: &ApiError) {
         if self.published.chosen().is_none()
@@ -204,17 +190,17 @@ impl NamespaceSelection {
             self.names = namespaces;
             self.publish_names();
         }
-        let text = error.to_string();
-        if self.reported.as_ref() != Some(&text) {
+        if self.reported.record_failure(error) {
             let consequence = match self.published.chosen() {
                 Some(_) => "the last selection stays in use",
                 None => "no container logs are read until the API server answers",
             };
             tracing::warn!(%error, consequence, "cannot watch namespaces");
-            self.reported = Some(text);
         }
     }
+}
 
+impl NamespaceSelection {
     /// Inserts a namespace. Returns whether it is new.
     fn insert(&mut self, names: &mut HashSet<String>, object: Object) -> bool {
         let name = object.metadata.name;

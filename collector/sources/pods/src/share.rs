@@ -19,7 +19,7 @@ use tokio::sync::watch::Sender;
 use crate::api::{ApiEndpoint, ApiError, FULL_OBJECTS, ListQuery, WatchRequest};
 use crate::event::Object;
 use crate::list_watch::{ListWatch, ObjectStore};
-use crate::watch_loop::{self, WatchSource};
+use crate::watch_loop;
 
 /// The label of the objects: its value is the pod's uid.
 pub const SHARE_LABEL: &str = "millrace.dev/scrape-share";
@@ -63,11 +63,6 @@ struct Metrics {
     is_failing: IntGauge,
 }
 
-struct ShareWatch {
-    listed: ListWatch,
-    share: WatchedShare,
-}
-
 /// The state of the share.
 struct WatchedShare {
     metrics: Metrics,
@@ -98,34 +93,11 @@ pub fn start_share(
         right: "a Role that allows list and watch on configmaps in its namespace",
     };
     let (told, shares) = tokio::sync::watch::channel(ShareUpdate::default());
-    let listed = ListWatch::new(endpoint, question, LISTING);
     let share =
         WatchedShare { metrics, published: told, parts: BTreeMap::new(), fault: String::new() };
-    let watch = ShareWatch { listed, share };
+    let watch = ListWatch::new(endpoint, question, LISTING, share);
     tokio::spawn(watch_loop::watch_forever(watch, BACKOFF));
     Ok(shares)
-}
-
-impl WatchSource for ShareWatch {
-    async fn watch_once(&mut self, duration: Duration) -> Result<(), ApiError> {
-        self.listed.watch_once(&mut self.share, duration).await
-    }
-
-    fn take_progress(&mut self) -> bool {
-        self.listed.take_progress()
-    }
-
-    fn record_failure(&mut self, error: &ApiError) {
-        self.share.metrics.failed.inc();
-        if self.listed.must_relist(error) {
-            return;
-        }
-        let fault = error.to_string();
-        if self.share.published.borrow().fault != fault {
-            tracing::warn!(%error, "cannot watch this pod's share; the last version stays in use");
-        }
-        self.share.publish_fault(fault);
-    }
 }
 
 impl ObjectStore for WatchedShare {
@@ -160,6 +132,18 @@ impl ObjectStore for WatchedShare {
     /// Clears the watch's fault; the documents' fault remains.
     fn record_answered(&mut self) {
         self.publish_fault(self.fault.clone());
+    }
+
+    fn count_failure(&mut self, _: &ApiError) {
+        self.metrics.failed.inc();
+    }
+
+    fn report_failure(&mut self, error: &ApiError) {
+        let fault = error.to_string();
+        if self.published.borrow().fault != fault {
+            tracing::warn!(%error, "cannot watch this pod's share; the last version stays in use");
+        }
+        self.publish_fault(fault);
     }
 }
 

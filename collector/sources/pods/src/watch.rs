@@ -19,6 +19,7 @@ use crate::identity_table::{IDENTITY_BYTES_MAX, IdentityTable};
 use crate::metadata::{Metadata, MetadataRules};
 use crate::pod_events::{IdentityPods, PodTables};
 use crate::pod_table::{PodTable, StoreOutcome};
+use crate::reported_fault::ReportedFault;
 use crate::watch_loop::{self, WatchSource, limit_watch};
 
 /// How often pods that were deleted long ago are removed.
@@ -108,8 +109,7 @@ struct PodWatch {
     /// Whether the list of the current watch is not complete yet.
     is_listing: bool,
     has_progress: bool,
-    /// The fault that was logged last.
-    reported: Option<String>,
+    reported: ReportedFault,
     has_reported_limit: bool,
 }
 
@@ -146,7 +146,7 @@ pub fn start_pods(
         version: BEGINNING.to_owned(),
         is_listing: false,
         has_progress: false,
-        reported: None,
+        reported: ReportedFault::default(),
         has_reported_limit: false,
     };
     tokio::spawn(watch_loop::watch_forever(watch, BACKOFF));
@@ -174,7 +174,7 @@ impl WatchSource for PodWatch {
             self.is_listing = true;
         }
         self.metrics.refused.set(0);
-        if self.reported.take().is_some() {
+        if self.reported.end_fault() {
             tracing::info!("the watch of pods works again");
         }
         limit_watch(duration, self.follow_events(&mut answer)).await
@@ -195,11 +195,9 @@ impl WatchSource for PodWatch {
             self.version = BEGINNING.to_owned();
             return;
         }
-        let text = error.to_string();
-        if self.reported.as_ref() != Some(&text) {
+        if self.reported.record_failure(error) {
             tracing::warn!(%error,
                 "cannot watch pods: records of unknown pods are sent without labels");
-            self.reported = Some(text);
         }
     }
 
