@@ -153,7 +153,7 @@ impl<D: Disk> DiskBuffers<D> {
                     let at = entry.at_millis;
                     // Its bytes in the other queue become free.
                     match self.append_within(max_bytes, topic, &entry.payload, at, entry.count) {
-                        Ok(()) => self.sync_queues()?,
+                        Ok(()) => self.find_queue(topic)?.sync()?,
                         Err(AppendError::Disk(error)) => return Err(error),
                         // Without free space it is retried at the next start.
                         Err(_) => break,
@@ -183,6 +183,15 @@ impl<D: Disk> DiskBuffers<D> {
         self.destinations.iter_mut().flat_map(|buffers| &mut buffers.signals)
     }
 
+    fn find_queue(&mut self, topic: TopicKey) -> io::Result<&mut Queue<D>> {
+        let TopicKey { destination, signal } = topic;
+        let buffers = self.destinations.iter_mut().filter(|it| it.destination == destination);
+        let mut buffers = buffers.flat_map(|it| &mut it.signals);
+        let buffer = buffers.find(|it| it.signal == signal);
+        let missing = || io::Error::other("the topic has no buffer on disk");
+        buffer.map(|it| &mut it.queue).ok_or_else(missing)
+    }
+
     /// Appends a request to its topic's queue.
     ///
     /// # Errors
@@ -207,16 +216,10 @@ impl<D: Disk> DiskBuffers<D> {
         count: u32,
     ) -> Result<(), AppendError> {
         let all = self.stats().file_bytes;
-        let TopicKey { destination, signal } = topic;
-        let buffers = self.destinations.iter_mut().filter(|it| it.destination == destination);
-        let mut buffers = buffers.flat_map(|it| &mut it.signals);
-        let Some(SignalBuffer { queue, .. }) = buffers.find(|it| it.signal == signal) else {
-            let error = io::Error::other("the topic has no buffer on disk");
-            return Err(AppendError::Disk(error));
-        };
+        let queue = self.find_queue(topic).map_err(AppendError::Disk)?;
         // The other queues' bytes are already in use.
         queue.set_max_bytes((max_bytes + queue.stats().file_bytes).saturating_sub(all));
-        match queue.append(payload, at_millis, count, signal.index() as u8) {
+        match queue.append(payload, at_millis, count, topic.signal.index() as u8) {
             Ok(_) => Ok(()),
             // On its own the request isn't too long.
             Err(AppendError::TooLong { bytes, .. }) if (bytes as u64) < max_bytes / 2 => {
