@@ -296,17 +296,24 @@ impl<'c> Pipeline<'c> {
     /// # Errors
     /// When the engine doesn't answer, or refuses: the message is its own.
     pub fn query(&self, stack: &Stack, sql: &str) -> Result<String> {
-        let user = read(&stack.clickhouse_user_file())?;
-        let password = read(&stack.clickhouse_password_file())?;
-        let sql = sql.replace("DATABASE", &self.database());
-        let headers = [("x-clickhouse-user", &*user), ("x-clickhouse-key", &*password)];
-        let address = stack.clickhouse_url().trim_start_matches("http://").parse()?;
-        let answer = http::send(address, "POST", "/", &headers, sql.as_bytes())?;
-        if answer.status != 200 {
-            bail!("{sql}: {} {}", answer.status, answer.text());
-        }
-        Ok(answer.text())
+        query(stack, &sql.replace("DATABASE", &self.database()))
     }
+}
+
+/// Asks the stack's engine something.
+///
+/// # Errors
+/// When the engine doesn't answer, or refuses: the message is its own.
+pub fn query(stack: &Stack, sql: &str) -> Result<String> {
+    let user = read(&stack.clickhouse_user_file())?;
+    let password = read(&stack.clickhouse_password_file())?;
+    let headers = [("x-clickhouse-user", &*user), ("x-clickhouse-key", &*password)];
+    let address = stack.clickhouse_url().trim_start_matches("http://").parse()?;
+    let answer = http::send(address, "POST", "/", &headers, sql.as_bytes())?;
+    if answer.status != 200 {
+        bail!("{sql}: {} {}", answer.status, answer.text());
+    }
+    Ok(answer.text())
 }
 
 /// A load for a namespace's pipeline: lean spans over gRPC with gzip to its edge for clients,
@@ -322,9 +329,33 @@ pub fn load(
     count: u64,
     rate: Option<u64>,
 ) -> Result<Load> {
-    let service = cluster.get(namespace, "service", &format!("{EDGE}-edge"))?;
+    let endpoint = edge_endpoint(cluster, namespace, EDGE)?;
+    lean_spans(stack, endpoint, database(namespace), seed, count, rate)
+}
+
+/// The address of an edge pool's Service for OTLP over gRPC.
+///
+/// # Errors
+/// When there is no such Service.
+pub fn edge_endpoint(cluster: &Cluster, namespace: &str, pool: &str) -> Result<String> {
+    let service = cluster.get(namespace, "service", &format!("{pool}-edge"))?;
     let address = service["spec"]["clusterIP"].as_str();
     let address = address.context("the edge's Service has no address")?;
+    Ok(format!("http://{address}:4317"))
+}
+
+/// A load of lean spans over gRPC with gzip, judged in a database of the stack's ClickHouse.
+///
+/// # Errors
+/// When the engine's user can't be read.
+pub fn lean_spans(
+    stack: &Stack,
+    endpoint: String,
+    database: String,
+    seed: u64,
+    count: u64,
+    rate: Option<u64>,
+) -> Result<Load> {
     Ok(Load {
         signal: "traces",
         shape: "lean",
@@ -335,11 +366,11 @@ pub fn load(
         calls: None,
         protocol: "grpc",
         compression: "gzip",
-        endpoint: format!("http://{address}:4317"),
+        endpoint,
         clickhouse: stack.clickhouse_url(),
         user: read(&stack.clickhouse_user_file())?,
         password_file: stack.clickhouse_password_file(),
-        database: database(namespace),
+        database,
         attributes: "map",
     })
 }

@@ -5,12 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::ensure;
 use millrace_certificates::Authority;
 use millrace_e2e::cluster::Cluster;
-use millrace_e2e::loadgen::Load;
-use millrace_e2e::pipeline::{READY_LIMIT, resources};
-use millrace_e2e::{binaries, http, wait};
+use millrace_e2e::pipeline::{READY_LIMIT, edge_endpoint, lean_spans, query, resources};
+use millrace_e2e::{binaries, wait};
 use millrace_stack::Stack;
 use serde_json::{Value, json};
 
@@ -65,38 +64,6 @@ fn login(user: &Path, password: &Path) -> [String; 2] {
     [user, password].map(|file| fs::read_to_string(file).unwrap().trim().to_owned())
 }
 
-fn query(stack: &Stack, [user, password]: &[String; 2], sql: &str) -> Result<String> {
-    let headers = [("x-clickhouse-user", user.as_str()), ("x-clickhouse-key", password.as_str())];
-    let address = stack.clickhouse_url().trim_start_matches("http://").parse()?;
-    let answer = http::send(address, "POST", "/", &headers, sql.as_bytes())?;
-    ensure!(answer.status == 200, "{sql}: {} {}", answer.status, answer.text());
-    Ok(answer.text().trim().to_owned())
-}
-
-/// Spans to the sample's edge.
-fn load(stack: &Stack, cluster: &Cluster, namespace: &str, database: &str) -> Result<Load> {
-    let service = cluster.get(namespace, "service", &format!("{NAME}-clients-edge"))?;
-    let address = service["spec"]["clusterIP"].as_str().context("the Service has no address")?;
-    let [user, _] = login(&stack.clickhouse_user_file(), &stack.clickhouse_password_file());
-    Ok(Load {
-        signal: "traces",
-        shape: "lean",
-        seed: 83,
-        count: SPANS,
-        rate: None,
-        request: None,
-        calls: None,
-        protocol: "grpc",
-        compression: "gzip",
-        endpoint: format!("http://{address}:4317"),
-        clickhouse: stack.clickhouse_url(),
-        user,
-        password_file: stack.clickhouse_password_file(),
-        database: database.to_owned(),
-        attributes: "map",
-    })
-}
-
 /// Scenario: the sample is applied with an authority that didn't sign the broker's certificate; then
 /// the Secret is corrected, and spans are sent. Guarantee: the pipeline names the cause and the
 /// field; corrected, it is Ready over TLS and SCRAM, and each acknowledged span is stored once, with
@@ -126,19 +93,21 @@ fn the_production_sample_runs_with_tls_and_scram() {
     cluster.wait_for(object, ("Ready", "True", ""), READY_LIMIT).unwrap();
     let folder = tempfile::tempdir().unwrap();
     // The attributes that the edge adds would be alterations to the load generator's own check.
-    load(&stack, &cluster, name, &database).unwrap().send(folder.path(), LIMIT).unwrap();
+    let endpoint = edge_endpoint(&cluster, name, &format!("{NAME}-clients")).unwrap();
+    let load = lean_spans(&stack, endpoint, database.clone(), 83, SPANS, None).unwrap();
+    load.send(folder.path(), LIMIT).unwrap();
     let sql = format!(
         "SELECT count(), uniqExact(TraceId, SpanId), \
          countIf(ResourceAttributes['k8s.cluster.name'] = 'prod-eu-1') FROM {database}.otel_traces \
          FORMAT TSV"
     );
     wait::until("the spans' rows", LIMIT, || {
-        let rows = query(&stack, &clickhouse, &sql)?;
-        ensure!(rows == format!("{SPANS}\t{SPANS}\t{SPANS}"), "{rows}");
+        let rows = query(&stack, &sql)?;
+        ensure!(rows.trim() == format!("{SPANS}\t{SPANS}\t{SPANS}"), "{rows}");
         Ok(())
     })
     .unwrap();
     let table = format!("SHOW CREATE TABLE {database}.otel_traces FORMAT TSVRaw");
-    let table = query(&stack, &clickhouse, &table).unwrap();
+    let table = query(&stack, &table).unwrap();
     assert!(table.contains("toIntervalDay(30)") && table.contains("`PodName`"), "{table}");
 }
