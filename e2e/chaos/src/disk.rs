@@ -42,7 +42,7 @@ impl Disks {
     }
 }
 
-/// Starts this program again in a mount namespace of its own, unless it is there. `faults` are those
+/// Starts this program again in its own mount namespace, unless it runs there. `faults` are those
 /// that need disks.
 ///
 /// # Errors

@@ -48,7 +48,7 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
         { "op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version() },
         { "op": "add", "path": "/status", "value": wanted },
     ]);
-    let patch = serde_json::from_value(operations).map_err(|error| unencoded(object, error))?;
+    let patch = serde_json::from_value(operations).map_err(|error| encode_error(object, error))?;
     let params =
         PatchParams { field_manager: Some(STATUS_MANAGER.into()), ..PatchParams::default() };
     let refused = match api.patch_status(&name, &params, &Patch::Json::<()>(patch)).await {
@@ -134,10 +134,10 @@ pub async fn patch_unknown_status<K: Applicable>(
 }
 
 fn encode<K: Applicable>(object: &K, part: &impl Serialize) -> Result<Value, StepError> {
-    serde_json::to_value(part).map_err(|error| unencoded(object, error))
+    serde_json::to_value(part).map_err(|error| encode_error(object, error))
 }
 
-fn unencoded<K: Applicable>(object: &K, source: serde_json::Error) -> StepError {
+fn encode_error<K: Applicable>(object: &K, source: serde_json::Error) -> StepError {
     let (kind, name) = (K::kind(&()).into_owned(), object.name_any());
     let error = ApplyError::Encode { kind, name, source };
     StepError::new(ReconcileStep::Status, error.category(), error.reason(), error)

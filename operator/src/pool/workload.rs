@@ -20,17 +20,17 @@ fn to_count(value: Option<i32>) -> u32 {
 /// A kind of workload that an edge pool may have.
 pub trait EdgeWorkload: Applicable {
     /// Returns its figures.
-    fn figures(&self) -> WorkloadObservation;
+    fn observe_workload(&self) -> WorkloadObservation;
     /// Returns its template.
     fn template(&self) -> Option<&PodTemplateSpec>;
     /// Returns its template, to change it.
     fn template_mut(&mut self) -> Option<&mut PodTemplateSpec>;
     /// Stops its controller from replacing more pods.
-    fn hold(&mut self);
+    fn pause_updates(&mut self);
 }
 
 impl EdgeWorkload for Deployment {
-    fn figures(&self) -> WorkloadObservation {
+    fn observe_workload(&self) -> WorkloadObservation {
         observe_deployment(self)
     }
 
@@ -42,13 +42,13 @@ impl EdgeWorkload for Deployment {
         Some(&mut self.spec.as_mut()?.template)
     }
 
-    fn hold(&mut self) {
+    fn pause_updates(&mut self) {
         self.spec.iter_mut().for_each(|spec| spec.paused = Some(true));
     }
 }
 
 impl EdgeWorkload for DaemonSet {
-    fn figures(&self) -> WorkloadObservation {
+    fn observe_workload(&self) -> WorkloadObservation {
         observe_daemon_set(self)
     }
 
@@ -60,7 +60,7 @@ impl EdgeWorkload for DaemonSet {
         Some(&mut self.spec.as_mut()?.template)
     }
 
-    fn hold(&mut self) {
+    fn pause_updates(&mut self) {
         let by_hand = || DaemonSetUpdateStrategy {
             type_: Some("OnDelete".into()),
             ..DaemonSetUpdateStrategy::default()

@@ -54,7 +54,7 @@ impl Bench<'_> {
         Ok(outcome)
     }
 
-    /// Sends a load through an edge into a topic that is kept: its name.
+    /// Sends a load through an edge into a topic that stays, and returns its name.
     pub(crate) fn fill_by_edge(&mut self, way: Way, dataset: Dataset) -> Result<(Outcome, String)> {
         self.fill_with_rules(way, dataset, None)
     }

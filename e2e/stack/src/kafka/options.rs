@@ -78,7 +78,7 @@ pub struct BrokerOptions {
     /// Whether the SASL listener also accepts OAUTHBEARER with unsigned tokens, of anybody: for
     /// tests. A connection ends with its token unless the client authenticates again before.
     pub accepts_tokens: bool,
-    /// The most heap the JVM may take, in MiB. It takes some 150 MiB beside it.
+    /// The JVM's largest heap, in MiB. It needs some 150 MiB more.
     pub heap_mib: u32,
     /// It serves a test: the JVM compiles quickly instead of well, and the broker is killed when
     /// dropped. A start takes 1.8 s of processor time then, instead of 3.6; in minutes of faults the

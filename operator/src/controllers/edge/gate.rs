@@ -51,7 +51,8 @@ impl Gate<'_> {
     ) -> Result<GateOutcome, StepError> {
         let reported = change::reported_change(self.pool);
         if is_paused(self.pool) {
-            let (observation, change) = self.children.apply_workload(wanted, K::figures).await?;
+            let (observation, change) =
+                self.children.apply_workload(wanted, K::observe_workload).await?;
             return Ok(GateOutcome { observation, change, pending: reported.cloned(), pods: None });
         }
         let live = match reported {
@@ -65,7 +66,8 @@ impl Gate<'_> {
         };
         let found = live.as_ref().and_then(observe_live);
         if reported.is_none() && !found.as_ref().is_some_and(|live| self.desired.matters_to(live)) {
-            let (observation, change) = self.children.apply_workload(wanted, K::figures).await?;
+            let (observation, change) =
+                self.children.apply_workload(wanted, K::observe_workload).await?;
             return Ok(GateOutcome::converged(observation, change));
         }
         let found = match found {
@@ -74,11 +76,11 @@ impl Gate<'_> {
         };
         let (decision, pods) = self.decide_change(found, wanted.template()).await?;
         let ChangeDecision { pending, mode, replace, .. } = decision;
-        let old = live.as_ref().map(K::figures);
+        let old = live.as_ref().map(K::observe_workload);
         let (observation, change) = match (workload_to_write(mode, wanted), old) {
             (None, Some(observation)) => (observation, ChildChange::None),
             (None, None) => (WorkloadObservation::default(), ChildChange::None),
-            (Some(wanted), _) => self.children.apply_workload(wanted, K::figures).await?,
+            (Some(wanted), _) => self.children.apply_workload(wanted, K::observe_workload).await?,
         };
         // The controller may not have observed a template that was just written: it would recreate
         // the pod from the old one.
@@ -238,7 +240,7 @@ impl GateOutcome {
 
 /// Returns the parts of a live workload that a change needs.
 fn observe_live<K: EdgeWorkload>(live: &K) -> Option<Live> {
-    let figures = live.figures();
+    let figures = live.observe_workload();
     Some(Live {
         template: live.template()?.clone(),
         baseline: template::baseline_template(live)
@@ -256,7 +258,7 @@ fn workload_to_write<K: EdgeWorkload>(mode: WriteMode, mut wanted: K) -> Option<
         WriteMode::Desired => return Some(wanted),
         WriteMode::WithBaseline(baseline) => baseline,
         WriteMode::Paused(baseline) => {
-            wanted.hold();
+            wanted.pause_updates();
             baseline
         }
         WriteMode::Baseline(baseline) => {

@@ -67,7 +67,7 @@ async fn read_figures<K: EdgeWorkload>(
     let live = namespaced_api::<K>(&context.client, namespace).get_opt(name).await;
     let what = || format!("get the workload {namespace}/{name}");
     let live = live.map_err(|it| StepError::from_kube(ReconcileStep::Observe, what(), it))?;
-    Ok(live.as_ref().map(K::figures))
+    Ok(live.as_ref().map(K::observe_workload))
 }
 
 /// Queries the pods about their nodes' logs and their watches, once everything is applied; before

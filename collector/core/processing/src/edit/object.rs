@@ -124,7 +124,7 @@ impl Object {
             let value = message.part(end - content.len(), content.len());
             if tag == attributes_tag {
                 self.slots_position.get_or_insert(self.fields.len());
-                match Slot::usual(content, value, whole) {
+                match Slot::parse_common(content, value, whole) {
                     Some(slot) => self.slots.push(slot),
                     None => self.slots.push(Slot::parse_any(content, value, whole)?),
                 }

@@ -23,7 +23,7 @@ impl Slot {
     /// Reads a `KeyValue` message, which is at `range`.
     #[inline]
     pub(crate) fn parse(message: &[u8], range: Ref, raw: Ref) -> Result<Self, WireFault> {
-        match Self::usual(message, range, raw) {
+        match Self::parse_common(message, range, raw) {
             Some(slot) => Ok(slot),
             None => Self::parse_any(message, range, raw),
         }
@@ -32,7 +32,7 @@ impl Slot {
     /// Reads a key shorter than 128 bytes and then a value shorter than 16 KiB, as encoders write
     /// nearly all of them. Not a `Result`, which would pass through memory.
     #[inline(always)]
-    pub(super) fn usual(message: &[u8], range: Ref, raw: Ref) -> Option<Self> {
+    pub(super) fn parse_common(message: &[u8], range: Ref, raw: Ref) -> Option<Self> {
         let [0x0a, key_len @ ..0x80, rest @ ..] = message else { return None };
         let key_len = usize::from(*key_len);
         let value_len = match rest.get(key_len..)? {

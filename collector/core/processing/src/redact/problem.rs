@@ -46,7 +46,9 @@ pub enum RedactProblemKind {
     #[error("{0} patterns are more than {PATTERNS_MAX}")]
     TooManyPatterns(usize),
     /// A pattern's name is empty, or exists already.
-    #[error("{0:?} is no name of its own: it is empty, a ready set's, or another pattern's")]
+    #[error(
+        "{0:?} can't name a pattern: it is empty, or a ready set or another pattern has this name"
+    )]
     Name(String),
     /// A pattern is too long.
     #[error("a pattern has {PATTERN_BYTES_MAX} bytes at most, this one {0}")]

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::matrix::Cell;
 use super::record::Records;
 
-/// The figures that are told: a heading, and how to find it in a round's result.
+/// The figures of a report: a heading, and how to find it in a round's result.
 pub(crate) const FIGURES: [(&str, Find); 6] = [
     ("seconds", |result| all(result)["window_seconds"].as_f64()),
     ("operations/s", |result| all(result)["per_second"].as_f64()),
