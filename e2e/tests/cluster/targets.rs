@@ -63,15 +63,19 @@ impl Targets {
     pub(crate) fn judge(&self, since: Instant) {
         for (asked, address) in self.asked.iter().zip(&self.addresses) {
             let asked = asked.lock().unwrap();
-            let times: Vec<Instant> =
-                asked.iter().map(|(at, _)| *at).filter(|at| *at >= since).collect();
-            for pair in times.windows(2) {
-                let gap = pair[1].duration_since(pair[0]);
-                assert!(gap > INTERVAL - SLACK, "{address} was asked twice within {gap:?}");
-                assert!(gap < INTERVAL * 2 + SLACK, "{address} was not asked for {gap:?}");
+            let asked: Vec<&(Instant, IpAddr)> =
+                asked.iter().filter(|(at, _)| *at >= since).collect();
+            let all: Vec<String> = asked
+                .iter()
+                .map(|(at, by)| format!("{:.1} s by {by}", at.duration_since(since).as_secs_f64()))
+                .collect();
+            for pair in asked.windows(2) {
+                let gap = pair[1].0.duration_since(pair[0].0);
+                assert!(gap > INTERVAL - SLACK, "{address}: twice within {gap:?}: {all:?}");
+                assert!(gap < INTERVAL * 2 + SLACK, "{address}: not for {gap:?}: {all:?}");
             }
-            let last = times.last().map_or(Duration::MAX, Instant::elapsed);
-            assert!(last < INTERVAL * 2 + SLACK, "{address} was not asked for {last:?}");
+            let last = asked.last().map_or(Duration::MAX, |(at, _)| at.elapsed());
+            assert!(last < INTERVAL * 2 + SLACK, "{address}: not for {last:?}: {all:?}");
         }
     }
 }

@@ -57,6 +57,8 @@ const STEPS: [Step; 17] = [
             "millrace-convert",
             "-p",
             "millrace-shares",
+            "-p",
+            "millrace-share-documents",
         ],
     },
     Step { name: "fuzz targets", program: "make", arguments: &["fuzz"] },

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use futures::future::BoxFuture;
-use millrace_shares::TargetId;
+use millrace_share_documents::TargetId;
 use serde::Deserialize;
 
 use super::{PodTarget, ScrapeError};

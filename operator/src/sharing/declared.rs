@@ -3,7 +3,8 @@
 use millrace_config::TARGETS_MAX;
 use millrace_crds::v1alpha1::{EdgePool, OverflowPolicy, TargetAssignment};
 use millrace_monitors::DiscoveryResult;
-use millrace_shares::{SharingPolicy, Weight};
+use millrace_share_documents::Weight;
+use millrace_shares::SharingPolicy;
 
 use super::sources::{self, Sources};
 use crate::error::Invalid;

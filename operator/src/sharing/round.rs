@@ -9,10 +9,11 @@ use k8s_openapi::api::core::v1::Pod;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::EdgePool;
 use millrace_monitors::DiscoveryResult;
+use millrace_share_documents::{PodName, Share, TargetEntry, TargetId, Weight};
 use millrace_shares::{
     CandidatePod as Judged, Decision, DecisionInput, DesiredTarget, HandoverInput as HandOver,
-    PodName, PodObservation, SILENT_SECONDS, Share, Target, TargetEntry, TargetId, Weight, Write,
-    assign_targets, current_assignment, plan_writes, pod_state,
+    PodObservation, SILENT_SECONDS, Target, Write, assign_targets, current_assignment, plan_writes,
+    pod_state,
 };
 
 use super::declared;
@@ -46,6 +47,9 @@ pub struct SharingMemory {
     queried_at: Option<i64>,
     observations: BTreeMap<PodName, PodObservation>,
     weights: BTreeMap<TargetId, Weight>,
+    /// Targets that moved, with their new pods, until these have scraped them. A new operator moves
+    /// them once more at worst.
+    unscraped_moves: BTreeMap<TargetId, PodName>,
 }
 
 /// Why the targets are outdated: the reason, and the cause as text.
@@ -140,8 +144,9 @@ async fn share_out(
             }
         }
     }
-    for placed in decision.placements.values().filter(|placed| placed.from.is_some()) {
+    for (id, placed) in decision.placements.iter().filter(|(_, placed)| placed.from.is_some()) {
         context.metrics.record_target_move(placed.reason.as_str());
+        memory.unscraped_moves.extend(placed.pod.clone().map(|pod| (*id, pod)));
     }
     let shares = documents.1.shares();
     memory.documents = Some(documents);
@@ -224,6 +229,9 @@ impl SharingMemory {
                         (now, Some(report.version.unwrap_or(0)));
                     pods.up += report.up;
                     pods.down += report.down;
+                    let scraped =
+                        |id: &TargetId| report.targets.get(id).is_some_and(|it| it.up.is_some());
+                    self.unscraped_moves.retain(|id, pod| *pod != *name || !scraped(id));
                     for (id, samples) in report.measured_samples() {
                         if let Some(source) = sources.targets.get(&id) {
                             let weight = Weight::of_scrape(samples, source.interval_seconds);
@@ -245,6 +253,7 @@ impl SharingMemory {
     /// started.
     fn restore_weights(&mut self, shares: &BTreeMap<PodName, Share>, sources: &Sources) {
         self.weights.retain(|id, _| sources.targets.contains_key(id));
+        self.unscraped_moves.retain(|id, _| sources.targets.contains_key(id));
         for (id, entry) in shares.values().flat_map(|share| &share.targets) {
             if sources.targets.contains_key(id) {
                 self.weights.entry(*id).or_insert(entry.weight);
@@ -262,7 +271,8 @@ impl SharingMemory {
     ) -> (Decision, Vec<Write>) {
         let targets = sources.targets.iter().map(|(id, source)| {
             let (job, zone) = (source.entry.job.clone(), source.zone.clone());
-            (*id, Target { job, weight: self.weights.get(id).copied(), zone })
+            let awaits_scrape = self.unscraped_moves.contains_key(id);
+            (*id, Target { job, weight: self.weights.get(id).copied(), zone, awaits_scrape })
         });
         let judged = pods.all.iter().map(|(name, pod)| {
             let observation = self.observations.get(name).copied().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use millrace_config::ScrapeJob;
 use millrace_monitors::{DiscoveryResult, FaultEffect, ScrapedTarget};
-use millrace_shares::{JOB_BYTES_MAX, PodName, Share, TargetEntry, TargetId, Weight};
+use millrace_share_documents::{JOB_BYTES_MAX, PodName, Share, TargetEntry, TargetId, Weight};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use millrace_crds::MANAGED_BY;
-use millrace_shares::{DocumentFault, PodName, Share, join_parts, split_share};
+use millrace_share_documents::{DocumentFault, PodName, Share, join_parts, split_share};
 use serde_json::json;
 
 use crate::cluster::{delete_object, list_objects, namespaced_api};

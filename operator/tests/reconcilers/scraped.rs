@@ -37,7 +37,8 @@ async fn shared_jobs(world: &World) -> BTreeMap<String, ScrapeJob> {
     sharing::run_round(&world.context, &pool, &mut SharingMemory::default()).await.unwrap();
     let maps = world.server.select(|path| path.ends_with("/configmaps/prod-edge-1-share-a-0"));
     let share =
-        millrace_shares::join_parts([maps[0].1["data"]["share"].as_str().unwrap()]).unwrap();
+        millrace_share_documents::join_parts([maps[0].1["data"]["share"].as_str().unwrap()])
+            .unwrap();
     let job = |(name, settings): (&String, &Value)| {
         (name.clone(), ScrapeJob::of_share(name, settings).unwrap())
     };

@@ -7,7 +7,7 @@ use millrace_operator::controllers::edge::EdgePools;
 use millrace_operator::error::{Category, StepError};
 use millrace_operator::pods::{ShareReport, TargetReport};
 use millrace_operator::sharing::{self, POD_LABEL, POOL_LABEL, SHARE_KEY, SharingMemory};
-use millrace_shares::{Share, TargetId, join_parts};
+use millrace_share_documents::{Share, TargetId, join_parts};
 use serde_json::{Value, json};
 
 use crate::reconcilers::edge::{DEPLOYMENT, POOL, pool, world};
@@ -17,6 +17,8 @@ use crate::reconcilers::support::world::World;
 /// The time between two rounds.
 const ROUND_SECONDS: i64 = 5;
 const TARGETS: usize = 24;
+/// The time between two scrapes of a target: three rounds.
+const INTERVAL_SECONDS: i64 = 15;
 const PODS: &str = "/api/v1/namespaces/telemetry/pods";
 
 /// A pool with so many targets, of so long names, in jobs of 200.
@@ -40,6 +42,11 @@ struct Fleet {
     taken: BTreeMap<String, Share>,
     /// Pods whose processes ended, while their objects are there.
     dead: BTreeSet<String>,
+    seconds: i64,
+    /// The last scrape of each target.
+    scrapes: BTreeMap<TargetId, (String, i64)>,
+    /// The longest time between two scrapes of a target since this was last set to 0.
+    longest_gap_seconds: i64,
     /// How long each target had no pod, at most, since this was last set to nothing.
     alone_seconds: BTreeMap<TargetId, i64>,
     longest_alone_seconds: i64,
@@ -55,6 +62,9 @@ impl Fleet {
             memory: SharingMemory::default(),
             taken: BTreeMap::new(),
             dead: BTreeSet::new(),
+            seconds: 0,
+            scrapes: BTreeMap::new(),
+            longest_gap_seconds: 0,
             alone_seconds: BTreeMap::new(),
             longest_alone_seconds: 0,
         };
@@ -67,7 +77,7 @@ impl Fleet {
         let mut fleet = Self::new(scraping(TARGETS, 1), pods).await;
         fleet.rounds(12).await;
         assert_eq!(fleet.scraped(), TARGETS);
-        fleet.longest_alone_seconds = 0;
+        (fleet.longest_alone_seconds, fleet.longest_gap_seconds) = (0, 0);
         fleet
     }
 
@@ -106,9 +116,14 @@ impl Fleet {
                 Ok(share) if share.version > taken.version => *taken = share,
                 _ => {}
             }
-            let report = TargetReport { samples: Some(100), up: Some(true), error: None };
+            let report = |id| match self.scrapes.get(id) {
+                Some((by, _)) if by == name => {
+                    TargetReport { samples: Some(100), up: Some(true), error: None }
+                }
+                _ => TargetReport::default(),
+            };
             let targets: BTreeMap<_, _> =
-                taken.targets.keys().map(|id| (*id, report.clone())).collect();
+                taken.targets.keys().map(|id| (*id, report(id))).collect();
             let version = Some(taken.version).filter(|version| *version > 0);
             let up = targets.len() as u64;
             self.world.set_report(name, Some(ShareReport { version, targets, up, down: 0 }));
@@ -158,8 +173,17 @@ impl Fleet {
                 assert_eq!(other, None, "{id} is scraped by {name} too");
             }
         }
-        for id in scraped.keys() {
+        self.seconds += seconds;
+        for (id, name) in &scraped {
             self.alone_seconds.insert(*id, 0);
+            // Whichever pod has a target scrapes it at the same point of its interval.
+            let point = (id.0 % 3) as i64 * ROUND_SECONDS;
+            if seconds > 0 && self.seconds % INTERVAL_SECONDS == point {
+                let scrape = ((*name).clone(), self.seconds);
+                if let Some((_, before)) = self.scrapes.insert(*id, scrape) {
+                    self.longest_gap_seconds = self.longest_gap_seconds.max(self.seconds - before);
+                }
+            }
         }
         for (_, alone) in self.alone_seconds.iter_mut().filter(|(id, _)| !scraped.contains_key(id))
         {
@@ -299,6 +323,22 @@ async fn a_pool_is_scaled_from_one_pod_to_three_and_back() {
     assert!((1..=15).contains(&fleet.longest_alone_seconds), "{}", fleet.longest_alone_seconds);
 }
 
+/// Scenario: a pool of one pod gets a second one and, some seconds later, a third. Guarantee: all
+/// work in the end, and no target that moved to the second pod moves on before it was scraped there:
+/// none misses more than one scrape.
+#[tokio::test]
+async fn pods_that_start_one_after_another_cost_no_target_two_scrapes() {
+    for rounds in 0..8 {
+        let mut fleet = Fleet::settled(&["a"]).await;
+        fleet.add("b", "old");
+        fleet.rounds(rounds).await;
+        fleet.add("c", "old");
+        fleet.rounds(24).await;
+        assert_eq!(fleet.counts(), [("a", 8), ("b", 8), ("c", 8)].into(), "{rounds} rounds");
+        assert_eq!(fleet.longest_gap_seconds, 2 * INTERVAL_SECONDS, "{rounds} rounds");
+    }
+}
+
 /// Scenario: in a rollout a new pod joins, then the old ones end. Guarantee: nothing moves for
 /// balance while pods of two revisions are there; each target moves once.
 #[tokio::test]
@@ -382,7 +422,8 @@ async fn the_status_says_how_many_pods_the_load_needs() {
     wanted["spec"]["receivers"]["prometheus"]["assignment"] =
         json!({"maxSamplesPerSecondPerPod": 60});
     let mut fleet = Fleet::new(wanted, &["a", "b"]).await;
-    fleet.rounds(6).await;
+    // Pods measure a target when they scrape it first.
+    fleet.rounds(12).await;
     assert_eq!(fleet.scraped(), TARGETS);
     let status = fleet.status().await;
     // 168 samples per second, with 5 % between pods.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use millrace_shares::Share;
+use millrace_share_documents::Share;
 use tokio::sync::watch;
 
 /// The known state of this pod's share.

@@ -12,7 +12,7 @@ use millrace_config::push_encoded;
 use millrace_pipeline::backoff::BackoffPolicy;
 use millrace_pipeline::share::{ShareUpdate, Shares};
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
-use millrace_shares::{DocumentFault, PARTS_MAX, join_parts};
+use millrace_share_documents::{DocumentFault, PARTS_MAX, join_parts};
 use prometheus::{IntCounter, IntGauge};
 use tokio::sync::watch::Sender;
 

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use millrace_shares::TargetId;
+use millrace_share_documents::TargetId;
 
 use super::target_row::{TargetRow, TargetState};
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use millrace_shares::TargetId;
+use millrace_share_documents::TargetId;
 use tokio::sync::mpsc;
 
 use super::discovery::TargetSource;

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millrace_shares::TargetId;
+use millrace_share_documents::TargetId;
 use tokio::sync::watch;
 
 use super::report::{EntryStatus, ShareProgress, ShareReport, ShareState, ShareView};

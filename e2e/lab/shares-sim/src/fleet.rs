@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use millrace_shares::{CandidatePod, PodName, PodState, Target, TargetId, Weight};
+use millrace_share_documents::{PodName, TargetId, Weight};
+use millrace_shares::{CandidatePod, PodState, Target};
 
 use crate::rng::{Rng, mix};
 
@@ -59,7 +60,7 @@ impl Fleet {
         let id = TargetId(u128::from(rng.any()) << 64 | u128::from(rng.any()));
         let zone = Some(format!("zone-{}", rng.below(ZONES)));
         let weight = Some(Weight::of_scrape(samples, INTERVAL_SECONDS));
-        self.targets.insert(id, Target { job: job.to_owned(), weight, zone });
+        self.targets.insert(id, Target { job: job.to_owned(), weight, zone, awaits_scrape: false });
         self.nodes.insert(id, rng.below(nodes as u64) as usize);
     }
 

@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use millrace_shares::{DecisionInput, PodName, SharingPolicy, TargetId, assign_targets};
+use millrace_share_documents::{PodName, TargetId};
+use millrace_shares::{DecisionInput, SharingPolicy, assign_targets};
 
 use crate::fleet::{Fleet, key};
 use crate::rng::hash;

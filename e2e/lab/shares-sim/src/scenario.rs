@@ -1,7 +1,8 @@
 //! Changes of a pool, and playing one rule on one of them.
 
 use cpu_time::ProcessTime;
-use millrace_shares::{OverflowPolicy, PodState, SharingPolicy, Weight};
+use millrace_share_documents::Weight;
+use millrace_shares::{OverflowPolicy, PodState, SharingPolicy};
 
 use crate::fleet::{Fleet, INTERVAL_SECONDS};
 use crate::rules::{Answer, Assigned, Rule};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use millrace_shares::{PodName, TargetId};
+use millrace_share_documents::{PodName, TargetId};
 
 use crate::fleet::Fleet;
 use crate::rules::Assigned;

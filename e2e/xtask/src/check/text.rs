@@ -59,6 +59,7 @@ const PURE: &[&str] = &[
     "collector/core/wire/src/",
     "collector/core/columns/src/",
     "collector/core/coordination/src/",
+    "collector/core/share-documents/src/",
     "collector/sources/files/lines/src/",
     "collector/sources/prometheus/scrape/src/",
     "collector/core/schema/src/",

@@ -1,7 +1,7 @@
 //! Pods and Services with annotations `prometheus.io/...`.
 //!
 //! The rules are those of the usual Prometheus file for Kubernetes, except for labels: none of a
-//! pod's or Service's own labels is copied, since a target has [`millrace_shares::LABELS_MAX`] at
+//! pod's or Service's own labels is copied, since a target has [`millrace_share_documents::LABELS_MAX`] at
 //! most.
 
 use millrace_config::ScrapeJob;

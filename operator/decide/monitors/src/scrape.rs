@@ -11,7 +11,7 @@ use std::time::Duration;
 use millrace_config::{Scheme, ScrapeJob, TargetAddress};
 use millrace_scrape::relabel::{LabelSet, RelabelScratch};
 use millrace_scrape::{Defaults, duration};
-use millrace_shares::{ADDRESS_BYTES_MAX, LABEL_BYTES_MAX, LABELS_MAX};
+use millrace_share_documents::{ADDRESS_BYTES_MAX, LABEL_BYTES_MAX, LABELS_MAX};
 
 use crate::annotations::AnnotationSources;
 use crate::cluster::Cluster;

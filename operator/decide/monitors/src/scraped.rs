@@ -37,7 +37,7 @@ pub struct ScrapedTarget {
     pub address: String,
     /// Its labels after all rules, `job` and `instance` among them. Where they differ from the
     /// job's settings also `__scheme__`, `__metrics_path__`, `__param_NAME`, `__scrape_interval__`,
-    /// `__scrape_timeout__`. At most [`millrace_shares::LABELS_MAX`].
+    /// `__scrape_timeout__`. At most [`millrace_share_documents::LABELS_MAX`].
     pub labels: BTreeMap<String, String>,
     /// Its zone, if known.
     pub zone: Option<String>,

@@ -25,10 +25,13 @@ pub(crate) struct Row {
     pub(crate) home: u32,
     /// It stays with a pod that isn't ready: the decision ignores it.
     pub(crate) stays: bool,
+    /// It doesn't leave `home` by choice.
+    pub(crate) pinned: bool,
     pub(crate) reason: PlacementReason,
 }
 
-/// A pod's targets: `sorted` by weight once one was removed, `unsorted` until then.
+/// The targets that may leave a pod by choice: `sorted` by weight once one was removed, `unsorted`
+/// until then.
 #[derive(Debug)]
 struct List {
     unsorted: Vec<u32>,
@@ -161,7 +164,7 @@ impl Assignment {
         self.of_job.get(&(pod, job)).copied().unwrap_or(0).saturating_add(more) <= *limit
     }
 
-    /// Returns a pod's targets by weight.
+    /// Returns the targets that may leave a pod by choice, by weight.
     pub(crate) fn targets_by_weight(&mut self, pod: u32) -> &BTreeSet<(u64, u32)> {
         let List { unsorted, sorted } = &mut self.columns[pod as usize].list;
         let rows = &self.rows;
@@ -221,6 +224,7 @@ impl Assignment {
         column.load += row.weight;
         column.targets += 1;
         match &mut column.list.sorted {
+            _ if row.pinned && pod == row.home => {}
             None => column.list.unsorted.push(target),
             Some(sorted) => {
                 sorted.insert((row.weight, target));

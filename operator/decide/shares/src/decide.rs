@@ -4,16 +4,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use millrace_share_documents::{PodName, TargetId, Weight};
+
 use crate::assignment::{Assignment, NONE, Row};
 use crate::balance::{BalanceOutcome, LoadMarks, balance_load};
 use crate::decision::{Decision, DecisionFigures, Placement, PlacementReason, PodLoad};
 use crate::level::{
     deviation_permille, fair_share, median, minus_permille, needed_pods, plus_permille,
 };
-use crate::pod::{CandidatePod, PodName, PodState};
+use crate::pod::{CandidatePod, PodState};
 use crate::policy::{OverflowPolicy, SharingPolicy};
 use crate::prefer::{PODS_CHECKED_MAX, apply_preferences, fits_below};
-use crate::target::{Target, TargetId, Weight};
+use crate::target::Target;
 
 /// The input of a decision.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +89,7 @@ fn build_rows<'a>(
             at: NONE,
             home,
             stays,
+            pinned: target.awaits_scrape,
             reason,
         });
     }

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::pod::PodName;
-use crate::target::{TargetId, Weight};
+use millrace_share_documents::{PodName, TargetId, Weight};
 
 /// Why a target has its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,11 +13,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use millrace_share_documents::{PodName, Released, Share, TargetEntry, TargetId};
 use serde_json::Value;
 
-use crate::document::{Released, Share, TargetEntry};
-use crate::pod::{PodName, PodObservation, PodState, pod_state};
-use crate::target::TargetId;
+use crate::pod::{PodObservation, PodState, pod_state};
 
 /// The desired pod of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,10 +114,14 @@ fn newest_releases<'a>(shares: impl Iterator<Item = &'a Share>) -> HashMap<Targe
     newest
 }
 
+/// Returns the state of a pod; `None` if it is unknown.
+fn state_of(step: &HandoverInput<'_>, name: &PodName) -> Option<PodState> {
+    step.pods.get(name).map(|seen| pod_state(seen, step.now, step.silent_seconds))
+}
+
 /// Returns whether the pod counts as dead, so that no step waits for its confirmation.
 fn is_dead(step: &HandoverInput<'_>, name: &PodName) -> bool {
-    let state = step.pods.get(name).map(|seen| pod_state(seen, step.now, step.silent_seconds));
-    matches!(state, None | Some(PodState::Silent | PodState::Ended))
+    matches!(state_of(step, name), None | Some(PodState::Silent | PodState::Ended))
 }
 
 /// Returns whether the pod is deleted. An unknown pod is: the caller lists pods before a step.
@@ -206,19 +209,27 @@ fn blocked_targets<'a>(
 }
 
 /// Writes a target into the desired pod's document if no other pod may be scraping it.
+///
+/// A pod that became unreachable during the hand-over still reads its document. So it gets back a
+/// target whose release it can't confirm, and it gets a target that is on its way to it. Otherwise
+/// no pod would scrape the target for as long as the network is closed.
 fn assign_free_targets<'a>(
     step: &HandoverInput<'a>,
     blocked: &HashMap<TargetId, Vec<&'a PodName>>,
     next: &mut BTreeMap<&'a PodName, Share>,
 ) {
     for (id, wanted) in step.desired {
-        let others = blocked.get(id).map_or(&[][..], Vec::as_slice);
-        let Some((name, seen)) = step.pods.get_key_value(&wanted.pod) else { continue };
+        let holders = blocked.get(id).map_or(&[][..], Vec::as_slice);
+        let pod = match holders {
+            [holder] if state_of(step, holder) == Some(PodState::Unreachable) => *holder,
+            _ => &wanted.pod,
+        };
+        let Some((name, seen)) = step.pods.get_key_value(pod) else { continue };
         let takes = matches!(
             pod_state(seen, step.now, step.silent_seconds),
-            PodState::Ready | PodState::Leaving
+            PodState::Ready | PodState::Leaving | PodState::Unreachable
         );
-        if !takes || others.iter().any(|other| *other != name) {
+        if !takes || holders.iter().any(|holder| *holder != name) {
             continue;
         }
         let stored = step.shares.get(name);

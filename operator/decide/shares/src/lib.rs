@@ -7,7 +7,6 @@
 //! - [`plan_writes`] hands targets over: from the stored documents and the pods' reports it makes
 //!   the next documents. No target is in a second pod's document before the first pod has confirmed
 //!   that it stopped, or is gone. All state is in the documents, so a restart loses nothing.
-//! - [`Share`] is such a document; [`split_share`] splits it into parts that a ConfigMap can hold.
 //!
 //! The same input gives the same output: inputs are sorted sets, and sums are integers.
 //! docs/internals/sharing/rule.md explains the rule, its guarantees and limits.
@@ -17,7 +16,6 @@ mod balance;
 mod bounds;
 mod decide;
 mod decision;
-mod document;
 mod handover;
 mod level;
 mod pod;
@@ -28,11 +26,7 @@ mod target;
 pub use bounds::{Delays, SILENT_SECONDS};
 pub use decide::{DecisionInput, assign_targets};
 pub use decision::{Decision, DecisionFigures, Placement, PlacementReason, PodLoad};
-pub use document::{
-    ADDRESS_BYTES_MAX, DocumentFault, JOB_BYTES_MAX, LABEL_BYTES_MAX, LABELS_MAX, PART_BYTES_MAX,
-    PARTS_MAX, Released, Share, TargetEntry, join_parts, split_share,
-};
 pub use handover::{DesiredTarget, HandoverInput, Write, current_assignment, plan_writes};
-pub use pod::{CandidatePod, PodName, PodObservation, PodState, pod_state};
+pub use pod::{CandidatePod, PodObservation, PodState, pod_state};
 pub use policy::{OverflowPolicy, Percent, SharingPolicy};
-pub use target::{Target, TargetId, Weight};
+pub use target::Target;

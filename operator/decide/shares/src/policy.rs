@@ -1,6 +1,6 @@
 //! The policy of sharing: plain values, each default with its source.
 
-use crate::target::Weight;
+use millrace_share_documents::Weight;
 
 /// Maximum targets of a collector: each is a task there.
 const POD_TARGETS_MAX: u64 = 10_000;

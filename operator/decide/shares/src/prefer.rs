@@ -45,7 +45,7 @@ fn better_pod(
     target: u32,
 ) -> Option<(u32, PlacementReason)> {
     let row = assignment.rows[target as usize];
-    if row.at == NONE {
+    if row.at == NONE || (row.pinned && row.at == row.home) {
         return None;
     }
     let left = assignment.pod_load(row.at) - row.weight;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use millrace_share_documents::{PodName, TargetId, Weight};
 use millrace_shares::{
-    CandidatePod, Decision, DecisionInput, OverflowPolicy, PlacementReason, PodName, PodState,
-    SharingPolicy, Target, TargetId, Weight, assign_targets,
+    CandidatePod, Decision, DecisionInput, OverflowPolicy, PlacementReason, PodState,
+    SharingPolicy, Target, assign_targets,
 };
 
 struct Pool {
@@ -33,7 +34,7 @@ impl Pool {
         let id = TargetId(self.targets.len() as u128);
         let zone = zone.map(str::to_owned);
         let weight = weight.map(Weight::new);
-        self.targets.insert(id, Target { job: job.to_owned(), weight, zone });
+        self.targets.insert(id, Target { job: job.to_owned(), weight, zone, awaits_scrape: false });
         id
     }
 
@@ -100,6 +101,32 @@ fn a_pod_over_its_share_says_by_how_much() {
     let words = moved.iter().map(ToString::to_string).collect::<Vec<_>>();
     let first = "moved: its pod was 22.2 % over the fair share, this one 7.4 % under";
     assert!(words.iter().any(|it| it == first), "{words:?}");
+}
+
+/// Scenario: targets moved to a pod that hasn't scraped them yet, and their pod has too many, in
+/// another zone; then the pod is about to end. Guarantee: they move for no choice, only with the
+/// pod's end, while others move for balance.
+#[test]
+fn targets_that_moved_are_scraped_before_they_move_again() {
+    let mut pool = Pool::of(3);
+    pool.many(90, 100);
+    let a = PodName::new("a");
+    pool.assigned = pool.targets.keys().map(|id| (*id, a.clone())).collect();
+    let waiting: Vec<TargetId> = pool.targets.keys().copied().take(50).collect();
+    for id in &waiting {
+        pool.targets.get_mut(id).unwrap().awaits_scrape = true;
+    }
+    pool.pods.get_mut(&PodName::new("b")).unwrap().zone = Some("near".to_owned());
+    pool.targets.get_mut(&waiting[0]).unwrap().zone = Some("near".to_owned());
+    let decision = pool.decide();
+    assert!(waiting.iter().all(|id| decision.placements[id].pod.as_ref() == Some(&a)));
+    assert_eq!(
+        [load(&decision, "a"), load(&decision, "b"), load(&decision, "c")],
+        [5000, 2000, 2000]
+    );
+    pool.set("a", PodState::Leaving);
+    let decision = pool.decide();
+    assert!(waiting.iter().all(|id| decision.placements[id].reason == PlacementReason::PodLeaving));
 }
 
 /// Scenario: a change within the tolerance, then one beyond it. Guarantee: only the second moves

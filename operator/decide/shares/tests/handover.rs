@@ -3,10 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use millrace_share_documents::{
+    PodName, Share, TargetEntry, TargetId, Weight, join_parts, split_share,
+};
 use millrace_shares::{
-    CandidatePod, DecisionInput, Delays, DesiredTarget, HandoverInput, PodName, PodObservation,
-    SILENT_SECONDS, Share, SharingPolicy, Target, TargetEntry, TargetId, Weight, Write,
-    assign_targets, current_assignment, join_parts, plan_writes, pod_state, split_share,
+    CandidatePod, DecisionInput, Delays, DesiredTarget, HandoverInput, PodObservation,
+    SILENT_SECONDS, SharingPolicy, Target, Write, assign_targets, current_assignment, plan_writes,
+    pod_state,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -162,7 +165,8 @@ impl World {
             Event::AddTarget => {
                 self.made += 1;
                 let weight = Some(Weight::new(self.rng.below(2_000) + 1));
-                let target = Target { job: "job".to_owned(), weight, zone: None };
+                let target =
+                    Target { job: "job".to_owned(), weight, zone: None, awaits_scrape: false };
                 self.targets.insert(TargetId(self.made), target);
             }
             Event::RemoveTarget(nth) => {
@@ -474,6 +478,38 @@ fn pods_that_live_unheard_keep_what_they_have() {
         assert_eq!((world.scraped().len(), world.longest_alone), (24, 0), "{closed:?}");
         assert_eq!(world.stored, before);
     }
+}
+
+/// Scenario: two pods are to release targets to a third, and the network to all pods closes some
+/// seconds later, in any step of the hand-over; it stays closed for ten minutes. Guarantee: once
+/// the pods count as unreachable each target has a pod again: the old one, or the new one if the
+/// old one has confirmed the release.
+#[test]
+fn a_hand_over_that_a_closed_network_interrupts_leaves_no_target_alone() {
+    let mut interrupted = 0;
+    for seed in 0..80 {
+        let mut world = World::new(seed, 2, 24, punctual());
+        world.settle();
+        world.happens(Event::Join);
+        let has_release =
+            |world: &World| world.stored.keys().any(|name| !world.share(name).released.is_empty());
+        for _ in 0..60 {
+            if !has_release(&world) {
+                world.tick();
+            }
+        }
+        world.run(i64::try_from(seed % 20).unwrap());
+        (0..3).for_each(|nth| world.happens(Event::Network(nth)));
+        world.run(600);
+        assert_eq!(world.scraped().len(), 24, "{seed}");
+        let Delays { step_seconds, propagation_seconds, .. } = Delays::default();
+        let longest = SILENT_SECONDS + 2 * step_seconds + propagation_seconds;
+        assert!(world.longest_alone <= longest, "{seed}: {} s", world.longest_alone);
+        interrupted += i64::from(world.longest_alone > Delays::default().handover_seconds());
+        world.reach_all();
+        world.settle();
+    }
+    assert!(interrupted > 0, "no run interrupts a hand-over");
 }
 
 /// Scenario: the processes of all pods die, and no pod can get their targets. Guarantee: their

@@ -2,6 +2,5 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs)]
 
 mod decisions;
-mod documents;
 mod handover;
 mod properties;

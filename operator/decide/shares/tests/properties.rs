@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use millrace_share_documents::{PodName, TargetId, Weight};
 use millrace_shares::{
-    CandidatePod, Decision, DecisionInput, OverflowPolicy, Percent, PlacementReason, PodName,
-    PodState, SharingPolicy, Target, TargetId, Weight, assign_targets,
+    CandidatePod, Decision, DecisionInput, OverflowPolicy, Percent, PlacementReason, PodState,
+    SharingPolicy, Target, assign_targets,
 };
 use proptest::prelude::*;
 
@@ -25,6 +26,7 @@ fn target(weight: impl Strategy<Value = Option<u64>>) -> impl Strategy<Value = T
         job: format!("job-{job}"),
         weight: weight.map(Weight::new),
         zone,
+        awaits_scrape: false,
     })
 }
 

@@ -6,7 +6,7 @@ use millrace_pipeline::budget::Budget;
 use millrace_pipeline::share::{ShareUpdate, Shares};
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_pods::{ApiEndpoint, ShareOwner, start_share};
-use millrace_shares::{Share, TargetEntry, TargetId, Weight, split_share};
+use millrace_share_documents::{Share, TargetEntry, TargetId, Weight, split_share};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::metrics::ScrapeMetrics;
 use millrace_config::{HttpTargets, HttpUrl, ListedAddress, ListedName, ListedValue, ScrapeJob};
 use millrace_pipeline::share::Shares;
-use millrace_shares::{Share, TargetEntry, TargetId};
+use millrace_share_documents::{Share, TargetEntry, TargetId};
 use tokio::sync::mpsc::Sender;
 use tokio::task::{AbortHandle, JoinSet, yield_now};
 

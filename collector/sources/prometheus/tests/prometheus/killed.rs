@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use millrace_share_documents::{PodName, Share, TargetEntry, TargetId, Weight};
 use millrace_shares::{
-    DecisionInput, Delays, DesiredTarget, HandoverInput, PodName, PodObservation, SILENT_SECONDS,
-    Share, SharingPolicy, TargetEntry, TargetId, Weight, Write, assign_targets, current_assignment,
-    pod_state,
+    DecisionInput, Delays, DesiredTarget, HandoverInput, PodObservation, SILENT_SECONDS,
+    SharingPolicy, Write, assign_targets, current_assignment, pod_state,
 };
 use serde_json::{Value, json};
 
@@ -63,7 +63,15 @@ impl Operator {
         }
         let targets = self.entries.iter().map(|(id, entry)| {
             let weight = self.weights.get(id).copied();
-            (*id, millrace_shares::Target { job: entry.job.clone(), weight, zone: None })
+            (
+                *id,
+                millrace_shares::Target {
+                    job: entry.job.clone(),
+                    weight,
+                    zone: None,
+                    awaits_scrape: false,
+                },
+            )
         });
         let judged = self.seen.iter().map(|(name, seen)| {
             let state = pod_state(seen, now, SILENT_SECONDS);

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_pipeline::share::ShareUpdate;
-use millrace_shares::{
-    DesiredTarget, HandoverInput, PodName, PodObservation, Released, Share, TargetEntry, TargetId,
-    Weight, Write,
-};
+use millrace_share_documents::{PodName, Released, Share, TargetEntry, TargetId, Weight};
+use millrace_shares::{DesiredTarget, HandoverInput, PodObservation, Write};
 use millrace_source_prometheus::{EntryReport, ShareReport, TargetState};
 use serde_json::{Value, json};
 use tokio::sync::watch;

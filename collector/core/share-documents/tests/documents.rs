@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millrace_shares::{
+use millrace_share_documents::{
     DocumentFault, JOB_BYTES_MAX, PART_BYTES_MAX, PARTS_MAX, PodName, Released, Share, TargetEntry,
     TargetId, Weight, join_parts, split_share,
 };

@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::pod::PodName;
-use crate::target::{TargetId, Weight};
+use crate::pod_name::PodName;
+use crate::target_id::TargetId;
+use crate::weight::Weight;
 
 /// Maximum bytes of an address with its path.
 pub const ADDRESS_BYTES_MAX: usize = 512;
