@@ -4,10 +4,10 @@
 //! a separate client, because a paused consumer gets no updates about its paused partitions, just
 //! when lag matters most.
 //!
-//! Where messages were skipped ([`super::gaps`]), the partition's beginning shows whether they were
-//! deleted unread: those are counted as lost to retention. Gaps behind the beginning are Kafka's
-//! own (transaction markers, compaction) and are ignored. At the end of the process this runs once
-//! more: nobody would report the gap afterwards.
+//! Where messages were skipped ([`crate::topics::gaps`]), the partition's beginning shows whether
+//! they were deleted unread: those are counted as lost to retention. Gaps behind the beginning are
+//! Kafka's own (transaction markers, compaction) and are ignored. At the end of the process this
+//! runs once more: nobody would report the gap afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -18,9 +18,9 @@ use millrace_pipeline::telemetry::Telemetry;
 use rdkafka::consumer::Consumer;
 use rdkafka::metadata::Metadata;
 
-use super::WorkerContext;
-use super::gaps::{Gap, Gaps, TopicPartition};
-use super::query_client::QueryConsumer;
+use crate::WorkerContext;
+use crate::topics::gaps::{Gap, Gaps, TopicPartition};
+use crate::topics::query_client::QueryConsumer;
 
 /// The interval of requests for the ends. A sizing decision covers minutes.
 const LAG_INTERVAL: Duration = Duration::from_secs(3);

@@ -15,41 +15,15 @@
 //!
 //! This module doesn't know ClickHouse, SQL, or the tables' columns.
 
-mod commit_state;
+mod batches;
 mod commits;
-mod committer;
-mod context;
-mod cut;
-mod dead_letter;
-mod dead_letter_queues;
-mod deleted;
-mod divide;
-mod finish;
-mod flight;
-mod gaps;
 mod group;
-mod headers;
-mod intake;
 mod lag;
-mod limits;
-mod member;
-mod memory;
-mod metadata;
-mod outcomes;
-mod partition;
-mod partition_key;
-mod parts;
-mod query_client;
-mod recreated_topics;
-mod session;
-mod session_loop;
 mod settings;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 #[path = "../tests/simulation/mod.rs"]
 mod simulation;
-mod spares;
-mod status;
 mod topics;
 
 use std::sync::Arc;
@@ -65,17 +39,17 @@ use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::sink::{DeadLetterSink, Sink};
 use millrace_pipeline::telemetry::Telemetry;
 
-use finish::WorkerDrain;
-pub use finish::{UncommittedPartition, UncommittedReason};
-pub use headers::{RawHeader, read_headers};
+pub use batches::headers::{RawHeader, read_headers};
+pub use commits::committed_metadata::{CommittedOffset, read_committed};
+use group::finish::WorkerDrain;
+pub use group::finish::{UncommittedPartition, UncommittedReason};
+use group::member::KafkaMember;
+use group::session::GroupSession;
+use group::session_loop::SessionEnd;
+use group::status::SourceStatus;
 use lag::LagTracker;
-use member::KafkaMember;
-pub use metadata::{CommittedOffset, read_committed};
-use query_client::QueryClient;
-use session::GroupSession;
-use session_loop::SessionEnd;
 pub use settings::{DeliveryMode, SourceSettings, SourceTopic};
-use status::SourceStatus;
+use topics::query_client::QueryClient;
 
 /// The delay between consumers that failed permanently: invalid settings don't change in
 /// milliseconds.

@@ -1,8 +1,8 @@
 //! Pods and Services with annotations `prometheus.io/...`.
 //!
 //! The rules are those of the usual Prometheus file for Kubernetes, except for labels: none of a
-//! pod's or Service's own labels is copied, since a target has [`millrace_share_documents::LABELS_MAX`] at
-//! most.
+//! pod's or Service's own labels is copied, since a target has at most
+//! [`millrace_share_documents::LABELS_MAX`].
 
 use millrace_config::ScrapeJob;
 use millrace_scrape::relabel::{Action, RelabelRuleError, Rule, Rules};

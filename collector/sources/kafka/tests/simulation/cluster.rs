@@ -16,9 +16,9 @@ use std::time::Duration;
 use millrace_ledger::decode_metadata;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 
-use super::super::context::ConsumerEvent;
-use super::super::topics::TopicId;
 use super::world::{TOPIC, World, millis};
+use crate::group::context::ConsumerEvent;
+use crate::topics::ids::TopicId;
 
 /// A client's number; a process that returns has another one.
 pub(super) type MemberId = usize;

@@ -12,19 +12,19 @@ use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
 
-use super::super::finish::WorkerDrain;
-use super::super::lag::LagTracker;
-use super::super::member::Member;
-use super::super::partition::AssignedPartition;
-use super::super::query_client::QueryClient;
-use super::super::session::GroupSession;
-use super::super::settings::{DeliveryMode, SourceSettings, SourceTopic};
-use super::super::status::SourceStatus;
-use super::super::{SourceParts, WorkerContext};
 use super::cluster::{Group, MemberId};
 use super::member::SimMember;
 use super::sink::SimSink;
 use super::world::{Events, Log, Row, Shape, Stored, TOPIC, World};
+use crate::group::finish::WorkerDrain;
+use crate::group::member::Member;
+use crate::group::partition::AssignedPartition;
+use crate::group::session::GroupSession;
+use crate::group::status::SourceStatus;
+use crate::lag::LagTracker;
+use crate::settings::{DeliveryMode, SourceSettings, SourceTopic};
+use crate::topics::query_client::QueryClient;
+use crate::{SourceParts, WorkerContext};
 use millrace_seeds::Random;
 
 /// Once nothing fails any more, everything is committed within this (P4: 180 s to serve, 120 s to

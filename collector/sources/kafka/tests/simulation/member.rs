@@ -9,13 +9,13 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::OwnedMessage;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::super::context::ConsumerEvent;
-use super::super::headers::RawHeader;
-use super::super::member::{FetchedMessage, Member};
-use super::super::metadata::{CommittedOffset, read_committed};
-use super::super::topics::TopicIds;
 use super::cluster::{MemberId, Message};
 use super::world::{TOPIC, World};
+use crate::batches::headers::RawHeader;
+use crate::commits::committed_metadata::{CommittedOffset, read_committed};
+use crate::group::context::ConsumerEvent;
+use crate::group::member::{FetchedMessage, Member};
+use crate::topics::ids::TopicIds;
 
 pub(super) struct SimMember {
     pub(super) world: Arc<Mutex<World>>,

@@ -1,4 +1,4 @@
-//! Gateways against a simulated world, by seed: [`GroupSession`](super::session::GroupSession)s as they ship,
+//! Gateways against a simulated world, by seed: [`GroupSession`](crate::group::session::GroupSession)s as they ship,
 //! on a simulated clock, broker with a consumer group, and sink.
 //!
 //! A seed decides everything: what is produced, who is killed, frozen, drained or started when,

@@ -1,0 +1,123 @@
+//! Stores events from librdkafka to a consumer until the worker handles them.
+//!
+//! librdkafka calls back from inside `poll`. Handling a revocation there would drain inserts inside
+//! the callback. Instead the event is only stored, and the worker calls `assign` or `unassign` when
+//! it is done: librdkafka waits for that call, and heartbeats continue.
+//!
+//! The mailbox stays short: librdkafka sends the next rebalance only after the last was answered,
+//! and a worker has one commit and one request for topics in flight.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use millrace_pipeline::mutex::lock;
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol};
+use rdkafka::error::KafkaError;
+use rdkafka::topic_partition_list::TopicPartitionList;
+use rdkafka::types::RDKafkaRespErr;
+
+use crate::topics::ids::TopicIds;
+
+/// A consumer of the group.
+pub(crate) type GroupConsumer = BaseConsumer<Mailbox>;
+
+/// An event that the worker has to handle.
+#[derive(Debug)]
+pub(crate) enum ConsumerEvent {
+    /// Partitions to take over, by topic and number.
+    Assigned(Vec<(String, i32)>),
+    /// Partitions to release.
+    Revoked {
+        /// The partitions by topic and number.
+        partitions: Vec<(String, i32)>,
+        /// The partitions already belong to another member: nothing may be committed for them.
+        lost: bool,
+    },
+    /// The ids of the topics in the settings, in their order. Arrives before the answer to the
+    /// commit that it was requested with.
+    Topics(TopicIds),
+    /// The answer to the commit in flight.
+    Committed(Result<(), KafkaError>),
+}
+
+/// The context of a worker's consumer.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    events: Mutex<VecDeque<ConsumerEvent>>,
+    /// The consumer is being closed: nobody reads the mailbox any more, so rebalances are answered
+    /// at once.
+    closing: AtomicBool,
+}
+
+impl Mailbox {
+    pub(crate) fn next(&self) -> Option<ConsumerEvent> {
+        lock(&self.events).pop_front()
+    }
+
+    pub(crate) fn mark_closing(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn push(&self, event: ConsumerEvent) {
+        lock(&self.events).push_back(event);
+    }
+}
+
+impl ClientContext for Mailbox {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        forward_log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::warn!(%error, reason, "kafka client error");
+    }
+}
+
+/// Logs librdkafka's lines. They name brokers and topics, never credentials.
+pub(crate) fn forward_log(level: RDKafkaLogLevel, facility: &str, message: &str) {
+    match level {
+        RDKafkaLogLevel::Emerg
+        | RDKafkaLogLevel::Alert
+        | RDKafkaLogLevel::Critical
+        | RDKafkaLogLevel::Error
+        | RDKafkaLogLevel::Warning => tracing::warn!(facility, message, "librdkafka"),
+        RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => {
+            tracing::info!(facility, message, "librdkafka");
+        }
+        RDKafkaLogLevel::Debug => tracing::debug!(facility, message, "librdkafka"),
+    }
+}
+
+impl ConsumerContext for Mailbox {
+    fn rebalance(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        kind: RDKafkaRespErr,
+        list: &mut TopicPartitionList,
+    ) {
+        if self.closing.load(Ordering::Acquire) {
+            let answered = match consumer.rebalance_protocol() {
+                RebalanceProtocol::Cooperative => consumer.incremental_unassign(list),
+                RebalanceProtocol::Eager | RebalanceProtocol::None => consumer.unassign(),
+            };
+            if let Err(error) = answered {
+                tracing::debug!(%error, "releasing partitions while closing");
+            }
+            return;
+        }
+        let partitions = list_partitions(list);
+        self.push(match kind {
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => {
+                ConsumerEvent::Assigned(partitions)
+            }
+            _ => ConsumerEvent::Revoked { partitions, lost: consumer.assignment_lost() },
+        });
+    }
+}
+
+fn list_partitions(list: &TopicPartitionList) -> Vec<(String, i32)> {
+    list.elements().iter().map(|e| (e.topic().to_owned(), e.partition())).collect()
+}
