@@ -1,6 +1,6 @@
 //! Serves probes, metrics and pages over HTTP/1: `/livez`, `/readyz`, `/metrics`, `/`, `/targets`,
-//! `/targets.json`, `/share`, `/rules`. No answer shows records, secrets, or settings other than
-//! targets and rules.
+//! `/targets.json`, `/share`, `/rules`, `/producers`. No answer shows records, secrets, or settings
+//! other than targets and rules; `/producers` has names of services and namespaces.
 //!
 //! A connection serves one request. Every connection is accepted, and above the limit the oldest is
 //! closed: an answer takes milliseconds, so other clients' open connections can't block a probe.
@@ -34,6 +34,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::page::{StatusPage, share, targets};
+use crate::producers::ProducerMeter;
 
 /// The maximum number of connections: a kubelet, a Prometheus or two, and a person. Each holds a
 /// request head and an answer: 7 MB in all with 0.2 MB of metrics each, as of 1,000 partitions; 32
@@ -72,6 +73,7 @@ pub(crate) struct AdminContext {
     pub(crate) drain: Drain,
     pub(crate) target_status: TargetStatus,
     pub(crate) rules: Option<Arc<Rules>>,
+    pub(crate) producers: Arc<ProducerMeter>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -142,9 +144,11 @@ impl AdminContext {
             "/targets.json" => self.respond_targets_json(request.uri().query().unwrap_or_default()),
             "/share" => self.respond_share(),
             "/rules" => self.respond_rules(),
+            "/producers" => json_response(self.producers.render_json()),
             _ => text_response(
                 StatusCode::NOT_FOUND,
-                "use /, /targets, /targets.json, /share, /rules, /livez, /readyz or /metrics\n"
+                "use /, /targets, /targets.json, /share, /rules, /producers, /livez, /readyz or \
+                 /metrics\n"
                     .to_owned(),
             ),
         }

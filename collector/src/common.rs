@@ -16,6 +16,7 @@ use millrace_source_kafka::StartError;
 use millrace_source_prometheus::TargetStatus;
 
 use crate::admin::AdminError;
+use crate::producers::ProducerMeter;
 
 /// The version, as in image tags.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -143,6 +144,8 @@ pub(crate) struct Common {
     pub(crate) target_status: TargetStatus,
     /// The rules that run before the exporter.
     pub(crate) rules: Option<Arc<Rules>>,
+    /// Which services send the most bytes, for an edge.
+    pub(crate) producers: Arc<ProducerMeter>,
 }
 
 /// Puts rules in front of an exporter and its routes. Without rules, sources use the exporter.

@@ -43,6 +43,7 @@ pub(crate) async fn run(
         telemetry,
         target_status,
         rules,
+        producers,
     } = common;
     let exporter = exporter_of(exporter);
     let threads = usize::from(cores.get());
@@ -68,9 +69,11 @@ pub(crate) async fn run(
         threads,
     })?;
     starting.set_ready();
+    // Producers are counted by what is stored: after rules, and in routes too.
     let routes = Arc::clone(&exporter).route_publishers();
-    let publisher =
-        with_rules(rules.as_ref(), Arc::clone(&exporter) as _, routes, &budget, &telemetry);
+    let routes = routes.into_iter().map(|route| producers.measure_after(route)).collect();
+    let measured = producers.measure_after(Arc::clone(&exporter) as _);
+    let publisher = with_rules(rules.as_ref(), measured, routes, &budget, &telemetry);
     let context = SourceContext { budget, drain: drain.clone(), telemetry, publisher };
     sources.run(context).await?;
     let remaining = drain.remaining();

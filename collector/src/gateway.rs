@@ -31,6 +31,7 @@ pub(crate) async fn run(
         target_status: _,
         // Its settings have none.
         rules: _,
+        producers: _,
     } = common;
     let instance = instance_name(receiver)?;
     let delivery = match receiver.delivery {

@@ -16,6 +16,7 @@ mod output;
 mod page;
 mod pods;
 mod process;
+mod producers;
 mod request_memory;
 mod rows;
 mod rules;

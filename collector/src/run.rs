@@ -28,6 +28,7 @@ use crate::admin::AdminContext;
 use crate::common::{Common, RunError, VERSION};
 use crate::page::{RecordPath, StatusPage};
 use crate::process::Signals;
+use crate::producers::ProducerMeter;
 use crate::{admin, allocator, edge, export, gateway, output, process, sources};
 
 /// The exit code for unusable settings: the number of a usage error in sysexits.h.
@@ -151,6 +152,7 @@ fn run_mode(checked: Checked, export: Option<&Export>) -> Result<(), RunError> {
         telemetry,
         target_status: board,
         rules,
+        producers: ProducerMeter::new(),
     };
     let cores = process::usable_cores();
     tracing::info!(
@@ -221,6 +223,7 @@ async fn serve_mode(
         drain: common.drain.clone(),
         target_status: common.target_status.clone(),
         rules: common.rules.clone(),
+        producers: Arc::clone(&common.producers),
     };
     tokio::spawn(served.serve(listener));
     tracing::info!(%address, "serving probes and metrics");

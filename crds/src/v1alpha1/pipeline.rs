@@ -219,7 +219,7 @@ pub struct TelemetryPipelineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub schema_revision: Option<String>,
-    /// Retention of each signal's tables, for example traces 30d, logs Forever.
+    /// Retention of each signal's tables, for example traces 30d, logs Forever, metrics not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 96))]
     pub retention: Option<String>,

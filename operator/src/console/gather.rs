@@ -18,7 +18,8 @@ use millrace_crds::pods::PRODUCT;
 use millrace_crds::v1alpha1::{
     EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
-use millrace_reports::facts::{EventFacts, Facts, Gap, PodFacts};
+use millrace_reports::facts::{EventFacts, Facts, Gap, PodFacts, Role};
+use millrace_reports::{ProducerReport, rank_producers};
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
@@ -55,6 +56,7 @@ pub(super) struct Reading {
     at: Timestamp,
     pub(super) facts: Arc<Facts>,
     pub(super) events: Arc<Vec<EventFacts>>,
+    pub(super) producers: Arc<ProducerReport>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -96,16 +98,18 @@ impl Readings {
             tokio::time::timeout(READING_MAX, self.read_pods(context, &mut facts)),
             tokio::time::timeout(READING_MAX, list_events(context, namespace)),
         );
-        if pods.is_err() {
+        let producers = pods.unwrap_or_else(|_elapsed| {
             facts.gaps.push(Gap { what: "pods and their figures".to_owned(), why: why() });
-        }
+            ProducerReport::default()
+        });
         let (events, gap) = events.unwrap_or_else(|_elapsed| {
             (Vec::new(), Some(Gap { what: "events".to_owned(), why: why() }))
         });
         facts.gaps.extend(gap);
         self.add_earlier_samples(&mut facts, at);
         let events = Arc::new(events_of(&facts, events));
-        let reading = Reading { at, facts: Arc::new(facts), events };
+        let producers = Arc::new(producers);
+        let reading = Reading { at, facts: Arc::new(facts), events, producers };
         self.cache_reading(reading.clone());
         Ok(reading)
     }
@@ -147,12 +151,12 @@ impl Readings {
         }
     }
 
-    /// Lists the pools' pods, and queries the running ones.
-    async fn read_pods(&self, context: &Context, facts: &mut Facts) {
+    /// Lists the pools' pods, and queries the running ones. Returns what edges estimate.
+    async fn read_pods(&self, context: &Context, facts: &mut Facts) -> ProducerReport {
         let mut pools: Vec<String> = facts.edges.iter().map(ResourceExt::name_any).collect();
         pools.extend(facts.gateways.iter().map(ResourceExt::name_any));
         if pools.is_empty() {
-            return;
+            return ProducerReport::default();
         }
         let of_pools = format!(
             "app.kubernetes.io/name={PRODUCT},app.kubernetes.io/instance in ({})",
@@ -164,7 +168,7 @@ impl Readings {
             Ok(listed) => listed,
             Err(error) => {
                 facts.gaps.push(Gap { what: "pods".to_owned(), why: error_chain(&error) });
-                return;
+                return ProducerReport::default();
             }
         };
         if listed.metadata.continue_.is_some_and(|token| !token.is_empty()) {
@@ -186,7 +190,21 @@ impl Readings {
             facts.gaps.push(Gap { what: "all pods' figures".to_owned(), why });
             targets.truncate(PODS_MAX);
         }
-        self.query_figures(facts, &targets).await;
+        let is_edge = |target: &&PodTarget| {
+            facts.pods.iter().any(|pod| pod.name == target.pod && pod.role == Role::Edge)
+        };
+        let edges: Vec<PodTarget> = targets.iter().filter(is_edge).cloned().collect();
+        let (_, producers) =
+            tokio::join!(self.query_figures(facts, &targets), self.query_producers(&edges));
+        producers
+    }
+
+    /// Pods that don't answer are counted: their figures state why. Those of an image that has no
+    /// such page are too.
+    async fn query_producers(&self, edges: &[PodTarget]) -> ProducerReport {
+        let answers = self.source.read_producers(edges).await;
+        let samples: Vec<_> = answers.into_values().filter_map(Result::ok).collect();
+        rank_producers(&samples, edges.len())
     }
 
     async fn query_figures(&self, facts: &mut Facts, targets: &[PodTarget]) {

@@ -123,7 +123,7 @@ impl Console {
 
     async fn render_pipeline(&self, namespace: &str, name: &str, reloads: bool) -> ResponseContent {
         let ConsoleInner { context, readings, links, .. } = &*self.parts;
-        let Reading { facts, events, .. } = match readings
+        let Reading { facts, events, producers, .. } = match readings
             .read_pipeline(context, namespace, name)
             .await
         {
@@ -155,6 +155,7 @@ impl Console {
             steps: &steps,
             day: &day,
             events: &events,
+            producers: &producers,
             links,
             reloads,
             footer: &note,

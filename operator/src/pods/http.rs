@@ -18,8 +18,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::ADMIN_PORT;
 use super::{
-    ANSWER_BYTES_MAX, FigureSource, PODS_MAX, PodCounters, PodSource, PodTarget, SCRAPE_MAX,
-    ScrapeError, ScrapeResults, ShareReport, ShareResponses, ShareSource, parse_sample,
+    ANSWER_BYTES_MAX, FigureSource, PODS_MAX, PodCounters, PodProducers, PodSource, PodTarget,
+    SCRAPE_MAX, ScrapeError, ScrapeResults, ShareReport, ShareResponses, ShareSource, parse_sample,
 };
 use crate::error::error_chain;
 
@@ -140,6 +140,16 @@ impl FigureSource for HttpPods {
                 pod,
                 address,
                 cause,
+            })
+        })
+    }
+
+    fn read_producers<'a>(&'a self, edges: &'a [PodTarget]) -> BoxFuture<'a, PodProducers> {
+        self.query_all(edges, "/producers", |PodTarget { pod, address }, text| {
+            serde_json::from_str(text).map_err(|error| ScrapeError::NoProducers {
+                pod,
+                address,
+                cause: error.to_string(),
             })
         })
     }

@@ -157,6 +157,16 @@ pub enum ScrapeError {
         /// The fault in the metrics.
         cause: TextError,
     },
+    /// The answer isn't an estimate of producers.
+    #[error("pod {pod} at {address} does not report which services send it records: {cause}")]
+    NoProducers {
+        /// The pod.
+        pod: String,
+        /// The pod's address.
+        address: IpAddr,
+        /// The fault in the answer.
+        cause: String,
+    },
     /// The answer isn't a report of a share.
     #[error("pod {pod} at {address} does not report what it scrapes: {cause}")]
     NoShare {
@@ -186,8 +196,14 @@ pub trait PodSource: Send + Sync {
 pub type PodCounters =
     BTreeMap<String, Result<millrace_reports::facts::CounterSample, ScrapeError>>;
 
+/// Edge pods' estimates of which services send the most bytes, by pod.
+pub type PodProducers = BTreeMap<String, Result<millrace_reports::ProducerSample, ScrapeError>>;
+
 /// A source of the figures that reports need.
 pub trait FigureSource: Send + Sync {
     /// Queries all targets now, [`PODS_MAX`] at once, each within [`SCRAPE_MAX`].
     fn read_figures<'a>(&'a self, targets: &'a [PodTarget]) -> BoxFuture<'a, PodCounters>;
+
+    /// Queries edges now which services send the most bytes, within the same limits.
+    fn read_producers<'a>(&'a self, edges: &'a [PodTarget]) -> BoxFuture<'a, PodProducers>;
 }

@@ -15,9 +15,10 @@ use millrace_operator::cache::packed::Packed;
 use millrace_operator::console::{Access, Console};
 use millrace_operator::context::Context;
 use millrace_operator::controllers::gateway::GatewayPools;
-use millrace_operator::pods::{FigureSource, PodCounters, PodTarget, ScrapeError};
+use millrace_operator::pods::{FigureSource, PodCounters, PodProducers, PodTarget, ScrapeError};
 use millrace_operator::telemetry::listener;
 use millrace_reports::facts::parse_sample;
+use millrace_reports::{ProducedBytes, ProducerSample};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,6 +50,20 @@ impl FigureSource for Counting {
             )
         };
         let answers: BTreeMap<_, _> = targets.iter().map(one).collect();
+        async move { answers }.boxed()
+    }
+
+    fn read_producers<'a>(&'a self, edges: &'a [PodTarget]) -> BoxFuture<'a, PodProducers> {
+        let one = |target: &PodTarget| {
+            let producer = ProducedBytes {
+                service: format!("sender-of-{}", target.pod),
+                namespace: "shop".to_owned(),
+                bytes: 4_096,
+            };
+            let sample = ProducerSample { seconds: 2.0, producers: vec![producer] };
+            (target.pod.clone(), Ok(sample))
+        };
+        let answers: BTreeMap<_, _> = edges.iter().map(one).collect();
         async move { answers }.boxed()
     }
 }
@@ -232,8 +247,9 @@ fn put_events(world: &World) {
     }
 }
 
-/// Scenario: a pool of two gateways whose size was decided twice; its pipeline is looked at, at
-/// once again, and once the reading is old. Guarantee: the page has its pods and decisions; pods are
+/// Scenario: a pool of two gateways whose size was decided twice, and an edge; its pipeline is
+/// looked at, at once again, and once the reading is old. Guarantee: the page has its pods and
+/// decisions, and the producers that the edge reports, which gateways aren't asked for; pods are
 /// asked once for both of the first looks, and rates come with the next reading.
 #[tokio::test]
 async fn a_page_shows_what_the_process_holds() {
@@ -249,6 +265,10 @@ async fn a_page_shows_what_the_process_holds() {
         let pod = format!("/api/v1/namespaces/telemetry/pods/prod-gateway-{ordinal}");
         world.server.edit(&pod, |pod| pod["status"]["phase"] = "Running".into());
     }
+    let mut edge = world.server.get("/api/v1/namespaces/telemetry/pods/prod-gateway-1").unwrap();
+    edge["metadata"]["labels"]["app.kubernetes.io/component"] = "edge".into();
+    edge["metadata"]["name"] = "prod-edge-0".into();
+    world.server.put("/api/v1/namespaces/telemetry/pods/prod-edge-0", edge);
     let mut pool = world.server.get(GATEWAY_POOL).unwrap();
     let uid = pool["metadata"]["uid"].as_str().unwrap().to_owned();
     assert!(!world.context.console_history.decisions_of(&uid).is_empty(), "decisions are kept");
@@ -274,6 +294,10 @@ async fn a_page_shows_what_the_process_holds() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(!page.contains("others") && !page.contains("No decision since"), "{page}");
+    for part in ["1 of 1 edge pod", "sender-of-prod-edge-0", "2.0 KiB/s", "100.0 %"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("sender-of-prod-gateway"), "{page}");
     for part in ["sized to 2 pods", "back-off &lt;restarting&gt;", "no such image"] {
         assert!(page.contains(part), "{part}: {page}");
     }

@@ -708,20 +708,21 @@ async fn signals_get_the_settings_that_they_share() {
     assert_eq!(tables["traces"]["attributes"], "Map");
 }
 
-/// Scenario: a pipeline says nothing of the retention of traces, and forever for logs. Guarantee: its
-/// schema has 30 days and forever, and the status says so.
+/// Scenario: a pipeline says nothing of the retention of traces, forever for logs, and stores no
+/// metrics. Guarantee: its schema has 30 days and forever, and the status says so.
 #[tokio::test]
 async fn rows_are_deleted_after_a_month_unless_the_pipeline_says_otherwise() {
     let world = ready().await;
     world.server.edit(PIPELINE, |it| {
-        it["spec"]["signals"] = json!({"traces": {}, "logs": {"table": {"ttl": "Forever"}}});
+        it["spec"]["signals"] = json!({"traces": {}, "logs": {"table": {"ttl": "Forever"}},
+            "metrics": {"table": {"engine": "Null"}}});
     });
     reconcile(&world).await;
     let tables = world.server.get(&child("schema")).unwrap()["spec"]["signals"].clone();
     assert_eq!(tables["traces"]["ttl"], "30d");
     assert_eq!(tables["logs"]["ttl"], "Forever");
     let status = world.server.get(PIPELINE).unwrap()["status"].clone();
-    assert_eq!(status["retention"], "traces 30d, logs Forever");
+    assert_eq!(status["retention"], "traces 30d, logs Forever, metrics not stored");
 }
 
 /// Scenario: a user approves changes in the schema of a pipeline, then in the pipeline, then takes

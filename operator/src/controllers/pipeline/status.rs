@@ -4,7 +4,7 @@
 //! newest spec, and `Ready` needs all of them.
 
 use millrace_crds::v1alpha1::{
-    PerSignal, PipelineEdgeStatus, PipelineSignal, PodCount, TelemetryPipeline,
+    Engine, PerSignal, PipelineEdgeStatus, PipelineSignal, PodCount, TelemetryPipeline,
     TelemetryPipelineStatus,
 };
 use millrace_crds::{ConditionStatus, ConditionType, Reason};
@@ -84,9 +84,13 @@ pub(super) async fn report_status(
     Ok(())
 }
 
-/// Returns the retention of each signal's tables, as `traces 30d, logs Forever`.
+/// Returns the retention of each signal's tables, as `traces 30d, logs Forever, metrics not
+/// stored`.
 fn describe_retention(signals: &PerSignal<PipelineSignal>) -> String {
     let of_signals = signals.iter().filter_map(|(signal, is)| {
+        if is.table.engine() == Engine::Null {
+            return Some(format!("{} not stored", signal.as_str()));
+        }
         let ttl = is.table.ttl.as_ref()?;
         Some(format!("{} {ttl}", signal.as_str()))
     });

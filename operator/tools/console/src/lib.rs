@@ -14,6 +14,7 @@ pub mod list;
 mod path;
 pub mod pipeline;
 mod problems;
+mod producers;
 mod resources;
 mod rollouts;
 mod sizing;

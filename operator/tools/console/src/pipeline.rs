@@ -1,12 +1,12 @@
-//! Renders one pipeline's page: state, path, problems and remedies, rollouts, sizing, records
-//! not stored, tables, sources of edge pools, pods.
+//! Renders one pipeline's page: state, path, problems and remedies, top producers, rollouts,
+//! sizing, records not stored, tables, sources of edge pools, pods.
 
 use millrace_reports::day::DaySlot;
 use millrace_reports::facts::{EventFacts, Facts, Gap};
 use millrace_reports::units::{format_bytes, format_duration, format_rate};
 use millrace_reports::{
-    Fate, PlannedStep, PodLine, SizingDecision, StatusReport, UnstoredRecords, pool_sources,
-    resource_tree, rollout_lines, sizing_report, status_report, summarize_pipeline,
+    Fate, PlannedStep, PodLine, ProducerReport, SizingDecision, StatusReport, UnstoredRecords,
+    pool_sources, resource_tree, rollout_lines, sizing_report, status_report, summarize_pipeline,
     unstored_records,
 };
 
@@ -14,7 +14,8 @@ use crate::html::{Frame, Html, HtmlCell};
 use crate::lag_meter::{LagLevel, measure_lag};
 use crate::links::{LinkNames, Links, push_link};
 use crate::{
-    list, path, problems, resources, rollouts as changes, sizing as sizes, tables, timeline,
+    list, path, problems, producers, resources, rollouts as changes, sizing as sizes, tables,
+    timeline,
 };
 
 /// Maximum edge pools drawn of a signal: a pipeline may have 8.
@@ -35,6 +36,8 @@ pub struct PipelineView<'a> {
     pub day: &'a [DaySlot],
     /// Recent events of its objects and pods, the newest first.
     pub events: &'a [EventFacts],
+    /// The services that send the most bytes.
+    pub producers: &'a ProducerReport,
     /// Templates of links to other programs.
     pub links: &'a Links,
     /// Whether the page reloads itself.
@@ -61,6 +64,7 @@ pub fn render_pipeline(view: &PipelineView<'_>) -> String {
     }
     problems::push_problems(&mut html, &report.findings, report.documentation_url.as_deref());
     timeline::push_day(&mut html, view.day, facts.at_second);
+    producers::push_producers(&mut html, view.producers);
     resources::push_tree(&mut html, &resource_tree(facts));
     resources::push_events(&mut html, view.events, facts.at_second);
     changes::push_rollouts(&mut html, &rollout_lines(facts));

@@ -6,7 +6,9 @@ use millrace_reports::day::{DaySlot, SLOT_SECONDS, SLOTS_MAX};
 use millrace_reports::facts::{
     CounterSample, EventFacts, Facts, Gap, PodFacts, Role, parse_sample,
 };
-use millrace_reports::{PlannedStep, SizingDecision};
+use millrace_reports::{
+    PlannedStep, ProducedBytes, ProducerReport, ProducerSample, SizingDecision, rank_producers,
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -20,6 +22,7 @@ pub(crate) struct Fixture {
     pub(crate) steps: Vec<PlannedStep>,
     pub(crate) day: Vec<DaySlot>,
     pub(crate) events: Vec<EventFacts>,
+    pub(crate) producers: ProducerReport,
     pub(crate) links: Links,
 }
 
@@ -50,6 +53,7 @@ pub(crate) fn fixture(words: Words<'_>) -> Fixture {
         steps: steps(words),
         day: day(),
         events: events(words),
+        producers: producers(words),
         links: Links {
             grafana: url("https://grafana.example/d/millrace-pipelines?var-namespace={namespace}\
                  &var-pool={pipeline}"),
@@ -303,6 +307,21 @@ fn day() -> Vec<DaySlot> {
         DaySlot::at(now, Some((arrivals - 1_300).max(0)), Some(arrivals), 1 + (at / 40) as i32)
     };
     (0..slots).map(slot).collect()
+}
+
+fn producers(words: Words<'_>) -> ProducerReport {
+    let one = |service: &str, namespace: &str, bytes| ProducedBytes {
+        service: words(service),
+        namespace: words(namespace),
+        bytes,
+    };
+    let producers = vec![
+        one("checkout", "shop", 2_411_724_800),
+        one("search", "shop", 603_979_776),
+        one("fluent", "", 90_177_536),
+    ];
+    let sample = ProducerSample { seconds: 480.0, producers };
+    rank_producers(&[sample.clone(), sample], 3)
 }
 
 fn events(words: Words<'_>) -> Vec<EventFacts> {

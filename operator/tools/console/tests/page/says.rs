@@ -2,19 +2,20 @@
 
 use millrace_console::list::{self, Filter, ListView};
 use millrace_console::pipeline::{self, PipelineView};
-use millrace_reports::{ReadyState, Summary, summarize_pipeline};
+use millrace_reports::{ProducerReport, ReadyState, Summary, summarize_pipeline};
 
 use crate::page::fixture::{Fixture, fixture};
 
 /// Renders the fixture's page.
 pub(crate) fn rendered(fixture: &Fixture, reloads: bool) -> String {
-    let Fixture { facts, decisions, steps, day, events, links } = fixture;
+    let Fixture { facts, decisions, steps, day, events, producers, links } = fixture;
     pipeline::render_pipeline(&PipelineView {
         facts,
         decisions,
         steps,
         day,
         events,
+        producers,
         links,
         reloads,
         footer: "millrace-operator test",
@@ -70,6 +71,9 @@ fn a_pipeline_in_trouble_is_told_whole() {
         "610,000",
         "HoldWindow",
         "GrowForBacklog",
+        "2 of 3 edge pods",
+        "9.6 MiB/s",
+        "77.7 %",
         "too_long",
         "lost: retention deleted it unread",
         "<td>30 min ago</td><td>otlp_logs_dead_letter</td>",
@@ -188,12 +192,14 @@ fn what_is_not_known_is_not_zero() {
     bare.steps.clear();
     bare.day.clear();
     bare.events.clear();
+    bare.producers = ProducerReport::default();
     bare.facts.interval_seconds = None;
     bare.facts.pods.clear();
     bare.facts.gateways.clear();
     let page = rendered(&bare, true);
     assert!(page.contains("Rates need two readings"), "{page}");
     assert!(page.contains("?/s") && !page.contains("0/s"), "{page}");
+    assert!(!page.contains("producers"), "{page}");
     assert!(page.contains("No decision since"), "{page}");
     assert!(page.contains("History begins when") && page.contains("None in the last hour"));
 }
