@@ -19,9 +19,12 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::args::Args;
 use crate::cache::access::AccountBinding;
 use crate::cache::by_pool::ByPool;
+use crate::cache::children::ChildCache;
 use crate::cache::gateway::GatewayCache;
 use crate::cache::holders::Holders;
 use crate::cache::inserts::Inserts;
+use crate::cache::queue_time::QueueTimes;
+use crate::cache::secret_references::References;
 use crate::cache::shown::ConsoleHistory;
 use crate::cache::slots::Slots;
 use crate::check::{self, definitions};
@@ -341,10 +344,10 @@ fn build_context(
         coordination_counts: ByPool::default(),
         outbound,
         tables: Arc::new(ClickHouseServers),
-        child_cache: Arc::default(),
+        child_cache: ChildCache::default(),
         gateway_cache: GatewayCache::default(),
-        queue_times: Arc::default(),
-        references: Arc::default(),
+        queue_times: QueueTimes::default(),
+        references: References::default(),
         watches_secrets: args.watch_secrets,
         stores: crate::cache::objects::Stores::default(),
         slots: Slots::default(),
@@ -371,10 +374,9 @@ fn build_context(
 
 fn watch_scopes(client: &Client, args: &Args) -> Vec<WatchScope> {
     if args.watch_namespaces.is_empty() {
-        return vec![WatchScope::Cluster(client.clone())];
+        return vec![WatchScope::new(client, None)];
     }
-    let scope = |name: &String| WatchScope::Namespace(client.clone(), name.clone());
-    args.watch_namespaces.iter().map(scope).collect()
+    args.watch_namespaces.iter().map(|it| WatchScope::new(client, Some(it))).collect()
 }
 
 /// Runs all five controllers and watches gateways' pods in every place, shares out targets and
