@@ -19,6 +19,7 @@ pub mod observe;
 pub mod overrides;
 pub mod preflight;
 pub mod processing;
+pub mod rollout;
 pub mod scale;
 pub mod scrape;
 pub mod secrets;
@@ -28,15 +29,3 @@ pub mod trial_pods;
 pub(crate) mod variants;
 pub mod volumes;
 pub mod workload;
-
-use millrace_crds::v1alpha1::{Controlled, RolloutAction};
-use millrace_rollout::Wish;
-
-/// Returns the user's action on a pool's rollout.
-pub fn rollout_request<K: Controlled>(pool: &K) -> Wish {
-    match pool.rollout_action() {
-        None => Wish::Continue,
-        Some(RolloutAction::Abort) => Wish::Abort,
-        Some(RolloutAction::Pause) => Wish::Pause,
-    }
-}

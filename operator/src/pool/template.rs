@@ -223,11 +223,20 @@ pub fn config_map(pod: &PodSpec) -> Option<&str> {
     Some(volume.config_map.as_ref()?.name.as_str())
 }
 
-/// Returns the rollback template of a workload, as text and parsed.
+/// A template with its stored text.
+#[derive(Clone, Debug)]
+pub struct BaselineTemplate {
+    /// The text, as it is stored.
+    pub text: String,
+    /// The parsed text.
+    pub template: PodTemplateSpec,
+}
+
+/// Returns the rollback template of a workload.
 #[must_use]
-pub fn baseline_template<K: Resource>(live: &K) -> Option<(String, PodTemplateSpec)> {
+pub fn baseline_template<K: Resource>(live: &K) -> Option<BaselineTemplate> {
     let text = live.meta().annotations.as_ref()?.get(BASELINE_ANNOTATION)?;
-    Some((text.clone(), serde_json::from_str(text).ok()?))
+    Some(BaselineTemplate { text: text.clone(), template: serde_json::from_str(text).ok()? })
 }
 
 /// Builds the pod template, with the spec's additions. Its configuration is in `config_map`.

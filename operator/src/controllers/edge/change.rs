@@ -20,13 +20,13 @@ use millrace_rollout::{FaultKind, Member, Precondition, RolloutVerdict, Trouble,
 
 use super::canary::{self, PodToReplace};
 use super::unit::{
-    BaselineTemplate, ChangeObservation, DesiredUnit, Live, WriteMode, is_paused, missing_member,
-    status_time,
+    ChangeObservation, DesiredUnit, Live, WriteMode, is_paused, missing_member, status_time,
 };
 use crate::pool::member::member_of_pod;
 use crate::pool::preflight::{self, TrialPods};
-use crate::pool::rollout_request;
+use crate::pool::rollout::rollout_request;
 use crate::pool::status::Rollout;
+use crate::pool::template::BaselineTemplate;
 use crate::report::events::Notice;
 
 /// A retry may succeed: the registry or node may work again.
