@@ -18,6 +18,7 @@ pub mod objects;
 pub mod observe;
 pub mod overrides;
 pub mod preflight;
+pub mod process_counts;
 pub mod processing;
 pub mod rollout;
 pub mod scale;

@@ -11,6 +11,7 @@ use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason};
 
 use crate::cache::scraping::Scraping;
 use crate::pods::ADMIN_PORT;
+use crate::pool::status::{as_i32, as_i64};
 use crate::report::conditions::Conditions;
 
 /// The minimum time between writes of changed samples.
@@ -44,7 +45,7 @@ pub(super) fn build_figures(
         unreachable_pods: as_i32(found.unreachable_pods),
         pods_over_capacity: as_i32(found.pods_over_capacity),
         needed_pods: found.needed_pods.map(as_i32),
-        samples_per_second: i64::try_from(found.samples_per_second).unwrap_or(i64::MAX),
+        samples_per_second: as_i64(found.samples_per_second),
         observed_at: Time(at),
     };
     Some(match before {
@@ -147,10 +148,6 @@ fn state_cap(conditions: &mut Conditions, found: &Scraping, cap: u32, needed: u6
          replicas, or assignment.maxSamplesPerSecondPerPod"
     );
     conditions.set_true(ScrapeCapacityReached, Reason::CapacityReached, message);
-}
-
-fn as_i32(count: u64) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]

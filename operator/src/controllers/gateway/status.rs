@@ -18,7 +18,9 @@ use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::kafka::lag_cache::LagObservation;
-use crate::pool::status::{PoolOutcome, Rollout, as_i32, pods_text, state_pods, state_secrets};
+use crate::pool::status::{
+    PoolOutcome, Rollout, as_i32, as_i64, pods_text, state_pods, state_secrets,
+};
 use crate::report::conditions::Conditions;
 use crate::report::events::{Notice, NoticeReason};
 use crate::report::plaintext;
@@ -220,7 +222,7 @@ fn state_lag(conditions: &mut Conditions, lag: &Result<LagObservation, StepError
 /// Returns the lag for the status; the earlier one while it is accurate enough.
 fn lag_status(before: Option<&LagStatus>, lag: &LagObservation, bound_seconds: i64) -> LagStatus {
     let seconds = lag.seconds.map(|seconds| seconds.round() as i64);
-    let messages = i64::try_from(lag.messages).unwrap_or(i64::MAX);
+    let messages = as_i64(lag.messages);
     let observed_at = Timestamp::from_second(lag.observed_at.as_second());
     let now = LagStatus {
         messages,
