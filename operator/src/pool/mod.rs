@@ -1,8 +1,8 @@
 //! Shares code between edge and gateway pools: names, labels, secrets as files, the pod template,
 //! observation of workloads and pods, trial pods, and the replica count that autoscalers write.
 //!
-//! Only `access`, `common`, `observe`, `scale` and `trial_pods` hold a client. All other modules turn
-//! values into values.
+//! Only `access`, `common`, `observe`, `scale` and `trial_pods` hold a client. All other modules
+//! turn values into values.
 
 pub mod access;
 pub mod attributes;
