@@ -22,11 +22,12 @@ use millrace_rollout::{
 
 use super::unit::{
     ChangeObservation as Look, DesiredUnit, Live, WriteMode, canary_settings, is_paused,
-    missing_member, status_time, unit_of,
+    missing_member, unit_of,
 };
 use crate::pool::member::member_of_pod;
 use crate::pool::rollout::{figures_text, rollout_policy, rollout_request, sum_figures};
 use crate::pool::template::{self, BaselineTemplate};
+use crate::report::conditions::status_time;
 use crate::report::counts::format_count;
 
 /// A pod to delete, so that one with the new template replaces it.

@@ -14,7 +14,7 @@ use millrace_crds::{ConditionStatus, ConditionType, Reason, find_condition};
 use super::logs_lost::{self, NodeResponse, QUIET};
 use crate::pods::{ADMIN_PORT, PodState, ScrapeResults};
 use crate::pool::status::{as_i32, as_i64};
-use crate::report::conditions::Conditions;
+use crate::report::conditions::{Conditions, status_time};
 use crate::report::events::Notice;
 
 /// The minimum time between writes of changed figures.
@@ -48,8 +48,7 @@ impl NodeLogs {
         scrapes: &ScrapeResults,
         now: Timestamp,
     ) {
-        // Conditions have whole seconds.
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        let Time(now) = status_time(now);
         let answers = responses_by_node(pods, scrapes);
         if let Some(found) = sum_figures(&answers, count_silent(pods, scrapes), now) {
             self.nodes = Some(match self.nodes.take() {

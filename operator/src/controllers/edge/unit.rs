@@ -16,6 +16,7 @@ use crate::pool::secrets::{CurrentSecrets, SecretUses, with_secrets, without_sec
 use crate::pool::status::cut_message;
 use crate::pool::template::{self, BaselineTemplate};
 use crate::pool::{member, preflight};
+use crate::report::conditions::status_time;
 
 /// The field for rollout commands, in messages.
 const FIELD: &str = "spec.rolloutAction";
@@ -219,9 +220,4 @@ pub(super) fn unit_of(image: &str, config: &str) -> Unit {
 /// Returns whether the status reports that the change is paused.
 pub(super) fn is_paused(reported: &PendingChange) -> bool {
     reported.reason == Reason::RolloutPaused.as_str()
-}
-
-/// Cuts a time to seconds, as statuses have it.
-pub(super) fn status_time(now: Timestamp) -> Time {
-    Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }

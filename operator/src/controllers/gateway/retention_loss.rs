@@ -19,7 +19,7 @@ use super::deduplication::DeduplicationRisk;
 use crate::pods::{PodSample, ScrapeResults};
 use crate::pool::process_counts::{is_recent, is_same_process, reserve_slot};
 use crate::pool::status::as_i64;
-use crate::report::conditions::Conditions;
+use crate::report::conditions::{Conditions, status_time};
 use crate::report::events::Notice;
 
 /// The time after which growth is a new event, though the condition never changed.
@@ -90,8 +90,7 @@ impl Losses {
 
     /// Adds the growth of the pods' counts.
     pub(super) fn record_scrapes(&mut self, scrapes: &ScrapeResults, now: Timestamp) {
-        // Conditions have whole seconds.
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        let Time(now) = status_time(now);
         add_growth(&mut self.lost, scrapes, |sample| &sample.lost_to_retention, now);
         add_growth(&mut self.dead_letters, scrapes, |sample| &sample.dead_lettered, now);
     }
