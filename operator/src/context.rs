@@ -135,7 +135,7 @@ pub struct Context {
     /// What the console shows and no status contains.
     pub console_history: ConsoleHistory,
     /// Versions of children from watches, and which were verified.
-    pub child_cache: Arc<ChildCache>,
+    pub child_cache: ChildCache,
     /// What gateway pools at rest need not read.
     pub gateway_cache: GatewayCache,
     /// The holders of topics, groups and tables.
@@ -143,11 +143,11 @@ pub struct Context {
     /// Records of claims in Kafka and ClickHouse, for claimants that this process can't observe.
     pub holders: Holders,
     /// Which pools refer to which Secrets.
-    pub references: Arc<References>,
+    pub references: References,
     /// Whether the operator may watch Secrets, and does.
     pub watches_secrets: bool,
     /// When objects began to wait for their reconcile.
-    pub queue_times: Arc<QueueTimes>,
+    pub queue_times: QueueTimes,
     /// Objects of our own kinds, from their controllers' stores.
     pub stores: Stores,
     /// The reconciles that may run at once.

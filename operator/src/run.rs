@@ -6,11 +6,13 @@
 //! then the admin port closes. A lost lease ends the process at once with its own error, so that
 //! two replicas never write. Only this module knows every part.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{FutureExt, Shared, join_all};
 use kube::{Api, Client};
+use millrace_observe::log;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -19,9 +21,12 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::args::Args;
 use crate::cache::access::AccountBinding;
 use crate::cache::by_pool::ByPool;
+use crate::cache::children::ChildCache;
 use crate::cache::gateway::GatewayCache;
 use crate::cache::holders::Holders;
 use crate::cache::inserts::Inserts;
+use crate::cache::queue_time::QueueTimes;
+use crate::cache::secret_references::References;
 use crate::cache::shown::ConsoleHistory;
 use crate::cache::slots::Slots;
 use crate::check::{self, definitions};
@@ -46,7 +51,6 @@ use crate::sharing;
 use crate::telemetry::admin::{self, AdminContext, Health};
 use crate::telemetry::export::ExportError;
 use crate::telemetry::listener;
-use crate::telemetry::logs;
 use crate::telemetry::metrics::Metrics;
 
 /// Reconciles wait for responses more than they compute; two threads also bound the allocator's
@@ -73,19 +77,26 @@ pub enum RunError {
     #[error("failed to start the async runtime: {0}")]
     Runtime(#[source] std::io::Error),
     /// The log filter is invalid.
-    #[error(transparent)]
-    Log(#[from] logs::FilterError),
+    #[error("cannot read the log filter {text:?}: {source}; write a level or target=level pairs")]
+    Log {
+        /// The text.
+        text: String,
+        /// The parser's error.
+        source: tracing_subscriber::filter::ParseError,
+    },
     /// There is no usable kubeconfig or service account.
     #[error("failed to find the Kubernetes API: {0}; run in a pod, or set KUBECONFIG")]
     Client(#[source] kube::Error),
     /// The metrics could not be registered.
     #[error("failed to register the metrics: {0}")]
     Metrics(#[from] prometheus::Error),
-    /// The admin port is in use.
-    #[error("failed to listen on the admin address {address}: {source}")]
-    Admin {
+    /// A port is in use.
+    #[error("failed to listen on the {server} address {address}: {source}")]
+    Listen {
+        /// The server, as an attribute of the address.
+        server: &'static str,
         /// The address.
-        address: std::net::SocketAddr,
+        address: SocketAddr,
         /// The system's error.
         source: std::io::Error,
     },
@@ -95,14 +106,6 @@ pub enum RunError {
     /// The console would be open to all.
     #[error(transparent)]
     ConsoleAccess(#[from] AccessError),
-    /// The console's port is in use.
-    #[error("failed to listen on the console's address {address}: {source}")]
-    Console {
-        /// The address.
-        address: std::net::SocketAddr,
-        /// The system's error.
-        source: std::io::Error,
-    },
     /// The operator's own traces and logs can't be sent.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -158,7 +161,8 @@ fn lease_ref(args: &Args, client: &Client) -> check::LeaseRef {
 
 async fn run_operator(args: Args) -> Result<(), RunError> {
     let (export, own) = args.export.start_export(&args.replica_identity())?.unzip();
-    logs::start_logging(&args.log, own)?;
+    log::init_logging(&args.log, own)
+        .map_err(|source| RunError::Log { text: args.log.clone(), source })?;
     let mut metrics = Metrics::new()?;
     if let Some(export) = &export {
         metrics = metrics.with_export(export)?;
@@ -181,8 +185,7 @@ async fn run_replica(args: Args, metrics: Metrics) -> Result<(), RunError> {
     let (stop_sender, stop) = stop_channel()?;
     let address = args.admin_address;
     let console = console_listener(&args).await?;
-    let listener =
-        listener::bind(address).await.map_err(|source| RunError::Admin { address, source })?;
+    let listener = bind_listener("admin", address).await?;
     let (admin_stop, admin_stopped) = watch::channel(false);
     let served = AdminContext {
         health: health.clone(),
@@ -298,10 +301,13 @@ async fn run_until_stopped(
 /// Binds the console's listener, if an address is given.
 async fn console_listener(args: &Args) -> Result<Option<(TcpListener, ConsoleAccess)>, RunError> {
     let Some((address, access)) = args.console_endpoint()? else { return Ok(None) };
-    let listener = listener::bind(address).await;
-    let listener = listener.map_err(|source| RunError::Console { address, source })?;
+    let listener = bind_listener("console's", address).await?;
     tracing::info!(%address, ?access, "the console is served");
     Ok(Some((listener, access)))
+}
+
+async fn bind_listener(server: &'static str, address: SocketAddr) -> Result<TcpListener, RunError> {
+    listener::bind(address).await.map_err(|source| RunError::Listen { server, address, source })
 }
 
 fn build_context(
@@ -341,10 +347,10 @@ fn build_context(
         coordination_counts: ByPool::default(),
         outbound,
         tables: Arc::new(ClickHouseServers),
-        child_cache: Arc::default(),
+        child_cache: ChildCache::default(),
         gateway_cache: GatewayCache::default(),
-        queue_times: Arc::default(),
-        references: Arc::default(),
+        queue_times: QueueTimes::default(),
+        references: References::default(),
         watches_secrets: args.watch_secrets,
         stores: crate::cache::objects::Stores::default(),
         slots: Slots::default(),
@@ -371,10 +377,9 @@ fn build_context(
 
 fn watch_scopes(client: &Client, args: &Args) -> Vec<WatchScope> {
     if args.watch_namespaces.is_empty() {
-        return vec![WatchScope::Cluster(client.clone())];
+        return vec![WatchScope::new(client, None)];
     }
-    let scope = |name: &String| WatchScope::Namespace(client.clone(), name.clone());
-    args.watch_namespaces.iter().map(scope).collect()
+    args.watch_namespaces.iter().map(|it| WatchScope::new(client, Some(it))).collect()
 }
 
 /// Runs all five controllers and watches gateways' pods in every place, shares out targets and

@@ -43,12 +43,19 @@ impl<T: Clone + Default> ByPool<T> {
 
     /// Stores the pool's value, and drops those of pools not reconciled for ten minutes.
     pub fn insert(&self, uid: &str, value: T, now: Timestamp) {
+        self.update(uid, now, |stored| *stored = value);
+    }
+
+    /// As [`Self::insert`], changes the pool's value in place; returns what `change` returns.
+    pub fn update<R>(&self, uid: &str, now: Timestamp, change: impl FnOnce(&mut T) -> R) -> R {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         if now.duration_since(pools.swept_at) >= SWEEP_EVERY {
             pools.swept_at = now;
             pools.values.retain(|_, (at, _)| now.duration_since(*at) < FORGOTTEN_AFTER);
         }
-        pools.values.insert(uid.to_owned(), (now, value));
+        let (at, value) = pools.values.entry(uid.to_owned()).or_insert((now, T::default()));
+        *at = now;
+        change(value)
     }
 }
 

@@ -139,12 +139,13 @@ struct Verified {
     figures: Option<Box<WorkloadObservation>>,
 }
 
-impl ChildEntry {
-    /// Returns the last comparison, if it is recent and the child has not changed since.
-    fn current_verified(&self, key: ChildKey, now: Timestamp) -> Option<&Verified> {
-        let verified = self.verified.as_ref()?;
-        (is_fresh(verified, key, now) && self.observed == Some(verified.state)).then_some(verified)
-    }
+/// A child in the desired state.
+#[derive(Clone, Debug)]
+pub struct VerifiedChild {
+    /// The newest state that its watch reported.
+    pub state: ObjectVersion,
+    /// A workload's figures in that state, if it was read or written, or its watch carries them.
+    pub figures: Option<WorkloadObservation>,
 }
 
 /// Returns whether a comparison is recent enough to count.
@@ -307,9 +308,14 @@ impl ChildCache {
     #[must_use]
     pub fn is_outdated(&self, key: &ChildKey, wanted: &str, now: Timestamp) -> bool {
         let children = self.lock();
-        let entry = children.entries.get(key);
-        let verified = entry.and_then(|entry| entry.current_verified(*key, now));
-        verified.is_some_and(|verified| verified.desired != fingerprint_of(&wanted))
+        let Some(ChildEntry { observed, verified, .. }) = children.entries.get(key) else {
+            return false;
+        };
+        verified.as_ref().is_some_and(|it| {
+            is_fresh(it, *key, now)
+                && *observed == Some(it.state)
+                && it.desired != fingerprint_of(&wanted)
+        })
     }
 
     /// Drops the children missing from a watch's finished new list, and returns the owners to
@@ -329,77 +335,34 @@ impl ChildCache {
         gone
     }
 
-    /// Returns whether the child was verified for this desired state, and watched unchanged since.
+    /// Returns the child's newest state if that is the desired one: it was compared and is watched
+    /// unchanged since, or its watched metadata shows exactly `claim`. A child that was ever
+    /// compared in full is compared again when that expires.
     #[must_use]
-    pub fn is_verified(&self, key: &ChildKey, wanted: &str, now: Timestamp) -> bool {
-        self.with_verified(key, wanted, now, |_, _| ()).is_some()
-    }
-
-    /// Returns whether the child's watched metadata shows exactly the desired state; then it counts
-    /// as verified. A child that was ever compared in full is compared again when that expires.
-    #[must_use]
-    pub fn is_claimed(
+    pub fn verified_child(
         &self,
         key: &ChildKey,
         wanted: &str,
         claim: impl FnOnce() -> AppliedState,
         now: Timestamp,
-    ) -> bool {
-        let wanted = fingerprint_of(&wanted);
+    ) -> Option<VerifiedChild> {
+        let desired = fingerprint_of(&wanted);
         let mut children = self.lock();
-        let Some(entry) = children.entries.get_mut(key) else { return false };
-        let (Some(state), Some(found)) = (entry.observed, entry.claim) else { return false };
-        let at = match &entry.verified {
-            None => now,
-            Some(verified) if verified.desired == wanted && is_fresh(verified, *key, now) => {
-                verified.at
-            }
-            Some(_) => return false,
-        };
-        if found != claim() {
-            return false;
+        let entry = children.entries.get_mut(key)?;
+        let state = entry.observed?;
+        let verified = entry.verified.as_ref();
+        if verified.is_some_and(|it| it.desired != desired || !is_fresh(it, *key, now)) {
+            return None;
         }
-        entry.verified = Some(Verified { state, desired: wanted, at, figures: None });
-        true
-    }
-
-    /// Like [`Self::is_verified`], for a copy of the child in `state`, which must be the newest.
-    #[must_use]
-    pub fn is_verified_in(
-        &self,
-        key: &ChildKey,
-        wanted: &str,
-        state: ObjectVersion,
-        now: Timestamp,
-    ) -> bool {
-        self.with_verified(key, wanted, now, |_, it| it.state == state).unwrap_or(false)
-    }
-
-    /// Returns a workload's verified or watched figures, if it has not changed since.
-    #[must_use]
-    pub fn workload_figures(
-        &self,
-        key: &ChildKey,
-        wanted: &str,
-        now: Timestamp,
-    ) -> Option<WorkloadObservation> {
-        self.with_verified(key, wanted, now, |entry, verified| {
-            verified.figures.as_deref().or(entry.figures.as_deref()).cloned()
-        })
-        .flatten()
-    }
-
-    fn with_verified<T>(
-        &self,
-        key: &ChildKey,
-        wanted: &str,
-        now: Timestamp,
-        then: impl FnOnce(&ChildEntry, &Verified) -> T,
-    ) -> Option<T> {
-        let children = self.lock();
-        let entry = children.entries.get(key)?;
-        let verified = entry.current_verified(*key, now)?;
-        (verified.desired == fingerprint_of(&wanted)).then(|| then(entry, verified))
+        if verified.is_none_or(|it| it.state != state) {
+            if entry.claim? != claim() {
+                return None;
+            }
+            let at = verified.map_or(now, |it| it.at);
+            entry.verified = Some(Verified { state, desired, at, figures: None });
+        }
+        let read = entry.verified.as_ref().and_then(|it| it.figures.as_deref());
+        Some(VerifiedChild { state, figures: read.or(entry.figures.as_deref()).cloned() })
     }
 
     /// Records a full comparison that found or made the child as desired.

@@ -16,17 +16,10 @@ use tokio::sync::watch;
 
 use crate::cache::packed::Packed;
 
-/// The stores of a kind, and how many of them lack their first list.
-struct KindStores {
-    stores: Vec<Box<dyn Any + Send + Sync>>,
-    lists: watch::Sender<Lists>,
-}
-
-/// How many stores have no first list yet, and for how many the API server refuses it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lists {
-    unanswered: usize,
-    refused: usize,
+/// A store, and the state of its first list.
+struct KindStore {
+    store: Box<dyn Any + Send + Sync>,
+    first_list: watch::Receiver<FirstList>,
 }
 
 /// The state of a store's first list.
@@ -37,52 +30,27 @@ enum FirstList {
     Read,
 }
 
-impl Lists {
-    fn move_store(&mut self, before: FirstList, now: FirstList) {
-        match before {
-            FirstList::Unanswered => self.unanswered -= 1,
-            FirstList::Refused => self.refused -= 1,
-            FirstList::Read => {}
-        }
-        match now {
-            FirstList::Unanswered => self.unanswered += 1,
-            FirstList::Refused => self.refused += 1,
-            FirstList::Read => {}
-        }
-    }
-}
-
 /// Held by a store's controller until all of its objects were read once, or until it ends. kube's
 /// own `Store::wait_until_ready` wakes only one waiter, which is the controller.
 #[derive(Debug)]
-pub struct FirstListGuard {
-    first: Mutex<FirstList>,
-    lists: watch::Sender<Lists>,
-}
+pub struct FirstListGuard(watch::Sender<FirstList>);
 
 impl FirstListGuard {
     /// Records that all objects of the store were read.
     pub fn mark_read(&self) {
-        self.set_first_list(FirstList::Read);
+        self.0.send_replace(FirstList::Read);
     }
 
     /// Records that the API server refuses the first list, so that one namespace without rights
     /// doesn't stop all others. Returns whether this is the first refusal.
     pub fn mark_refused(&self) -> bool {
-        let is_unanswered =
-            *self.first.lock().unwrap_or_else(PoisonError::into_inner) == FirstList::Unanswered;
-        if is_unanswered {
-            self.set_first_list(FirstList::Refused);
-        }
-        is_unanswered
-    }
-
-    fn set_first_list(&self, now: FirstList) {
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *first, now);
-        if before != now {
-            self.lists.send_modify(|lists| lists.move_store(before, now));
-        }
+        self.0.send_if_modified(|first| {
+            let is_unanswered = *first == FirstList::Unanswered;
+            if is_unanswered {
+                *first = FirstList::Refused;
+            }
+            is_unanswered
+        })
     }
 }
 
@@ -95,7 +63,7 @@ impl Drop for FirstListGuard {
 /// The stores of all kinds: one for each watched namespace, or one for the cluster.
 #[derive(Default)]
 pub struct Stores {
-    shelves: Mutex<HashMap<TypeId, KindStores>>,
+    shelves: Mutex<HashMap<TypeId, Vec<KindStore>>>,
 }
 
 impl Debug for Stores {
@@ -110,27 +78,23 @@ impl Stores {
     where
         K: Resource<DynamicType = ()> + 'static,
     {
+        let (sender, first_list) = watch::channel(FirstList::Unanswered);
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        let none = || KindStores { stores: Vec::new(), lists: watch::Sender::default() };
-        let shelf = shelves.entry(TypeId::of::<K>()).or_insert_with(none);
-        shelf.stores.push(Box::new(store));
-        shelf.lists.send_modify(|lists| lists.unanswered += 1);
-        FirstListGuard { first: Mutex::new(FirstList::Unanswered), lists: shelf.lists.clone() }
+        let stores = shelves.entry(TypeId::of::<K>()).or_default();
+        stores.push(KindStore { store: Box::new(store), first_list });
+        FirstListGuard(sender)
     }
 
     /// Waits until all objects of a kind were read once, in all stores whose list isn't refused.
     /// Returns whether it had to wait.
     pub async fn wait_until_read<K: 'static>(&self) -> bool {
-        let lists = {
-            let shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-            shelves.get(&TypeId::of::<K>()).map(|shelf| shelf.lists.subscribe())
-        };
-        let Some(mut lists) = lists.filter(|lists| lists.borrow().unanswered > 0) else {
-            return false;
-        };
-        // The stores keep the sender alive.
-        let _ = lists.wait_for(|lists| lists.unanswered == 0).await;
-        true
+        let mut lists = self.first_lists::<K>();
+        lists.retain(|list| *list.borrow() == FirstList::Unanswered);
+        for list in &mut lists {
+            // A controller that ends marks its list.
+            let _ = list.wait_for(|first| *first != FirstList::Unanswered).await;
+        }
+        !lists.is_empty()
     }
 
     /// Returns all objects of a kind, if it has controllers and all its stores were read: the
@@ -140,15 +104,15 @@ impl Stores {
     where
         K: Resource<DynamicType = ()> + 'static,
     {
-        let is_read = |shelf: &KindStores| {
-            let Lists { unanswered, refused } = *shelf.lists.borrow();
-            unanswered == 0 && refused == 0
-        };
-        let is_read = {
-            let shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-            shelves.get(&TypeId::of::<K>()).is_some_and(is_read)
-        };
-        is_read.then(|| self.all_objects::<K>())
+        let lists = self.first_lists::<K>();
+        let is_read = lists.iter().all(|list| *list.borrow() == FirstList::Read);
+        (is_read && !lists.is_empty()).then(|| self.all_objects::<K>())
+    }
+
+    fn first_lists<K: 'static>(&self) -> Vec<watch::Receiver<FirstList>> {
+        let shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        let stores = shelves.get(&TypeId::of::<K>()).into_iter().flatten();
+        stores.map(|it| it.first_list.clone()).collect()
     }
 
     /// Returns the object from its controller's store, if its kind has a controller.
@@ -157,12 +121,8 @@ impl Stores {
     where
         K: Resource<DynamicType = ()> + 'static,
     {
-        let shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = ObjectRef::<Packed<K>>::new(name).within(namespace);
-        let stores = shelves.get(&TypeId::of::<K>())?.stores.iter();
-        stores
-            .filter_map(|store| store.downcast_ref::<Store<Packed<K>>>())
-            .find_map(|store| store.get(&wanted))
+        self.stores_of::<K>().iter().find_map(|store| store.get(&wanted))
     }
 
     /// Returns all objects of a kind.
@@ -171,11 +131,15 @@ impl Stores {
     where
         K: Resource<DynamicType = ()> + 'static,
     {
+        self.stores_of::<K>().iter().flat_map(Store::state).collect()
+    }
+
+    fn stores_of<K>(&self) -> Vec<Store<Packed<K>>>
+    where
+        K: Resource<DynamicType = ()> + 'static,
+    {
         let shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        let stores = shelves.get(&TypeId::of::<K>()).into_iter().flat_map(|it| &it.stores);
-        stores
-            .filter_map(|store| store.downcast_ref::<Store<Packed<K>>>())
-            .flat_map(Store::state)
-            .collect()
+        let stores = shelves.get(&TypeId::of::<K>()).into_iter().flatten();
+        stores.filter_map(|it| it.store.downcast_ref::<Store<Packed<K>>>().cloned()).collect()
     }
 }

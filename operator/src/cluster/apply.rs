@@ -24,7 +24,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::cache::children::{ChildKey, ObjectVersion};
+use crate::cache::children::{ChildKey, ObjectVersion, VerifiedChild};
 use crate::context::Context;
 use crate::error::{ApiError, Category, ReconcileStep, StepError};
 use crate::hash::hash_of;
@@ -164,7 +164,6 @@ struct DesiredChild<K> {
     json: Value,
     hash: String,
     key: ChildKey,
-    kind: String,
     name: String,
 }
 
@@ -244,12 +243,7 @@ impl<'a> Children<'a> {
     /// object.
     pub async fn apply_child<K: Applicable>(&self, wanted: K) -> Result<ChildChange, ApplyError> {
         let wanted = self.prepare_child(wanted)?;
-        let now = self.context.clock.now();
-        let child_cache = &self.context.child_cache;
-        let claim = || AppliedState::of_desired(&wanted.json, &wanted.hash);
-        if child_cache.is_verified(&wanted.key, &wanted.hash, now)
-            || child_cache.is_claimed(&wanted.key, &wanted.hash, claim, now)
-        {
+        if self.find_verified(&wanted).is_some() {
             return Ok(ChildChange::None);
         }
         Ok(self.ensure_prepared(wanted, |_| None).await?.change)
@@ -266,7 +260,7 @@ impl<'a> Children<'a> {
         figures: fn(&K) -> WorkloadObservation,
     ) -> Result<(WorkloadObservation, ChildChange), ApplyError> {
         let wanted = self.prepare_child(wanted)?;
-        if let Some(known) = self.known_figures(&wanted) {
+        if let Some(known) = self.find_verified(&wanted).and_then(|it| it.figures) {
             return Ok((known, ChildChange::None));
         }
         let ensured = self.ensure_prepared(wanted, |live| Some(figures(live))).await?;
@@ -282,7 +276,7 @@ impl<'a> Children<'a> {
         wanted: K,
     ) -> Result<WorkloadComparison<K>, ApplyError> {
         let wanted = self.prepare_child(wanted)?;
-        if let Some(figures) = self.known_figures(&wanted) {
+        if let Some(figures) = self.find_verified(&wanted).and_then(|it| it.figures) {
             return Ok(WorkloadComparison::AsDesired(figures));
         }
         let live = self.read_live(&wanted.object).await?;
@@ -298,20 +292,16 @@ impl<'a> Children<'a> {
     /// As [`Self::apply_child`].
     pub async fn read_live<K: Applicable>(&self, wanted: &K) -> Result<Option<K>, ApplyError> {
         let name = wanted.name_any();
-        let (kind, key) = (K::kind(&()), ChildKey::new::<K>(&self.namespace, &name));
-        let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
-        let live = self.read(&api, &key, &kind, &name).await?;
+        let live = self.read(&ChildKey::new::<K>(&self.namespace, &name), &name).await?;
         live.iter().try_for_each(|live| self.check_ours(live, wanted))?;
         Ok(live)
     }
 
-    /// Returns the figures of a workload that its watch shows in the desired state.
-    fn known_figures<K>(&self, wanted: &DesiredChild<K>) -> Option<WorkloadObservation> {
-        let (child_cache, now) = (&self.context.child_cache, self.context.clock.now());
+    /// Returns the child's state, if its watch shows it as desired, so that it need not be read.
+    fn find_verified<K>(&self, wanted: &DesiredChild<K>) -> Option<VerifiedChild> {
         let claim = || AppliedState::of_desired(&wanted.json, &wanted.hash);
-        let known = || child_cache.workload_figures(&wanted.key, &wanted.hash, now);
-        let is_claimed = || child_cache.is_claimed(&wanted.key, &wanted.hash, claim, now);
-        known().or_else(|| is_claimed().then(known).flatten())
+        let now = self.context.clock.now();
+        self.context.child_cache.verified_child(&wanted.key, &wanted.hash, claim, now)
     }
 
     /// Does what [`Self::apply_child`] does and returns the live child, read again unless its own
@@ -330,24 +320,19 @@ impl<'a> Children<'a> {
     /// Returns the child from its own controller's store, if that has the verified state.
     fn cached_child<K: Applicable>(&self, wanted: &DesiredChild<K>) -> Option<K> {
         let packed = self.context.stores.get::<K>(&self.namespace, &wanted.name)?;
-        let (state, now) = (ObjectVersion::of_object(packed.as_ref()), self.context.clock.now());
-        let verified =
-            self.context.child_cache.is_verified_in(&wanted.key, &wanted.hash, state, now);
-        verified.then(|| packed.unpack().0.ok()).flatten()
+        let is_newest = self.find_verified(wanted)?.state == ObjectVersion::of_object(&*packed);
+        is_newest.then(|| packed.unpack().0.ok()).flatten()
     }
 
     /// Adds to a child the fields that all children of this owner carry.
     fn prepare_child<K: Applicable>(&self, mut wanted: K) -> Result<DesiredChild<K>, ApplyError> {
-        let kind = K::kind(&()).into_owned();
-        let name = wanted.name_any();
         wanted.meta_mut().namespace = Some(self.namespace.clone());
         wanted.meta_mut().owner_references = Some(vec![self.owner.clone()]);
-        let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
-        let hash = hash_of(&serde_json::to_value(&wanted).map_err(encode)?);
+        let hash = hash_of(&to_json(&wanted)?);
         wanted.annotations_mut().insert(APPLIED_HASH_ANNOTATION.into(), hash.clone());
-        let json = serde_json::to_value(&wanted).map_err(encode)?;
+        let (json, name) = (to_json(&wanted)?, wanted.name_any());
         let key = ChildKey::new::<K>(&self.namespace, &name);
-        Ok(DesiredChild { object: wanted, json, hash, key, kind, name })
+        Ok(DesiredChild { object: wanted, json, hash, key, name })
     }
 
     async fn ensure_prepared<K: Applicable>(
@@ -355,24 +340,21 @@ impl<'a> Children<'a> {
         wanted: DesiredChild<K>,
         figures: impl Fn(&K) -> Option<WorkloadObservation>,
     ) -> Result<Ensured<K>, ApplyError> {
-        let DesiredChild { object: wanted, json: wanted_json, hash, key, kind, name } = wanted;
-        let encode = |source| ApplyError::Encode { kind: kind.clone(), name: name.clone(), source };
-        let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
+        let DesiredChild { object: wanted, json: wanted_json, hash, key, name } = wanted;
         let now = self.context.clock.now();
         // The child is unchanged since it was verified, so it has no edit and belongs to us.
         let live =
             if !self.is_compare_only && self.context.child_cache.is_outdated(&key, &hash, now) {
                 None
             } else {
-                Some(self.read(&api, &key, &kind, &name).await?)
+                Some(self.read(&key, &name).await?)
             };
         let change = match &live {
             None => ChildChange::Updated,
             Some(None) => ChildChange::Created,
             Some(Some(live)) => {
                 self.check_ours(live, &wanted)?;
-                let live_json = serde_json::to_value(live).map_err(encode)?;
-                let fields = compare::find_differences(&wanted_json, &live_json);
+                let fields = compare::find_differences(&wanted_json, &to_json(live)?);
                 if live.annotations().get(APPLIED_HASH_ANNOTATION) != Some(&hash) {
                     ChildChange::Updated
                 } else if fields.is_empty() {
@@ -389,7 +371,7 @@ impl<'a> Children<'a> {
         }
         let object = match (live, &change) {
             (Some(object), ChildChange::None) => object,
-            _ => self.write(&api, &kind, &name, &wanted_json).await?,
+            _ => self.write(&name, &wanted_json).await?,
         };
         self.context.child_cache.record_verified(
             key,
@@ -401,7 +383,7 @@ impl<'a> Children<'a> {
         if change == ChildChange::None {
             self.compared.lock().unwrap_or_else(PoisonError::into_inner).push(key);
         }
-        self.report_change(&kind, &name, &change).await;
+        self.report_change(&K::kind(&()), &name, &change).await;
         Ok(Ensured { object, change })
     }
 
@@ -409,12 +391,11 @@ impl<'a> Children<'a> {
     /// it returns the reported version; otherwise the child is read from etcd.
     async fn read<K: Applicable>(
         &self,
-        api: &Api<K>,
         key: &ChildKey,
-        kind: &str,
         name: &str,
     ) -> Result<Option<K>, ApplyError> {
-        let failed = |source| self.api_failure("get", kind, name, source);
+        let api = self.children_api::<K>();
+        let failed = |source| self.api_failure::<K>("get", name, source);
         if self.context.child_cache.is_known(key) {
             let held = api.get_with(name, &GetParams::any()).await;
             match held {
@@ -459,11 +440,8 @@ impl<'a> Children<'a> {
         &self,
         labels: &str,
     ) -> Result<Vec<PartialObjectMeta<K>>, ApplyError> {
-        let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
-        let listed = api
-            .list_metadata(&ListParams::default().labels(labels))
-            .await
-            .map_err(|source| self.api_failure("list", &K::kind(&()), "", source))?;
+        let listed = self.children_api().list_metadata(&ListParams::default().labels(labels)).await;
+        let listed = listed.map_err(|source| self.api_failure::<K>("list", "", source))?;
         let is_ours = |child: &PartialObjectMeta<K>| {
             child.owner_references().iter().any(|owner| owner.uid == self.owner.uid)
         };
@@ -482,20 +460,19 @@ impl<'a> Children<'a> {
         if self.is_compare_only || child.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
-        let (kind, name) = (K::kind(&()).into_owned(), child.name_any());
-        let api: Api<K> = Api::namespaced(self.context.client.clone(), &self.namespace);
+        let (kind, name) = (K::kind(&()), child.name_any());
         let params = DeleteParams {
             propagation_policy: Some(propagation),
             preconditions: Some(Preconditions { uid: child.uid(), resource_version: None }),
             ..DeleteParams::default()
         };
-        match api.delete(&name, &params).await {
+        match self.children_api::<K>().delete(&name, &params).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
-            Err(source) => return Err(self.api_failure("delete", &kind, &name, source)),
+            Err(source) => return Err(self.api_failure::<K>("delete", &name, source)),
         }
         self.context.metrics.record_write(&kind, "prune");
-        tracing::info!(kind, name, namespace = %self.namespace, "unwanted child deleted");
+        tracing::info!(%kind, name, namespace = %self.namespace, "unwanted child deleted");
         self.record_change(format!("deleted {kind} {name}"));
         Ok(())
     }
@@ -559,17 +536,12 @@ impl<'a> Children<'a> {
         is_free && !wanted.labels().is_empty() && wanted.labels().iter().all(has)
     }
 
-    async fn write<K: Applicable>(
-        &self,
-        api: &Api<K>,
-        kind: &str,
-        name: &str,
-        wanted: &Value,
-    ) -> Result<K, ApplyError> {
+    async fn write<K: Applicable>(&self, name: &str, wanted: &Value) -> Result<K, ApplyError> {
+        let (api, kind) = (self.children_api::<K>(), K::kind(&()));
         let params = PatchParams::apply(CHILDREN_MANAGER).force();
         let mut body = wanted.clone();
         body["apiVersion"] = K::api_version(&()).into();
-        body["kind"] = kind.into();
+        body["kind"] = kind.as_ref().into();
         // This apply never sets a status, but some types encode an empty one.
         if let Some(fields) = body.as_object_mut() {
             fields.remove("status");
@@ -577,15 +549,15 @@ impl<'a> Children<'a> {
         let applied = api.patch(name, &params, &Patch::Apply(&body)).await;
         let applied = match applied {
             Err(kube::Error::Api(status)) if status.code == UNPROCESSABLE => {
-                match self.remove_emptied_fields(api, kind, name, wanted).await? {
+                match self.remove_emptied_fields::<K>(name, wanted).await? {
                     true => api.patch(name, &params, &Patch::Apply(&body)).await,
                     false => Err(kube::Error::Api(status)),
                 }
             }
             applied => applied,
         };
-        let object = applied.map_err(|source| self.api_failure("apply", kind, name, source))?;
-        self.context.metrics.record_write(kind, "children");
+        let object = applied.map_err(|source| self.api_failure::<K>("apply", name, source))?;
+        self.context.metrics.record_write(&kind, "children");
         Ok(object)
     }
 
@@ -593,18 +565,13 @@ impl<'a> Children<'a> {
     /// there were any.
     async fn remove_emptied_fields<K: Applicable>(
         &self,
-        api: &Api<K>,
-        kind: &str,
         name: &str,
         wanted: &Value,
     ) -> Result<bool, ApplyError> {
-        let failed = |source| self.api_failure("empty fields of", kind, name, source);
+        let api = self.children_api::<K>();
+        let failed = |source| self.api_failure::<K>("empty fields of", name, source);
         let Some(live) = api.get_opt(name).await.map_err(failed)? else { return Ok(false) };
-        let encode = |source| {
-            let (kind, name) = (kind.to_owned(), name.to_owned());
-            ApplyError::Encode { kind, name, source }
-        };
-        let json = serde_json::to_value(&live).map_err(encode)?;
+        let json = to_json(&live)?;
         let patch = applied_state::our_fields(&live)
             .and_then(|ours| compare::emptying_patch(wanted, &json, ours));
         let Some(mut patch) = patch else { return Ok(false) };
@@ -612,7 +579,7 @@ impl<'a> Children<'a> {
         let params =
             PatchParams { field_manager: Some(CHILDREN_MANAGER.into()), ..PatchParams::default() };
         api.patch(name, &params, &Patch::Merge(&patch)).await.map_err(failed)?;
-        self.context.metrics.record_write(kind, "children");
+        self.context.metrics.record_write(&K::kind(&()), "children");
         Ok(true)
     }
 
@@ -641,9 +608,26 @@ impl<'a> Children<'a> {
         }
     }
 
-    fn api_failure(&self, verb: &str, kind: &str, name: &str, source: kube::Error) -> ApplyError {
-        ApiError { what: format!("{verb} {kind} {}/{name}", self.namespace), source }.into()
+    fn children_api<K: Applicable>(&self) -> Api<K> {
+        namespaced_api(&self.context.client, &self.namespace)
     }
+
+    fn api_failure<K: Applicable>(
+        &self,
+        verb: &str,
+        name: &str,
+        source: kube::Error,
+    ) -> ApplyError {
+        let what = format!("{verb} {} {}/{name}", K::kind(&()), self.namespace);
+        ApiError { what, source }.into()
+    }
+}
+
+fn to_json<K: Applicable>(object: &K) -> Result<Value, ApplyError> {
+    serde_json::to_value(object).map_err(|source| {
+        let (kind, name) = (K::kind(&()).into_owned(), object.name_any());
+        ApplyError::Encode { kind, name, source }
+    })
 }
 
 /// Returns whether an object is paused.

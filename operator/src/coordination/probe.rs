@@ -13,6 +13,7 @@ use millrace_coordination::responses::{self, DIRS, MNTR};
 use millrace_ddl::TlsCertificates;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -107,12 +108,7 @@ impl Prober {
         word: &str,
     ) -> Result<String, ProbeError> {
         let mut stream = self.connect(address, access).await?;
-        let _paid = self
-            .outbound
-            .response_budget
-            .acquire_bytes(ANSWER_BYTES_MAX)
-            .await
-            .map_err(to_unreachable)?;
+        let _paid = self.reserve_answer().await?;
         stream.write_all(word.as_bytes()).await.map_err(to_unreachable)?;
         stream.flush().await.map_err(to_unreachable)?;
         let mut answer = Vec::new();
@@ -142,12 +138,7 @@ impl Prober {
         path: &str,
     ) -> Result<(u16, String), ProbeError> {
         let stream = self.connect(address, access).await?;
-        let _paid = self
-            .outbound
-            .response_budget
-            .acquire_bytes(ANSWER_BYTES_MAX)
-            .await
-            .map_err(to_unreachable)?;
+        let _paid = self.reserve_answer().await?;
         let made = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = made.map_err(|error| to_unreachable(error_chain(&error)))?;
         let host = if address.host.contains(':') {
@@ -177,6 +168,12 @@ impl Prober {
             Either::Left((answer, _)) => answer,
             Either::Right((_, asking)) => asking.await,
         }
+    }
+
+    /// Waits until the budget has room for an answer.
+    async fn reserve_answer(&self) -> Result<OwnedSemaphorePermit, ProbeError> {
+        let budget = &self.outbound.response_budget;
+        budget.acquire_bytes(ANSWER_BYTES_MAX).await.map_err(to_unreachable)
     }
 
     async fn connect(

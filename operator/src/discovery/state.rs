@@ -94,41 +94,20 @@ impl DiscoveryState {
 
     pub(super) fn put_object(&mut self, (namespace, name): NamespacedName, object: CachedObject) {
         let Cluster { pods, services, slices, nodes } = &mut self.cluster;
-        let done = match object {
+        let has_changed = match object {
             CachedObject::Pod(pod) => put_into(pods, (namespace, name), pod),
             CachedObject::Service(service) => put_into(services, (namespace, name), service),
             CachedObject::Slice(slice) => put_into(slices, (namespace, name), slice),
-            CachedObject::Node(node) => {
-                let is_full = nodes.len() >= OBJECTS_MAX && !nodes.contains_key(&name);
-                match nodes.get(&name) {
-                    Some(known) if **known == node => PutOutcome::Same,
-                    _ if is_full => PutOutcome::Over,
-                    _ => {
-                        nodes.insert(name, Arc::new(node));
-                        PutOutcome::Changed
-                    }
-                }
+            CachedObject::Node(node) => put_unless(nodes, name, Arc::new(node), PartialEq::eq),
+            CachedObject::Namespace(labels) => {
+                put_unless(&mut self.namespaces, name, labels, PartialEq::eq)
             }
-            CachedObject::Namespace(labels) => match self.namespaces.get(&name) {
-                Some(known) if *known == labels => PutOutcome::Same,
-                _ => {
-                    self.namespaces.insert(name, labels);
-                    PutOutcome::Changed
-                }
-            },
             CachedObject::Monitor(kind, monitor) => {
                 let id = MonitorId { kind, namespace, name };
-                match self.monitors.get(&id) {
-                    Some(known) if known.is_like(&monitor) => PutOutcome::Same,
-                    None if self.monitors.len() >= OBJECTS_MAX => PutOutcome::Over,
-                    _ => {
-                        self.monitors.insert(id, monitor);
-                        PutOutcome::Changed
-                    }
-                }
+                put_unless(&mut self.monitors, id, monitor, CachedMonitor::is_like)
             }
         };
-        self.version += u64::from(done == PutOutcome::Changed);
+        self.version += u64::from(has_changed);
     }
 
     pub(super) fn remove(&mut self, watched: Watched, (namespace, name): &NamespacedName) {
@@ -184,28 +163,37 @@ fn object_paths<T>(objects: &Objects<T>) -> Vec<NamespacedName> {
         .collect()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PutOutcome {
-    Same,
-    Changed,
-    Over,
+/// Stores an object, unless the stored one is like it or there are too many; returns whether it
+/// did.
+fn put_unless<K: Ord, T>(
+    objects: &mut BTreeMap<K, T>,
+    key: K,
+    object: T,
+    is_like: impl Fn(&T, &T) -> bool,
+) -> bool {
+    let may_put = match objects.get(&key) {
+        Some(known) => !is_like(known, &object),
+        None => objects.len() < OBJECTS_MAX,
+    };
+    if may_put {
+        objects.insert(key, object);
+    }
+    may_put
 }
 
 fn put_into<T: PartialEq>(
     objects: &mut Objects<T>,
     (namespace, name): NamespacedName,
     object: T,
-) -> PutOutcome {
-    let known = objects.get(&namespace).and_then(|of| of.get(&name));
-    match known {
-        Some(known) if **known == object => return PutOutcome::Same,
-        None if objects.values().map(BTreeMap::len).sum::<usize>() >= OBJECTS_MAX => {
-            return PutOutcome::Over;
-        }
-        _ => {}
+) -> bool {
+    let may_put = match objects.get(&namespace).and_then(|of| of.get(&name)) {
+        Some(known) => **known != object,
+        None => objects.values().map(BTreeMap::len).sum::<usize>() < OBJECTS_MAX,
+    };
+    if may_put {
+        objects.entry(namespace).or_default().insert(name, Arc::new(object));
     }
-    objects.entry(namespace).or_default().insert(name, Arc::new(object));
-    PutOutcome::Changed
+    may_put
 }
 
 fn remove<T>(objects: &mut Objects<T>, namespace: &str, name: &str) {

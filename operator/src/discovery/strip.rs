@@ -12,6 +12,8 @@ use millrace_monitors::{
 };
 use serde_json::Value;
 
+use crate::ownership::controller_of;
+
 /// The label with the name of a slice's Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
@@ -69,10 +71,9 @@ pub(super) fn strip_pod(pod: core::Pod) -> PodObject {
     let init = spec.init_containers.unwrap_or_default();
     let containers = spec.containers.into_iter().map(|it| container(it, false));
     let containers = containers.chain(init.into_iter().map(|it| container(it, true))).collect();
-    let ObjectMeta { namespace, name, uid, labels, annotations, owner_references, .. } =
-        pod.metadata;
-    let mut owners = owner_references.into_iter().flatten();
-    let controller = owners.find(|owner| owner.controller == Some(true));
+    let controller = controller_of(&pod.metadata);
+    let controller = controller.map(|owner| (owner.kind.clone(), owner.name.clone()));
+    let ObjectMeta { namespace, name, uid, labels, annotations, .. } = pod.metadata;
     PodObject {
         namespace: namespace.unwrap_or_default(),
         name: name.unwrap_or_default(),
@@ -82,7 +83,7 @@ pub(super) fn strip_pod(pod: core::Pod) -> PodObject {
         node: spec.node_name.unwrap_or_default(),
         phase: status.phase.unwrap_or_default(),
         ready: ready.map_or("unknown".to_owned(), |ready| ready.status.to_lowercase()),
-        controller: controller.map(|owner| (owner.kind, owner.name)),
+        controller,
         labels: retained_texts(labels.as_ref()),
         annotations: retained_texts(annotations.as_ref()),
         containers,

@@ -22,13 +22,14 @@ use millrace_crds::v1alpha1::{EdgeMode, EdgePool, EdgeSettings, PodTemplate};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::names::{PRODUCT, PoolNames, Role};
+use super::names::{PoolNames, Role};
 use super::template;
 use super::workload::EdgeWorkload;
 use crate::cache::access::{Account, AccountBinding};
 use crate::cluster::namespaced_api;
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError, error_chain};
+use crate::ownership::controller_of;
 
 /// A right to watch objects in all namespaces.
 #[derive(Clone, Copy, Debug)]
@@ -303,15 +304,13 @@ async fn find_use(
     (namespace, name): &Account,
     pool: Option<&EdgePool>,
 ) -> Result<bool, kube::Error> {
-    let role = Role::Edge.as_str();
-    let labels = format!("app.kubernetes.io/name={PRODUCT},app.kubernetes.io/component={role}");
-    let params = ListParams::default().labels(&labels);
+    let params = ListParams::default().labels(&PoolNames::role_selector_text(Role::Edge));
     let mut owners = Vec::new();
     let sets = list_workloads::<DaemonSet>(context, namespace, &params).await?;
     let deployments = list_workloads::<Deployment>(context, namespace, &params).await?;
     for workload in sets.into_iter().chain(deployments) {
         // Whoever may create objects can give them any label.
-        let Some(owner) = controller(&workload.metadata).filter(|owner| is_pool(owner)) else {
+        let Some(owner) = controller_of(&workload.metadata).filter(|owner| is_pool(owner)) else {
             continue;
         };
         let need = match pool.filter(|pool| pool.metadata.uid.as_ref() == Some(&owner.uid)) {
@@ -357,7 +356,7 @@ impl Workload {
     /// Returns whether a pod is the workload's. A Deployment's pods belong to its ReplicaSets,
     /// which have its name and the hash in the pod's label.
     fn has_pod(&self, pod: &ObjectMeta) -> bool {
-        let Some(owner) = controller(pod) else { return false };
+        let Some(owner) = controller_of(pod) else { return false };
         if !self.is_deployment {
             return self.metadata.uid.as_ref() == Some(&owner.uid);
         }
@@ -379,16 +378,12 @@ async fn list_workloads<K: EdgeWorkload>(
         metadata: live.meta().clone(),
         is_deployment: K::kind(&()) == Deployment::kind(&()),
         templates: template::baseline_template(&live)
-            .map(|(_, template)| template)
+            .map(|baseline| baseline.template)
             .into_iter()
             .chain(live.template().cloned())
             .collect(),
     });
     Ok(workloads.collect())
-}
-
-fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
-    metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
 fn is_pool(owner: &OwnerReference) -> bool {

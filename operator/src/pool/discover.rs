@@ -8,10 +8,9 @@ use millrace_scrape::relabel::Rule;
 
 use super::names::PoolNames;
 use super::scrape;
+use super::volumes::{MONITORS_VOLUME, mount_volume};
 use crate::discovery::{DiscoveryRequest, Pick};
 
-/// The volume with the secrets of monitors.
-pub const MONITORS_VOLUME: &str = "monitors";
 /// Owner and group may read; the group is the pod's own (`fsGroup`).
 const FILE_MODE: i32 = 0o440;
 
@@ -26,14 +25,8 @@ pub(super) fn secrets_volume(names: &PoolNames) -> (Volume, VolumeMount) {
         ..SecretVolumeSource::default()
     };
     let name = MONITORS_VOLUME.to_owned();
-    let volume = Volume { name: name.clone(), secret: Some(source), ..Volume::default() };
-    let mount = VolumeMount {
-        name,
-        mount_path: SECRETS_FOLDER.into(),
-        read_only: Some(true),
-        ..VolumeMount::default()
-    };
-    (volume, mount)
+    let volume = Volume { name, secret: Some(source), ..Volume::default() };
+    mount_volume(volume, SECRETS_FOLDER, true)
 }
 
 /// Returns what is discovered for a pool; `None` if the pool declares no discovery.

@@ -1,11 +1,12 @@
 //! Shares code between edge and gateway pools: names, labels, secrets as files, the pod template,
 //! observation of workloads and pods, trial pods, and the replica count that autoscalers write.
 //!
-//! Only `access`, `observe`, `scale` and `try_pods` hold a client. All other modules turn values
-//! into values.
+//! Only `access`, `common`, `observe`, `scale` and `trial_pods` hold a client. All other modules
+//! turn values into values.
 
 pub mod access;
 pub mod attributes;
+pub mod common;
 pub mod connection;
 pub mod discover;
 pub mod draft;
@@ -17,7 +18,9 @@ pub mod objects;
 pub mod observe;
 pub mod overrides;
 pub mod preflight;
+pub mod process_counts;
 pub mod processing;
+pub mod rollout;
 pub mod scale;
 pub mod scrape;
 pub mod secrets;
@@ -27,15 +30,3 @@ pub mod trial_pods;
 pub(crate) mod variants;
 pub mod volumes;
 pub mod workload;
-
-use millrace_crds::v1alpha1::{Controlled, RolloutAction};
-use millrace_rollout::Wish;
-
-/// Returns the user's action on a pool's rollout.
-pub fn rollout_request<K: Controlled>(pool: &K) -> Wish {
-    match pool.rollout_action() {
-        None => Wish::Continue,
-        Some(RolloutAction::Abort) => Wish::Abort,
-        Some(RolloutAction::Pause) => Wish::Pause,
-    }
-}

@@ -9,6 +9,7 @@ use millrace_config as config;
 use serde_json::{Map, Value};
 
 use crate::error::Invalid;
+use crate::ownership::compare::with_field;
 
 /// A ConfigMap holds 1 MiB, and the rendered settings need a part of it.
 const BYTES_MAX: usize = 64 << 10;
@@ -153,15 +154,9 @@ impl ReservedSetting {
             return true;
         }
         let Value::Object(fields) = value else { return false };
-        let length = path.len();
+        let mut all = fields.iter();
         !fields.is_empty()
-            && fields.iter().all(|(name, value)| {
-                path.push('.');
-                path.push_str(name);
-                let allowed = self.allows(value, path);
-                path.truncate(length);
-                allowed
-            })
+            && all.all(|(name, value)| with_field(path, name, |path| self.allows(value, path)))
     }
 }
 

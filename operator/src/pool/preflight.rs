@@ -20,9 +20,8 @@ use millrace_rollout::{FaultKind, Precondition, UnitFault};
 
 use super::member::member_of_pod;
 use super::names::PoolNames;
-use super::secrets::SECRETS_VOLUME;
 use super::template::collector_status;
-use super::volumes::CONFIG_VOLUME;
+use super::volumes::{CONFIG_VOLUME, SECRETS_VOLUME};
 use crate::cache::baseline::Untried;
 use crate::hash::hash_of;
 use crate::pods::CONTAINER;

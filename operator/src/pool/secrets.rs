@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{
 use millrace_crds::Reason;
 use sha2::{Digest, Sha256};
 
+use super::volumes::{SECRETS_VOLUME, mount_volume};
 use crate::error::Invalid;
 use crate::hash::encode_hex;
 pub use crate::outbound::credentials::FileSource;
@@ -23,8 +24,6 @@ pub use crate::outbound::credentials::FileSource;
 pub const SECRETS_ANNOTATION: &str = "millrace.dev/secrets-digest";
 /// The directory where the secrets of a pod are mounted, with one folder per Secret.
 pub const SECRETS_FOLDER: &str = "/etc/millrace/secrets";
-/// The volume's name in the pod.
-pub const SECRETS_VOLUME: &str = "secrets";
 /// Owner and group may read; the group is the pod's own (`fsGroup`).
 const FILE_MODE: i32 = 0o440;
 
@@ -147,13 +146,7 @@ impl SecretUses {
             }),
             ..Volume::default()
         };
-        let mount = VolumeMount {
-            name: SECRETS_VOLUME.into(),
-            mount_path: SECRETS_FOLDER.into(),
-            read_only: Some(true),
-            ..VolumeMount::default()
-        };
-        Some((volume, mount))
+        Some(mount_volume(volume, SECRETS_FOLDER, true))
     }
 }
 

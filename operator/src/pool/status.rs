@@ -109,6 +109,13 @@ pub enum PoolOutcome<A> {
     Applied(Box<A>),
 }
 
+impl<A> From<Result<A, StepError>> for PoolOutcome<A> {
+    /// A failure becomes part of the outcome, so that the status can report it.
+    fn from(applied: Result<A, StepError>) -> Self {
+        applied.map_or_else(Self::Failed, |applied| Self::Applied(Box::new(applied)))
+    }
+}
+
 impl<A> PoolOutcome<A> {
     /// Returns the failure to retry, if any, after the status reports it.
     pub fn into_failure(self) -> Option<StepError> {
@@ -254,6 +261,12 @@ pub fn cut_message(mut text: String) -> String {
 
 /// Converts a count to Kubernetes' type.
 #[must_use]
-pub fn as_i32(count: u32) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
+pub fn as_i32(count: impl TryInto<i32>) -> i32 {
+    count.try_into().unwrap_or(i32::MAX)
+}
+
+/// As [`as_i32`], for larger counts.
+#[must_use]
+pub fn as_i64(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
 }

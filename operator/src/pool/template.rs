@@ -28,7 +28,7 @@ use super::names::PoolNames;
 use super::secrets::{SECRETS_ANNOTATION, SecretUses};
 use super::volumes::{
     BUFFER_VOLUME, CONFIG_VOLUME, DOCKER_LOGS_VOLUME, KMSG_VOLUME, NODE_LOGS_VOLUME,
-    POSITIONS_VOLUME,
+    POSITIONS_VOLUME, mount_volume,
 };
 use crate::context::Images;
 use crate::error::Invalid;
@@ -223,11 +223,20 @@ pub fn config_map(pod: &PodSpec) -> Option<&str> {
     Some(volume.config_map.as_ref()?.name.as_str())
 }
 
-/// Returns the rollback template of a workload, as text and parsed.
+/// A template with its stored text.
+#[derive(Clone, Debug)]
+pub struct BaselineTemplate {
+    /// The text, as it is stored.
+    pub text: String,
+    /// The parsed text.
+    pub template: PodTemplateSpec,
+}
+
+/// Returns the rollback template of a workload.
 #[must_use]
-pub fn baseline_template<K: Resource>(live: &K) -> Option<(String, PodTemplateSpec)> {
+pub fn baseline_template<K: Resource>(live: &K) -> Option<BaselineTemplate> {
     let text = live.meta().annotations.as_ref()?.get(BASELINE_ANNOTATION)?;
-    Some((text.clone(), serde_json::from_str(text).ok()?))
+    Some(BaselineTemplate { text: text.clone(), template: serde_json::from_str(text).ok()? })
 }
 
 /// Builds the pod template, with the spec's additions. Its configuration is in `config_map`.
@@ -281,41 +290,19 @@ pub fn unit_hash(config: &str, theirs: &PodTemplate) -> String {
 }
 
 fn pod_spec(plan: &PodPlan<'_>, config_map: &str) -> PodSpec {
-    let mut volumes = vec![Volume {
+    let config = Volume {
         name: CONFIG_VOLUME.into(),
         config_map: Some(ConfigMapVolumeSource {
             name: config_map.into(),
             ..ConfigMapVolumeSource::default()
         }),
         ..Volume::default()
-    }];
-    let mut mounts = vec![VolumeMount {
-        name: CONFIG_VOLUME.into(),
-        mount_path: CONFIG_FOLDER.into(),
-        read_only: Some(true),
-        ..VolumeMount::default()
-    }];
-    if let Some((volume, mount)) = plan.secrets.build_volume() {
-        volumes.push(volume);
-        mounts.push(mount);
-    }
-    if plan.follows_monitors {
-        let (volume, mount) = discover::secrets_volume(plan.names);
-        volumes.push(volume);
-        mounts.push(mount);
-    }
-    if let Some(buffer) = plan.buffer {
-        volumes.push(buffer_volume(buffer));
-        mounts.push(VolumeMount {
-            name: BUFFER_VOLUME.into(),
-            mount_path: BUFFER_MOUNT.into(),
-            ..VolumeMount::default()
-        });
-    }
-    for (volume, mount) in node_volumes(plan) {
-        volumes.push(volume);
-        mounts.push(mount);
-    }
+    };
+    let buffer = plan.buffer.map(|it| mount_volume(buffer_volume(it), BUFFER_MOUNT, false));
+    let all = [mount_volume(config, CONFIG_FOLDER, true)].into_iter();
+    let all = all.chain(plan.secrets.build_volume());
+    let all = all.chain(plan.follows_monitors.then(|| discover::secrets_volume(plan.names)));
+    let (volumes, mounts): (Vec<_>, Vec<_>) = all.chain(buffer).chain(node_volumes(plan)).unzip();
     let reads_node = plan.reads_files || plan.reads_kernel;
     let user = if reads_node { Some(FILES_USER) } else { plan.user };
     PodSpec {
@@ -347,29 +334,21 @@ fn pod_spec(plan: &PodPlan<'_>, config_map: &str) -> PodSpec {
 /// the pool's position directory on the node. That directory outlives the pod, and its name belongs
 /// to no other pool, since names of namespaces have no dots.
 fn node_volumes(plan: &PodPlan<'_>) -> Vec<(Volume, VolumeMount)> {
-    let host = |name: &str, type_: &str, path: &str, (mount_path, read_only): (&str, _)| {
+    let host = |name: &str, type_: &str, path: &str| {
         let source = HostPathVolumeSource { path: path.into(), type_: Some(type_.into()) };
-        let volume = Volume { name: name.into(), host_path: Some(source), ..Volume::default() };
-        let mount = VolumeMount {
-            name: name.into(),
-            mount_path: mount_path.into(),
-            read_only,
-            ..VolumeMount::default()
-        };
-        (volume, mount)
+        Volume { name: name.into(), host_path: Some(source), ..Volume::default() }
     };
-    let (names, read_only) = (plan.names, Some(true));
-    let positions = format!("{NODE_POSITIONS}/{}.{}", names.namespace, names.base);
-    let logs = || host(NODE_LOGS_VOLUME, "Directory", NODE_LOGS, (NODE_LOGS, read_only));
-    let kmsg = || host(KMSG_VOLUME, "CharDevice", KMSG, (KMSG, read_only));
-    let positions_mount =
-        || host(POSITIONS_VOLUME, "DirectoryOrCreate", &positions, (POSITIONS_FOLDER, None));
-    let docker = |path| host(DOCKER_LOGS_VOLUME, "Directory", path, (path, read_only));
-    let docker = plan.docker_directory.map(docker);
-    let logs = plan.reads_files.then(logs);
-    let kmsg = plan.reads_kernel.then(kmsg);
-    let positions_mount = (plan.reads_files || plan.reads_kernel).then(positions_mount);
-    [logs, docker, kmsg, positions_mount].into_iter().flatten().collect()
+    // What is read of the node has the node's path in the pod.
+    let read = |name, type_, path| mount_volume(host(name, type_, path), path, true);
+    let logs = plan.reads_files.then(|| read(NODE_LOGS_VOLUME, "Directory", NODE_LOGS));
+    let docker = plan.docker_directory.map(|it| read(DOCKER_LOGS_VOLUME, "Directory", it));
+    let kmsg = plan.reads_kernel.then(|| read(KMSG_VOLUME, "CharDevice", KMSG));
+    let positions = (plan.reads_files || plan.reads_kernel).then(|| {
+        let path = format!("{NODE_POSITIONS}/{}.{}", plan.names.namespace, plan.names.base);
+        let positions = host(POSITIONS_VOLUME, "DirectoryOrCreate", &path);
+        mount_volume(positions, POSITIONS_FOLDER, false)
+    });
+    [logs, docker, kmsg, positions].into_iter().flatten().collect()
 }
 
 fn volume_bytes(buffer: &EdgeBuffer) -> u64 {

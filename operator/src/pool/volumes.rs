@@ -1,8 +1,11 @@
-//! Names of the volumes of a pool's pods.
+//! The volumes of a pool's pods: their names, and how they are mounted. Pure.
 
-use super::discover::MONITORS_VOLUME;
-use super::secrets::SECRETS_VOLUME;
+use k8s_openapi::api::core::v1::{Volume, VolumeMount};
 
+/// The volume with the pool's Secrets and CAs.
+pub const SECRETS_VOLUME: &str = "secrets";
+/// The volume with the secrets of monitors.
+pub const MONITORS_VOLUME: &str = "monitors";
 /// The buffer's volume.
 pub const BUFFER_VOLUME: &str = "buffer";
 /// The volume with the node's logs.
@@ -27,3 +30,18 @@ pub const OUR_VOLUMES: [&str; 8] = [
     KMSG_VOLUME,
     POSITIONS_VOLUME,
 ];
+
+/// Returns a volume with its mount at `path`.
+pub(super) fn mount_volume(
+    volume: Volume,
+    path: &str,
+    is_read_only: bool,
+) -> (Volume, VolumeMount) {
+    let mount = VolumeMount {
+        name: volume.name.clone(),
+        mount_path: path.into(),
+        read_only: is_read_only.then_some(true),
+        ..VolumeMount::default()
+    };
+    (volume, mount)
+}

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetUpdateStrategy, Deployment,
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use millrace_rollout::{PodFigures, WorkloadObservation};
 
-use super::template::{collector_container, collector_status};
+use super::template::collector_status;
 use crate::cluster::Applicable;
 
 /// The time without reports about a pod, in seconds, after which its node is lost. Kubernetes has
@@ -115,12 +115,6 @@ pub fn observe_stateful_set(live: &StatefulSet) -> WorkloadObservation {
         creation_refused: None,
         pods: Vec::new(),
     }
-}
-
-/// Returns the image that a StatefulSet's pods run, or will run.
-#[must_use]
-pub fn stateful_set_image(set: &StatefulSet) -> Option<&str> {
-    collector_container(set.spec.as_ref()?.template.spec.as_ref()?)?.image.as_deref()
 }
 
 /// Returns the figures of a DaemonSet.

@@ -35,7 +35,7 @@ use crate::pods::pages::PAGE;
 use crate::reconcile::finalizer;
 use crate::reconcile::next::Next;
 use crate::reconcile::watch_scope::WatchScope;
-use crate::reconcile::watches::{WatchBuilder, WatchCaches, with_backoff};
+use crate::reconcile::watches::{WatchBuilder, with_backoff};
 use crate::report::events::Notice;
 
 /// The time limit of a reconcile, after which it is aborted and retried: a hanging endpoint must
@@ -114,13 +114,7 @@ pub async fn run<R: Reconciler>(
         }
     });
     let controller = Controller::for_stream(own, store);
-    let watching = WatchBuilder::new(
-        controller,
-        scope,
-        WatchCaches::of_context(&context),
-        context.metrics.clone(),
-    );
-    let controller = R::add_watches(watching)
+    let controller = R::add_watches(WatchBuilder::new(controller, scope, context.clone()))
         .into_controller()
         .with_config(controller::Config::default().concurrency(R::CONCURRENCY))
         .graceful_shutdown_on(stop);

@@ -15,30 +15,28 @@ pub const MANAGED_BY_SELECTOR: &str = "app.kubernetes.io/managed-by=millrace-ope
 
 /// The namespace, or all namespaces, that one set of controllers watches.
 #[derive(Clone)]
-pub enum WatchScope {
-    /// Every namespace.
-    Cluster(Client),
-    /// One namespace.
-    Namespace(Client, String),
+pub struct WatchScope {
+    client: Client,
+    namespace: Option<String>,
 }
 
 impl WatchScope {
+    /// Creates the scope of a namespace; `None` for all.
+    #[must_use]
+    pub fn new(client: &Client, namespace: Option<&str>) -> Self {
+        Self { client: client.clone(), namespace: namespace.map(str::to_owned) }
+    }
+
     /// Returns the name for logs.
     #[must_use]
     pub fn log_name(&self) -> &str {
-        match self {
-            Self::Cluster(_) => "all namespaces",
-            Self::Namespace(_, namespace) => namespace,
-        }
+        self.namespace().unwrap_or("all namespaces")
     }
 
     /// Returns the namespace, or `None` for all.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
-        match self {
-            Self::Cluster(_) => None,
-            Self::Namespace(_, namespace) => Some(namespace),
-        }
+        self.namespace.as_deref()
     }
 
     /// Returns an API for `K` in this place.
@@ -47,9 +45,10 @@ impl WatchScope {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        match self {
-            Self::Cluster(client) => Api::all(client.clone()),
-            Self::Namespace(client, namespace) => Api::namespaced(client.clone(), namespace),
+        let client = self.client.clone();
+        match &self.namespace {
+            None => Api::all(client),
+            Some(namespace) => Api::namespaced(client, namespace),
         }
     }
 

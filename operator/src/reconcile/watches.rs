@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::{ObjectMeta, PartialObjectMeta, PartialObjectMetaExt};
 use kube::runtime::reflector::ObjectRef;
@@ -23,7 +25,6 @@ use serde::de::DeserializeOwned;
 use crate::cache;
 use crate::cache::children::{ChildCache, ChildKey, ChildState, DeletedChild, ListRound};
 use crate::cache::queue_time::QueueTimes;
-use crate::cache::secret_references::References;
 use crate::cluster::Applicable;
 use crate::context::Context;
 use crate::error::error_chain;
@@ -38,34 +39,7 @@ where
 {
     controller: KindController<K>,
     scope: WatchScope,
-    caches: WatchCaches,
-    metrics: Metrics,
-}
-
-/// The caches that record an event before the owner's reconcile begins.
-#[derive(Clone, Debug, Default)]
-pub struct WatchCaches {
-    /// The cache of children.
-    pub child_cache: Arc<ChildCache>,
-    /// The times since which owners wait.
-    pub queue_times: Arc<QueueTimes>,
-    /// The Secrets that each pool refers to.
-    pub references: Arc<References>,
-    /// Whether Secrets may be watched.
-    pub watches_secrets: bool,
-}
-
-impl WatchCaches {
-    /// Returns the caches of a context.
-    #[must_use]
-    pub fn of_context(context: &Context) -> Self {
-        Self {
-            child_cache: context.child_cache.clone(),
-            queue_times: context.queue_times.clone(),
-            references: context.references.clone(),
-            watches_secrets: context.watches_secrets,
-        }
-    }
+    context: Arc<Context>,
 }
 
 impl<K> WatchBuilder<K>
@@ -80,13 +54,8 @@ where
 {
     /// Returns a controller that watches only its own objects.
     #[must_use]
-    pub fn new(
-        controller: KindController<K>,
-        scope: WatchScope,
-        caches: WatchCaches,
-        metrics: Metrics,
-    ) -> Self {
-        Self { controller, scope, caches, metrics }
+    pub fn new(controller: KindController<K>, scope: WatchScope, context: Arc<Context>) -> Self {
+        Self { controller, scope, context }
     }
 
     /// Adds a watch of the children of kind `C` that `config` selects.
@@ -94,6 +63,16 @@ where
     pub fn owns<C: Applicable>(self, config: watcher::Config) -> Self {
         let events = watcher(self.scope.scoped_api::<PartialObjectMeta<C>>(), config);
         self.owns_events::<C, _>(events, |_| None)
+    }
+
+    /// Adds watches of the objects that pools have besides their workload.
+    #[must_use]
+    pub fn owns_common_objects(self, config: fn() -> watcher::Config) -> Self {
+        self.owns::<Service>(config())
+            .owns::<ConfigMap>(config())
+            .owns::<ServiceAccount>(config())
+            .owns::<PodDisruptionBudget>(config())
+            .owns::<NetworkPolicy>(config())
     }
 
     /// Adds a watch of complete workloads of kind `C`: their controllers update counts all the
@@ -113,8 +92,8 @@ where
         events: impl Stream<Item = Result<watcher::Event<O>, watcher::Error>> + Send + 'static,
         figures: impl Fn(&O) -> Option<WorkloadObservation> + Send + 'static,
     ) -> Self {
-        let events = with_backoff(&K::kind(&()), &C::kind(&()), &self.metrics, events);
-        let noted = record_children::<K, C, O>(self.caches.clone(), events, figures);
+        let events = with_backoff(&K::kind(&()), &C::kind(&()), &self.context.metrics, events);
+        let noted = record_children::<K, C, O>(self.context.clone(), events, figures);
         Self { controller: self.controller.owns_stream(noted), ..self }
     }
 
@@ -123,20 +102,20 @@ where
     /// Secrets at each resync.
     #[must_use]
     pub fn refers_to_secrets(self) -> Self {
-        if !self.caches.watches_secrets {
+        if !self.context.watches_secrets {
             return self;
         }
         let secrets = self.scope.scoped_api::<PartialObjectMeta<Secret>>();
         let events = watcher(secrets, watcher::Config::default().page_size(PAGE));
-        let changed =
-            with_backoff(&K::kind(&()), "Secret", &self.metrics, events).touched_objects();
-        let tell = self.caches.clone();
+        let metrics = &self.context.metrics;
+        let changed = with_backoff(&K::kind(&()), "Secret", metrics, events).touched_objects();
+        let context = self.context.clone();
         let referring = move |secret: PartialObjectMeta<Secret>| {
             let namespace = secret.namespace().unwrap_or_default();
-            let pools = tell.references.record_change::<K>(&namespace, &secret.name_any());
+            let pools = context.references.record_change::<K>(&namespace, &secret.name_any());
             let kind = K::kind(&());
             pools.iter().for_each(|it| {
-                tell.queue_times.record_event(cache::object_key(&kind, &namespace, it))
+                context.queue_times.record_event(cache::object_key(&kind, &namespace, it))
             });
             pools.into_iter().map(move |pool| ObjectRef::new(&pool).within(&namespace))
         };
@@ -176,7 +155,7 @@ where
 /// Returns the children of kind `C` from these events. Each is first recorded, with the figures
 /// that `figures` extracts; a watched child is an `O`. Public so that tests can feed it.
 pub fn record_children<K, C, O>(
-    caches: WatchCaches,
+    context: Arc<Context>,
     events: impl Stream<Item = Result<watcher::Event<O>, watcher::Error>> + Send + 'static,
     figures: impl Fn(&O) -> Option<WorkloadObservation> + Send + 'static,
 ) -> impl Stream<Item = Result<PartialObjectMeta<C>, watcher::Error>> + Send + 'static
@@ -185,14 +164,14 @@ where
     C: Resource<DynamicType = ()> + Send + 'static,
     O: Resource + Send + 'static,
 {
-    let mut round = caches.child_cache.begin_watch();
+    let mut round = context.child_cache.begin_watch();
     events.flat_map(move |event| {
         let children = match event {
             Err(error) => vec![Err(error)],
             Ok(event) => {
                 let children =
-                    record_event::<K, C, O>(&caches.child_cache, &mut round, event, &figures);
-                children.iter().for_each(|child| queue_owner::<K, C>(&caches.queue_times, child));
+                    record_event::<K, C, O>(&context.child_cache, &mut round, event, &figures);
+                children.iter().for_each(|child| queue_owner::<K, C>(&context.queue_times, child));
                 children.into_iter().map(Ok).collect()
             }
         };

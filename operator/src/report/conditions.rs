@@ -18,6 +18,13 @@ use crate::report::events::Notice;
 /// What follows a failure that the operator may overcome.
 pub const RETRIES: &str = "the operator retries automatically";
 
+/// Returns a time for a status, which stores whole seconds: a finer one would make two writes in
+/// one second differ.
+#[must_use]
+pub fn status_time(now: Timestamp) -> Time {
+    Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
+
 /// Conditions being computed.
 #[derive(Clone, Debug)]
 pub struct Conditions {
@@ -32,14 +39,12 @@ impl Conditions {
     /// Starts from the last status; `generation` is that of the current spec.
     #[must_use]
     pub fn new(before: &[Condition], generation: Option<i64>, now: Timestamp) -> Self {
-        // Conditions store whole seconds: a finer time would make two writes in one second differ.
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
         Self {
             before: before.to_vec(),
             conditions: before.to_vec(),
             stated: Vec::new(),
             generation: generation.unwrap_or(0),
-            now: Time(now),
+            now: status_time(now),
         }
     }
 

@@ -6,6 +6,5 @@
 pub mod admin;
 pub mod export;
 pub mod listener;
-pub mod logs;
 pub mod metrics;
 pub mod token;

@@ -167,7 +167,7 @@ async fn a_standby_watches_and_reconciles_only_once_it_leads() {
     let (client, mut lists) = server(vec![pool("good", 1), pool(BAD, 1)], events);
     let context = World::new().context;
     let (leads, leading) = watch::channel(false);
-    let place = WatchScope::Cluster(client);
+    let place = WatchScope::new(&client, None);
     let running = controller::run::<Told>(context.clone(), place, leading, std::future::pending());
     let running = tokio::spawn(running);
 
@@ -226,7 +226,7 @@ async fn nothing_is_claimed_before_all_namespaces_are_read() {
     let context = World::new().context;
     let (_leads, leading) = watch::channel(true);
     let run = |client: kube::Client| {
-        let place = WatchScope::Namespace(client, "telemetry".to_owned());
+        let place = WatchScope::new(&client, Some("telemetry"));
         controller::run::<Claiming>(context.clone(), place, leading.clone(), std::future::pending())
     };
     let running = tokio::spawn(futures::future::join(run(first), run(second)));
@@ -268,7 +268,7 @@ async fn a_namespace_that_may_not_be_read_stops_no_other() {
         let context = World::new().context;
         let (_leads, leading) = watch::channel(true);
         let run = |client: kube::Client, namespace: &str| {
-            let place = WatchScope::Namespace(client, namespace.to_owned());
+            let place = WatchScope::new(&client, Some(namespace));
             let (context, leading) = (context.clone(), leading.clone());
             controller::run::<Waiting>(context, place, leading, std::future::pending())
         };
@@ -301,7 +301,7 @@ async fn namespaces_share_the_bound_of_reconciles() {
         let (sender, receiver) = mpsc::unbounded();
         events.push(sender);
         let (client, _lists) = server(pools.collect(), receiver);
-        let scope = WatchScope::Namespace(client, namespace.to_owned());
+        let scope = WatchScope::new(&client, Some(namespace));
         let (context, leading) = (context.clone(), leading.clone());
         controller::run::<Single>(context, scope, leading, std::future::pending())
     });

@@ -95,7 +95,7 @@ async fn a_watch_that_is_refused_slows_no_other() {
     let client = server(events);
     let context = World::new().context;
     let (_leads, leading) = watch::channel(true);
-    let place = WatchScope::Cluster(client);
+    let place = WatchScope::new(&client, None);
     let running = controller::run::<Told>(context.clone(), place, leading, std::future::pending());
     let running = tokio::spawn(running);
     assert_eq!(timeout(LONG, told.next()).await.unwrap(), Some(1));

@@ -39,7 +39,7 @@ use millrace_operator::pods::MetricsApi;
 use millrace_operator::pool::observe::strip_pod;
 use millrace_operator::pool::workload as figures;
 use millrace_operator::reconcile::controller::{self, Reconciler};
-use millrace_operator::reconcile::watches::{WatchCaches, record_children};
+use millrace_operator::reconcile::watches::record_children;
 use millrace_operator::report::events::Events;
 use millrace_operator::telemetry::metrics::Metrics;
 use millrace_rollout::WorkloadObservation;
@@ -312,9 +312,9 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
         docs_url: None,
         gathers_secrets: true,
         gateway_cache: Default::default(),
-        child_cache: Arc::default(),
-        queue_times: Arc::default(),
-        references: Arc::default(),
+        child_cache: Default::default(),
+        queue_times: Default::default(),
+        references: Default::default(),
         watches_secrets: false,
         outbound: Outbound::default(),
         stores: Stores::default(),
@@ -325,7 +325,6 @@ fn context(server: &ApiServer, beyond: &Beyond) -> Context {
 }
 
 fn watches(context: &Arc<Context>, pod_scope: ScopeId) -> Vec<Watch> {
-    let tell = WatchCaches::of_context(context);
     let watch = |plural, component, sink| Watch {
         plural,
         component,
@@ -342,35 +341,39 @@ fn watches(context: &Arc<Context>, pod_scope: ScopeId) -> Vec<Watch> {
         watch("telemetryschemas", None, own::<TelemetrySchema>(context, OURS[2])),
         watch("edgepools", None, own::<EdgePool>(context, OURS[3])),
         watch("gatewaypools", None, own::<GatewayPool>(context, OURS[4])),
-        watch("deployments", edge, workload(&tell, figures::observe_deployment)),
-        watch("daemonsets", edge, workload(&tell, figures::observe_daemon_set)),
-        watch("services", edge, child::<EdgePool, Service>(&tell, OURS[3])),
-        watch("configmaps", edge, child::<EdgePool, ConfigMap>(&tell, OURS[3])),
-        watch("serviceaccounts", edge, child::<EdgePool, ServiceAccount>(&tell, OURS[3])),
-        watch("poddisruptionbudgets", edge, child::<EdgePool, PodDisruptionBudget>(&tell, OURS[3])),
-        watch("networkpolicies", edge, child::<EdgePool, NetworkPolicy>(&tell, OURS[3])),
-        watch("statefulsets", gateway, child::<GatewayPool, StatefulSet>(&tell, OURS[4])),
-        watch("services", gateway, child::<GatewayPool, Service>(&tell, OURS[4])),
-        watch("configmaps", gateway, child::<GatewayPool, ConfigMap>(&tell, OURS[4])),
-        watch("serviceaccounts", gateway, child::<GatewayPool, ServiceAccount>(&tell, OURS[4])),
+        watch("deployments", edge, workload(context, figures::observe_deployment)),
+        watch("daemonsets", edge, workload(context, figures::observe_daemon_set)),
+        watch("services", edge, child::<EdgePool, Service>(context, OURS[3])),
+        watch("configmaps", edge, child::<EdgePool, ConfigMap>(context, OURS[3])),
+        watch("serviceaccounts", edge, child::<EdgePool, ServiceAccount>(context, OURS[3])),
+        watch(
+            "poddisruptionbudgets",
+            edge,
+            child::<EdgePool, PodDisruptionBudget>(context, OURS[3]),
+        ),
+        watch("networkpolicies", edge, child::<EdgePool, NetworkPolicy>(context, OURS[3])),
+        watch("statefulsets", gateway, child::<GatewayPool, StatefulSet>(context, OURS[4])),
+        watch("services", gateway, child::<GatewayPool, Service>(context, OURS[4])),
+        watch("configmaps", gateway, child::<GatewayPool, ConfigMap>(context, OURS[4])),
+        watch("serviceaccounts", gateway, child::<GatewayPool, ServiceAccount>(context, OURS[4])),
         watch(
             "poddisruptionbudgets",
             gateway,
-            child::<GatewayPool, PodDisruptionBudget>(&tell, OURS[4]),
+            child::<GatewayPool, PodDisruptionBudget>(context, OURS[4]),
         ),
-        watch("networkpolicies", gateway, child::<GatewayPool, NetworkPolicy>(&tell, OURS[4])),
+        watch("networkpolicies", gateway, child::<GatewayPool, NetworkPolicy>(context, OURS[4])),
         watch(
             "telemetrytopics",
             pipeline,
-            child::<TelemetryPipeline, TelemetryTopic>(&tell, OURS[0]),
+            child::<TelemetryPipeline, TelemetryTopic>(context, OURS[0]),
         ),
         watch(
             "telemetryschemas",
             pipeline,
-            child::<TelemetryPipeline, TelemetrySchema>(&tell, OURS[0]),
+            child::<TelemetryPipeline, TelemetrySchema>(context, OURS[0]),
         ),
-        watch("edgepools", pipeline, child::<TelemetryPipeline, EdgePool>(&tell, OURS[0])),
-        watch("gatewaypools", pipeline, child::<TelemetryPipeline, GatewayPool>(&tell, OURS[0])),
+        watch("edgepools", pipeline, child::<TelemetryPipeline, EdgePool>(context, OURS[0])),
+        watch("gatewaypools", pipeline, child::<TelemetryPipeline, GatewayPool>(context, OURS[0])),
         watch("pods", gateway, pods(context, pod_scope)),
     ]
 }
@@ -413,7 +416,7 @@ fn pods(context: &Arc<Context>, scope: ScopeId) -> Sink {
 }
 
 /// A watch of children: through the code that notes them, as shipped.
-fn child<K, C>(tell: &WatchCaches, owners: &'static str) -> Sink
+fn child<K, C>(context: &Arc<Context>, owners: &'static str) -> Sink
 where
     K: Resource<DynamicType = ()> + 'static,
     C: Resource<DynamicType = ()> + Send + 'static,
@@ -423,20 +426,20 @@ where
             "metadata": value["metadata"]});
         serde_json::from_value(partial).unwrap()
     };
-    told::<K, C, _>(tell, owners, metadata, |_| None)
+    told::<K, C, _>(context, owners, metadata, |_| None)
 }
 
 /// A watch of an edge pool's workloads, which tells of them whole, as shipped.
-fn workload<C>(tell: &WatchCaches, figures: fn(&C) -> WorkloadObservation) -> Sink
+fn workload<C>(context: &Arc<Context>, figures: fn(&C) -> WorkloadObservation) -> Sink
 where
     C: Resource<DynamicType = ()> + serde::de::DeserializeOwned + Send + 'static,
 {
     let whole = |value: Value| -> C { serde_json::from_value(value).unwrap() };
-    told::<EdgePool, C, C>(tell, OURS[3], whole, move |it| Some(figures(it)))
+    told::<EdgePool, C, C>(context, OURS[3], whole, move |it| Some(figures(it)))
 }
 
 fn told<K, C, O>(
-    tell: &WatchCaches,
+    context: &Arc<Context>,
     owners: &'static str,
     parse: impl Fn(Value) -> O + Send + 'static,
     figures: impl Fn(&O) -> Option<WorkloadObservation> + Send + 'static,
@@ -447,7 +450,7 @@ where
     O: Resource + Send + 'static,
 {
     let (mut sender, receiver) = mpsc::channel::<Result<_, watcher::Error>>(4);
-    let mut told = Box::pin(record_children::<K, C, O>(tell.clone(), receiver, figures));
+    let mut told = Box::pin(record_children::<K, C, O>(context.clone(), receiver, figures));
     Box::new(move |event| {
         sender.try_send(Ok(mapped(event, &parse))).unwrap();
         let mut woken = Vec::new();

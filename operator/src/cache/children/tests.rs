@@ -25,6 +25,16 @@ fn key() -> ChildKey {
     ChildKey::new::<Service>(CHILD.0, CHILD.1)
 }
 
+/// The state that a child's metadata records, of the desired hash.
+fn claim(field: &str) -> AppliedState {
+    AppliedState::of_desired(&json!({"spec": {field: 1}}), "hash")
+}
+
+/// Whether the child counts as compared, whatever its metadata records.
+fn is_verified(seen: &ChildCache, key: &ChildKey, wanted: &str, second: i64) -> bool {
+    seen.verified_child(key, wanted, || claim("nothing"), at(second)).is_some()
+}
+
 /// Scenario: a verified child, then an edit, another desired state, and time. Guarantee: the child
 /// is skipped only while all three agree, and never for longer than the limit.
 #[test]
@@ -32,14 +42,14 @@ fn a_child_is_passed_over_only_while_everything_agrees() {
     let seen = ChildCache::default();
     let round = seen.begin_watch();
     seen.record_child::<EdgePool, Service>(CHILD, told("1"), Some("prod"), round);
-    assert!(!seen.is_verified(&key(), "hash", at(0)), "never compared");
+    assert!(!is_verified(&seen, &key(), "hash", 0), "never compared");
     seen.record_verified(key(), "hash", state("1"), None, at(0));
-    assert!(seen.is_verified(&key(), "hash", at(1)));
-    assert!(!seen.is_verified(&key(), "other", at(1)), "something else is wanted");
-    assert!(!seen.is_verified(&key(), "hash", at(1_800)), "too long ago");
-    assert!(!seen.is_verified(&key(), "hash", at(-1)), "the clock went back");
+    assert!(is_verified(&seen, &key(), "hash", 1));
+    assert!(!is_verified(&seen, &key(), "other", 1), "something else is wanted");
+    assert!(!is_verified(&seen, &key(), "hash", 1_800), "too long ago");
+    assert!(!is_verified(&seen, &key(), "hash", -1), "the clock went back");
     seen.record_child::<EdgePool, Service>(CHILD, told("2"), Some("prod"), round);
-    assert!(!seen.is_verified(&key(), "hash", at(1)), "it was edited");
+    assert!(!is_verified(&seen, &key(), "hash", 1), "it was edited");
 }
 
 /// Scenario: a watch reports a child, unknown to the operator, whose metadata claims the desired
@@ -47,30 +57,31 @@ fn a_child_is_passed_over_only_while_everything_agrees() {
 /// the claim applies, and never for longer than the limit.
 #[test]
 fn a_child_that_claims_to_be_as_wanted_is_believed_for_a_while() {
-    let claim = |field: &str| AppliedState::of_desired(&json!({"spec": {field: 1}}), "hash");
     let seen = ChildCache::default();
     let round = seen.begin_watch();
     let note = |version, claim| {
         let state = ChildState { mark: state(version), claim, figures: None };
         seen.record_child::<EdgePool, Service>(CHILD, state, Some("prod"), round);
     };
-    let wanted = || claim("a");
-    assert!(!seen.is_claimed(&key(), "hash", wanted, at(0)), "no watch told of it");
+    let is_claimed = |field: &str, wanted, second| {
+        seen.verified_child(&key(), wanted, || claim(field), at(second)).is_some()
+    };
+    assert!(!is_claimed("a", "hash", 0), "no watch told of it");
     note("1", Some(claim("a")));
-    assert!(!seen.is_verified(&key(), "hash", at(0)));
-    assert!(!seen.is_claimed(&key(), "hash", || claim("b"), at(0)), "something else is wanted");
-    assert!(seen.is_claimed(&key(), "hash", wanted, at(0)));
-    assert!(seen.is_verified(&key(), "hash", at(1)), "it counts as verified");
+    assert!(!is_verified(&seen, &key(), "hash", 0));
+    assert!(!is_claimed("b", "hash", 0), "something else is wanted");
+    assert!(is_claimed("a", "hash", 0));
+    assert!(is_verified(&seen, &key(), "hash", 1), "it counts as verified");
     note("2", Some(claim("a")));
-    assert!(!seen.is_verified(&key(), "hash", at(1)));
-    assert!(seen.is_claimed(&key(), "hash", wanted, at(1)), "others' fields changed");
+    assert!(!is_verified(&seen, &key(), "hash", 1));
+    assert!(is_claimed("a", "hash", 1), "others' fields changed");
     note("3", Some(claim("b")));
-    assert!(!seen.is_claimed(&key(), "hash", wanted, at(1)), "one of ours changed");
+    assert!(!is_claimed("a", "hash", 1), "one of ours changed");
     note("4", None);
-    assert!(!seen.is_claimed(&key(), "hash", wanted, at(1)), "nobody says whose it is");
+    assert!(!is_claimed("a", "hash", 1), "nobody says whose it is");
     note("5", Some(claim("a")));
-    assert!(!seen.is_claimed(&key(), "other", wanted, at(1)), "the hash is another");
-    assert!(!seen.is_claimed(&key(), "hash", wanted, at(1_800)), "compared too long ago");
+    assert!(!is_claimed("a", "other", 1), "the hash is another");
+    assert!(!is_claimed("a", "hash", 1_800), "compared too long ago");
 }
 
 /// Scenario: a workload's watch reports its figures; it is claimed and read, and its controller
@@ -78,28 +89,28 @@ fn a_child_that_claims_to_be_as_wanted_is_believed_for_a_while() {
 /// once it differs from the desired state.
 #[test]
 fn a_workloads_figures_are_those_its_watch_told_of_last() {
-    let claim = || AppliedState::of_desired(&json!({"spec": {"a": 1}}), "hash");
     let counted = |ready| WorkloadObservation { ready, ..WorkloadObservation::default() };
     let seen = ChildCache::default();
     let round = seen.begin_watch();
     let note = |version, ready| {
         let (mark, figures) = (state(version), Some(counted(ready)));
-        let state = ChildState { mark, claim: Some(claim()), figures };
+        let state = ChildState { mark, claim: Some(claim("a")), figures };
         seen.record_child::<EdgePool, Service>(CHILD, state, Some("prod"), round);
     };
-    let figures = |wanted| seen.workload_figures(&key(), wanted, at(1)).map(|it| it.ready);
+    let figures = |field: &str, wanted| {
+        let child = seen.verified_child(&key(), wanted, || claim(field), at(1));
+        child.and_then(|it| it.figures).map(|it| it.ready)
+    };
     note("1", 1);
-    assert_eq!(figures("hash"), None, "nobody has compared it");
-    assert!(seen.is_claimed(&key(), "hash", claim, at(0)));
-    assert_eq!((figures("hash"), figures("other")), (Some(1), None));
+    assert_eq!(figures("b", "hash"), None, "it is not as desired");
+    assert_eq!((figures("a", "hash"), figures("a", "other")), (Some(1), None));
     note("2", 2);
-    assert_eq!(figures("hash"), None, "it moved");
-    assert!(seen.is_claimed(&key(), "hash", claim, at(1)));
-    assert_eq!(figures("hash"), Some(2));
+    assert_eq!(figures("b", "hash"), None, "it moved");
+    assert_eq!(figures("a", "hash"), Some(2));
     seen.record_verified(key(), "hash", state("3"), Some(counted(3)), at(1));
-    assert_eq!(figures("hash"), None, "its watch is behind");
+    assert_eq!(figures("b", "hash"), None, "its watch is behind");
     note("3", 3);
-    assert_eq!(figures("hash"), Some(3));
+    assert_eq!(figures("b", "hash"), Some(3));
 }
 
 /// Scenario: children that no watch reports. Guarantee: they are read each time, and no more than
@@ -110,7 +121,7 @@ fn without_a_watch_nothing_is_passed_over() {
     for child in 0..2 * AHEAD_MAX {
         let key = ChildKey::new::<Service>("ns", &format!("child-{child}"));
         seen.record_verified(key, "hash", state("1"), None, at(0));
-        assert!(!seen.is_verified(&key, "hash", at(0)) && seen.is_empty());
+        assert!(!is_verified(&seen, &key, "hash", 0) && seen.is_empty());
     }
     assert_eq!(seen.lock().ahead.len(), AHEAD_MAX);
     seen.record_verified(key(), "hash", state("1"), None, at(30));
@@ -129,7 +140,7 @@ fn what_was_written_before_its_watch_told_of_it_counts_once_it_does() {
         assert!(!seen.is_known(&key()));
         seen.record_child::<EdgePool, Service>(CHILD, told(version), Some("prod"), round);
         assert!(seen.is_known(&key()) && seen.is_newest(&key(), state(version)));
-        assert_eq!(seen.is_verified(&key(), "hash", at(1)), counts);
+        assert_eq!(is_verified(&seen, &key(), "hash", 1), counts);
         assert!(!seen.is_outdated(&key(), "hash", at(1)));
         assert_eq!(seen.is_outdated(&key(), "other", at(1)), counts);
     }

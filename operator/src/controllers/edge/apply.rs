@@ -2,9 +2,7 @@
 //! through its gate.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::{EdgePool, PendingChange};
@@ -14,12 +12,11 @@ use super::build::{EdgeObjects, Workload};
 use super::change;
 use super::gate::{self, Gate, GateOutcome};
 use super::unit::DesiredUnit;
-use crate::cluster::{Applicable, ApplyError, ChildChange, Children};
+use crate::cluster::{ApplyError, ChildChange, Children};
 use crate::context::Context;
 use crate::error::{Category, StepError};
 use crate::pool::access::{self, Right};
 use crate::pool::names::PoolNames;
-use crate::pool::status::PoolOutcome;
 use crate::pool::{observe, scale, workload as figures};
 
 /// The observation after writing.
@@ -40,54 +37,19 @@ pub(super) struct Applied {
     pub(super) pods: Option<Vec<Pod>>,
 }
 
-/// Writes children that differ. Failures become part of the outcome, so that the status can report
-/// them.
+/// Writes children that differ.
+///
+/// # Errors
+/// When the API server refuses or can't be reached, after some writes.
 pub(super) async fn apply_pool(
     context: &Context,
     pool: &EdgePool,
     prepared: EdgeObjects,
-) -> PoolOutcome<Applied> {
-    match write_objects(context, pool, prepared).await {
-        Ok(applied) => PoolOutcome::Applied(Box::new(applied)),
-        Err(error) => PoolOutcome::Failed(error),
-    }
-}
-
-async fn write_objects(
-    context: &Context,
-    pool: &EdgePool,
-    prepared: EdgeObjects,
 ) -> Result<Applied, StepError> {
-    let EdgeObjects {
-        names,
-        image,
-        account,
-        share_access,
-        config_map,
-        service,
-        budget,
-        policy,
-        desired,
-        workload,
-    } = prepared;
+    let EdgeObjects { names, image, share_access, common, desired, workload } = prepared;
     let children = Children::of_owner(context, pool)?;
-    let wanted = RetainedObjects {
-        config_map: config_map.name_any(),
-        deployment: matches!(workload, Workload::Deployment(_)),
-        budget: budget.is_some(),
-        policy: policy.is_some(),
-    };
-    let mut changes = vec![
-        children.apply_child(account).await?,
-        children.apply_child(config_map).await?,
-        children.apply_child(service).await?,
-    ];
-    if let Some(budget) = budget {
-        changes.push(children.apply_child(budget).await?);
-    }
-    if let Some(policy) = policy {
-        changes.push(children.apply_child(policy).await?);
-    }
+    let is_deployment = matches!(workload, Workload::Deployment(_));
+    let mut changes = common.apply(&children).await?;
     apply_share_access(pool, &children, &names, share_access).await?;
     // A new pod finds its right already granted; a pool that is no longer on nodes loses it.
     access::ensure_binding(context, Right::Pods, pool).await?;
@@ -120,7 +82,16 @@ async fn write_objects(
     }
     let complete = verdict == RolloutVerdict::Complete && pending.is_none();
     let ended = complete && change::reported_change(pool).is_some();
-    prune_objects(&children, &names, &wanted, complete, ended).await?;
+    let pruning = common.prune_optional::<EdgePool>(&children, &names).await?;
+    // Clients must always find pods, so the new ones must be up first.
+    if complete {
+        pruning.prune_unless::<EdgePool, Deployment>(is_deployment).await?;
+        pruning.prune_unless::<EdgePool, DaemonSet>(!is_deployment).await?;
+        // Old configurations remain until no pod can need one. A change that ends leaves one
+        // behind, and no further event follows.
+        let config_map = common.config_map.name_any();
+        pruning.prune_configs::<EdgePool>(&[&config_map], ended).await?;
+    }
     children.publish_changes().await;
     let withheld = changes.contains(&ChildChange::Withheld);
     Ok(Applied { names, image, observation, verdict, withheld, pending, desired, pods })
@@ -153,54 +124,4 @@ async fn apply_share_access(
         }
         outcome => outcome,
     }
-}
-
-/// The objects that pruning retains.
-struct RetainedObjects {
-    config_map: String,
-    deployment: bool,
-    budget: bool,
-    policy: bool,
-}
-
-/// Deletes objects of an earlier spec once watches show them; that event also triggers the
-/// reconcile. If the configuration in use was read in full, they are listed instead, which costs
-/// the API server a pass over the namespace. Old configurations remain until no pod can need one.
-/// They are also listed when a change ends: it leaves one behind, and no further event follows.
-async fn prune_objects(
-    children: &Children<'_>,
-    names: &PoolNames,
-    wanted: &RetainedObjects,
-    complete: bool,
-    ended: bool,
-) -> Result<(), ApplyError> {
-    let RetainedObjects { deployment, budget, policy, .. } = *wanted;
-    let blind = children.has_compared::<ConfigMap>(&wanted.config_map);
-    prune_kind::<PodDisruptionBudget>(children, names, budget, blind).await?;
-    prune_kind::<NetworkPolicy>(children, names, policy, blind).await?;
-    if !complete {
-        // Clients must always find pods, so the new ones must be up first.
-        return Ok(());
-    }
-    prune_kind::<Deployment>(children, names, deployment, blind).await?;
-    prune_kind::<DaemonSet>(children, names, !deployment, blind).await?;
-    if blind || ended || children.has_more_than::<EdgePool, ConfigMap>(1) {
-        children.prune_children::<ConfigMap>(&names.selector_text(), &[&wanted.config_map]).await?;
-    }
-    Ok(())
-}
-
-/// Deletes the pool's objects of kind `C` if there may be some, except the one that `stays`.
-async fn prune_kind<C: Applicable>(
-    children: &Children<'_>,
-    names: &PoolNames,
-    stays: bool,
-    blind: bool,
-) -> Result<(), ApplyError> {
-    let keep: &[&str] = if stays { &[&names.base] } else { &[] };
-    // All have the same name: if one is retained, no other exists.
-    if (blind && !stays) || children.has_more_than::<EdgePool, C>(keep.len()) {
-        children.prune_children::<C>(&names.selector_text(), keep).await?;
-    }
-    Ok(())
 }

@@ -6,17 +6,14 @@ use k8s_openapi::api::apps::v1::{
     DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, Deployment, DeploymentSpec,
     DeploymentStrategy, RollingUpdateDaemonSet, RollingUpdateDeployment,
 };
-use k8s_openapi::api::core::v1::{
-    ConfigMap, PodTemplateSpec, Service, ServiceAccount, ServiceSpec,
-};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::core::v1::{PodTemplateSpec, Service, ServiceSpec};
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use millrace_crds::v1alpha1::{EdgeMode, EdgePool, EdgeSettings, ServiceSettings};
 
 use super::unit::DesiredUnit;
 use super::validate::{PORTS, Validated};
+use crate::pool::common::CommonObjects;
 use crate::pool::names::PoolNames;
 use crate::pool::status::as_i32;
 use crate::pool::template;
@@ -32,13 +29,9 @@ const REVISIONS_RETAINED: i32 = 3;
 pub(super) struct EdgeObjects {
     pub(super) names: PoolNames,
     pub(super) image: String,
-    pub(super) account: ServiceAccount,
     /// The right of the pool's pods to read their shares.
     pub(super) share_access: Option<RoleBinding>,
-    pub(super) config_map: ConfigMap,
-    pub(super) service: Service,
-    pub(super) budget: Option<PodDisruptionBudget>,
-    pub(super) policy: Option<NetworkPolicy>,
+    pub(super) common: CommonObjects,
     pub(super) desired: DesiredUnit,
     pub(super) workload: Workload,
 }
@@ -61,15 +54,17 @@ pub(super) fn build_objects(validated: &Validated<'_>, share_role: Option<&str>)
     EdgeObjects {
         names: names.clone(),
         image: draft.image.clone(),
-        account: objects::service_account(names, &settings.service_account),
         share_access: share_role.filter(|_| settings.receivers.prometheus.is_some()).map(|role| {
             let account = access::account_name(&settings.pod_template, names);
             objects::share_access(names, account, role)
         }),
-        config_map: objects::config_map(names, &draft.config_map, &draft.config),
-        service: build_service(names, &settings.service),
-        budget: budget.and_then(|settings| objects::disruption_budget(names, settings)),
-        policy: policy.then(|| objects::network_policy(names, PORTS)),
+        common: CommonObjects {
+            account: objects::service_account(names, &settings.service_account),
+            config_map: objects::config_map(names, &draft.config_map, &draft.config),
+            service: build_service(names, &settings.service),
+            budget: budget.and_then(|settings| objects::disruption_budget(names, settings)),
+            policy: policy.then(|| objects::network_policy(names, PORTS)),
+        },
         desired: DesiredUnit::from_validated(validated),
         workload: match settings.mode {
             EdgeMode::Deployment => {

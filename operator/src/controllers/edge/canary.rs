@@ -15,18 +15,19 @@ use kube::ResourceExt;
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{PendingChange, PendingStage};
 use millrace_rollout::{
-    Canary, CanaryVerdict, Cause, FaultKind, LoadFigures, LoadSum, Member, Moving, PodFigures,
-    Precondition, RolloutObservation, RolloutPlan, RolloutPolicy, RolloutProgress, RolloutState,
-    RolloutStep, RolloutVerdict, Stage, Trouble, UnitFault, step_rollout,
+    CanaryVerdict, Cause, FaultKind, LoadFigures, Member, Moving, PodFigures, Precondition,
+    RolloutObservation, RolloutPlan, RolloutProgress, RolloutState, RolloutStep, RolloutVerdict,
+    Stage, Trouble, UnitFault, step_rollout,
 };
 
 use super::unit::{
-    BaselineTemplate, ChangeObservation as Look, DesiredUnit, Live, WriteMode, canary_settings,
-    is_paused, missing_member, status_time, unit_of,
+    ChangeObservation as Look, DesiredUnit, Live, WriteMode, canary_settings, is_paused,
+    missing_member, unit_of,
 };
 use crate::pool::member::member_of_pod;
-use crate::pool::rollout_request;
-use crate::pool::template;
+use crate::pool::rollout::{figures_text, rollout_policy, rollout_request, sum_figures};
+use crate::pool::template::{self, BaselineTemplate};
+use crate::report::conditions::status_time;
 use crate::report::counts::format_count;
 
 /// A pod to delete, so that one with the new template replaces it.
@@ -64,13 +65,7 @@ pub(super) fn continue_canary(
     }
     let pods =
         CanaryPods::from_observation(desired, &before, reported.since.0.as_second(), observed);
-    let policy = RolloutPolicy {
-        canary: Some(Canary {
-            pods: canary.pods,
-            analysis_seconds: i64::from(canary.analysis_seconds),
-        }),
-        rolls_back: observed.pool.spec.rollout.auto_rollback,
-    };
+    let policy = rollout_policy(Some(canary), observed.pool.spec.rollout.auto_rollback);
     let observation = pods.rollout_observation(desired, live, observed);
     let step =
         step_rollout(Some(&rollout_state(desired, reported, &before)), &observation, &policy);
@@ -272,14 +267,9 @@ fn stage_and_reason(
 
 /// Returns the comparison's result as message text.
 fn comparison_text(step: &RolloutStep, observation: &RolloutObservation) -> (Reason, String) {
-    let side = |name: &str, loads: &[LoadFigures]| {
-        let Some(sum) = LoadSum::from_loads(loads) else { return String::new() };
-        let rate = sum.records_per_cpu_second();
-        let rate = rate.map_or_else(|| "?".to_owned(), |rate| format!("{rate:.0}"));
-        let (cpu, memory) = (sum.cpus_per_pod() * 1e3, sum.resident_bytes >> 20);
-        format!("; {name}: {rate} records per CPU-second, {cpu:.0} millicores, {memory} MiB")
-    };
-    let sides = side("before", &observation.old_loads) + &side("after", &observation.new_loads);
+    let RolloutObservation { old_loads, new_loads, .. } = observation;
+    let (before, after) = (sum_figures(old_loads), sum_figures(new_loads));
+    let sides = figures_text(before.as_ref(), after.as_ref());
     match &step.judgement {
         Some(CanaryVerdict::TooFew { records }) => (
             Reason::RolloutTooFewRecords,

@@ -19,14 +19,13 @@ use millrace_crds::v1alpha1::{EdgePool, PendingChange, PendingStage, RolloutStag
 use millrace_rollout::{FaultKind, Member, Precondition, RolloutVerdict, Trouble, UnitFault, Wish};
 
 use super::canary::{self, PodToReplace};
-use super::unit::{
-    BaselineTemplate, ChangeObservation, DesiredUnit, Live, WriteMode, is_paused, missing_member,
-    status_time,
-};
+use super::unit::{ChangeObservation, DesiredUnit, Live, WriteMode, is_paused, missing_member};
 use crate::pool::member::member_of_pod;
 use crate::pool::preflight::{self, TrialPods};
-use crate::pool::rollout_request;
+use crate::pool::rollout::rollout_request;
 use crate::pool::status::Rollout;
+use crate::pool::template::BaselineTemplate;
+use crate::report::conditions::status_time;
 use crate::report::events::Notice;
 
 /// A retry may succeed: the registry or node may work again.

@@ -10,9 +10,7 @@ use millrace_rollout::{LoadFigures, WorkloadObservation, assess_rollout};
 
 use super::canary::PodToReplace;
 use super::change::{self, ChangeDecision, decide_change};
-use super::unit::{
-    self, BaselineTemplate, ChangeObservation, DesiredUnit, Live, WriteMode, missing_member,
-};
+use super::unit::{self, ChangeObservation, DesiredUnit, Live, WriteMode, missing_member};
 use crate::cache::absent::AbsentCount;
 use crate::cache::baseline;
 use crate::cluster::{ChildChange, Children, WorkloadComparison, delete_object, is_paused};
@@ -186,10 +184,8 @@ fn record_lost(
     }
     let existing = u32::try_from(existing).unwrap_or(u32::MAX);
     let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-    let (mut baseline, now) = (context.baselines.get(uid), context.clock.now());
-    let lost = baseline.lost.record_pods(change, (wanted, existing), now.as_second());
-    context.baselines.insert(uid, baseline, now);
-    lost
+    let (pods, now) = ((wanted, existing), context.clock.now());
+    context.baselines.update(uid, now, |it| it.lost.record_pods(change, pods, now.as_second()))
 }
 
 /// Returns why a DaemonSet's pods aren't created, if any has long been absent, whatever the reason.
@@ -202,10 +198,10 @@ pub(super) fn creation_refused(
         return None;
     }
     let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-    let (mut baseline, now) = (context.baselines.get(uid), context.clock.now());
-    let absent =
-        baseline.absent_clock.record_count(wanted.saturating_sub(existing), now.as_second());
-    context.baselines.insert(uid, baseline, now);
+    let (absent, now) = (wanted.saturating_sub(existing), context.clock.now());
+    let absent = context
+        .baselines
+        .update(uid, now, |it| it.absent_clock.record_count(absent, now.as_second()));
     Some(missing_member(absent?, i64::MIN, now).find_fault()?.text)
 }
 
@@ -224,12 +220,11 @@ async fn observe_loads(
     let now = context.clock.now();
     let (_, scrapes) = observe::scrape_pods(context, names, pods, now).await;
     let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-    let mut baseline = context.baselines.get(uid);
     let name = format!("{}/{}", reported.digest, reported.since.0.as_second());
-    baseline.record_watched(&name, baseline::successful_samples(&scrapes));
-    let loads = (baseline.watched_loads(), baseline.past_loads());
-    context.baselines.insert(uid, baseline, now);
-    loads
+    context.baselines.update(uid, now, |baseline| {
+        baseline.record_watched(&name, baseline::successful_samples(&scrapes));
+        (baseline.watched_loads(), baseline.past_loads())
+    })
 }
 
 impl GateOutcome {
@@ -243,8 +238,7 @@ fn observe_live<K: EdgeWorkload>(live: &K) -> Option<Live> {
     let figures = live.observe_workload();
     Some(Live {
         template: live.template()?.clone(),
-        baseline: template::baseline_template(live)
-            .map(|(text, template)| BaselineTemplate { text, template }),
+        baseline: template::baseline_template(live),
         current: CurrentSecrets::default(),
         verdict: assess_rollout(&figures),
         desired: figures.desired,

@@ -3,7 +3,7 @@
 //! A process counts from zero; the status stores, by node, how much of its count is in the sums. So
 //! an operator that restarted, or decides from an older status, neither forgets nor counts twice.
 //! Losses within [`QUIET`] of each other are one episode: `LogsLost` is true until [`QUIET`] after
-//! the last, and one event reports it. Limits: growth is added every [`REFRESH`], so losses in a
+//! the last, and one event reports it. Limits: growth is added once a minute, so losses in a
 //! process's last minute may be missed; [`NODES_MAX`] nodes.
 
 use std::collections::BTreeSet;
@@ -13,6 +13,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::v1alpha1::{LogsLostStatus, NodeLost};
 
 use crate::pods::NodeLogsSample;
+use crate::pool::process_counts::{is_recent, is_same_process, reserve_slot};
+use crate::pool::status::as_i64;
 
 /// A pod's answer about its node.
 pub(super) struct NodeResponse<'a> {
@@ -24,8 +26,6 @@ pub(super) struct NodeResponse<'a> {
 
 /// The time without a loss after which an episode is over.
 pub(super) const QUIET: SignedDuration = SignedDuration::from_secs(3600);
-/// The minimum time between additions of ongoing growth.
-const REFRESH: SignedDuration = SignedDuration::from_secs(60);
 /// The nodes whose counts are stored: some 40 kB of the status, which has the same limit. Losses of
 /// further nodes aren't added: the sums are then too low, never too high.
 const NODES_MAX: usize = 300;
@@ -45,8 +45,8 @@ pub(super) fn add_losses(
     nodes: &BTreeSet<&str>,
     now: Timestamp,
 ) {
-    let age = lost.as_ref().map(|lost| now.duration_since(lost.last_increase_at.0));
-    if age.is_some_and(|age| age >= SignedDuration::ZERO && age < REFRESH) {
+    let last_at = lost.as_ref().map(|lost| lost.last_increase_at.clone());
+    if last_at.as_ref().is_some_and(|at| is_recent(at, now)) {
         return;
     }
     let known = lost.as_ref().map_or(&[][..], |lost| &lost.nodes);
@@ -64,10 +64,11 @@ pub(super) fn add_losses(
         episode_records: 0,
         nodes: Vec::new(),
     });
-    let mut begins_anew = age.is_some_and(|age| age.abs() >= QUIET);
+    let mut begins_anew = last_at.is_some_and(|at| now.duration_since(at.0).abs() >= QUIET);
     for growth in grown {
         let is_it = |node: &NodeLost| node.name == growth.name;
-        if !sums.nodes.iter().any(is_it) && !reserve_slot(&mut sums.nodes, nodes) {
+        let exists = |node: &NodeLost| nodes.contains(node.name.as_str());
+        if !sums.nodes.iter().any(is_it) && !reserve_slot(&mut sums.nodes, NODES_MAX, exists) {
             continue;
         }
         if std::mem::take(&mut begins_anew) {
@@ -85,13 +86,12 @@ fn node_growth(known: &[NodeLost], answer: &NodeResponse<'_>) -> Option<NodeLost
     let NodeResponse { node, started_at, logs, .. } = answer;
     let process_bytes = as_i64(logs.lost_bytes);
     let process_records = as_i64(logs.lost_records.unwrap_or(0));
-    let is_same_process = |last: &&NodeLost| match (last.started_at, started_at) {
-        (Some(before), Some(now)) if before != *now => false,
-        // Two processes without a start time may have the same counts: then some losses are missed,
-        // and none is counted twice.
-        _ => process_bytes >= last.process_bytes && process_records >= last.process_records,
+    let continues = |last: &&NodeLost| {
+        let has_not_fallen =
+            process_bytes >= last.process_bytes && process_records >= last.process_records;
+        is_same_process(last.started_at, *started_at, has_not_fallen)
     };
-    let last = known.iter().find(|last| last.name == *node).filter(is_same_process);
+    let last = known.iter().find(|last| last.name == *node).filter(continues);
     let bytes = process_bytes - last.map_or(0, |last| last.process_bytes);
     let records = process_records - last.map_or(0, |last| last.process_records);
     (bytes > 0 || records > 0).then(|| NodeLost {
@@ -129,16 +129,6 @@ fn add_one(sums: &mut LogsLostStatus, growth: NodeLost) {
     }
 }
 
-/// Returns whether one more node can be stored. A node without a pod yields; one with a pod never
-/// does, or its count would be added from zero again.
-fn reserve_slot(known: &mut Vec<NodeLost>, nodes: &BTreeSet<&str>) -> bool {
-    if known.len() < NODES_MAX {
-        return true;
-    }
-    let gone = known.iter().position(|node| !nodes.contains(node.name.as_str()));
-    gone.map(|at| known.remove(at)).is_some()
-}
-
 /// Returns the message about the last episode, with its remedy.
 pub(super) fn episode_text(lost: &LogsLostStatus) -> String {
     let (all, since) = (amount_text(lost.episode_bytes, lost.episode_records), lost.since.0);
@@ -172,10 +162,6 @@ fn amount_text(bytes: i64, records: i64) -> String {
         (0, _) => records_text,
         _ => format!("{bytes_text} and {records_text}"),
     }
-}
-
-pub(super) fn as_i64(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

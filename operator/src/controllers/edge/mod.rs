@@ -25,9 +25,6 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use millrace_crds::v1alpha1::EdgePool;
 
 use self::status::PoolState;
@@ -64,11 +61,7 @@ impl Reconciler for EdgePools {
         watching
             .owns_workload::<Deployment>(owned(), workload::observe_deployment)
             .owns_workload::<DaemonSet>(owned(), workload::observe_daemon_set)
-            .owns::<Service>(owned())
-            .owns::<ConfigMap>(owned())
-            .owns::<ServiceAccount>(owned())
-            .owns::<PodDisruptionBudget>(owned())
-            .owns::<NetworkPolicy>(owned())
+            .owns_common_objects(owned)
             .refers_to_secrets()
     }
 
@@ -94,7 +87,7 @@ impl Reconciler for EdgePools {
                     Ok(validated) => {
                         let prepared =
                             build::build_objects(&validated, context.share_role.as_deref());
-                        apply::apply_pool(context, pool, prepared).await
+                        apply::apply_pool(context, pool, prepared).await.into()
                     }
                     Err(invalid) => {
                         let live =

@@ -11,10 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::v1alpha1::{EdgePoolStatus, LogsLostStatus, NodeBehind, NodesStatus};
 use millrace_crds::{ConditionStatus, ConditionType, Reason, find_condition};
 
-use super::logs_lost::{self, NodeResponse, QUIET, as_i64};
+use super::logs_lost::{self, NodeResponse, QUIET};
 use crate::pods::{ADMIN_PORT, PodState, ScrapeResults};
-use crate::pool::status::as_i32;
-use crate::report::conditions::Conditions;
+use crate::pool::status::{as_i32, as_i64};
+use crate::report::conditions::{Conditions, status_time};
 use crate::report::events::Notice;
 
 /// The minimum time between writes of changed figures.
@@ -48,8 +48,7 @@ impl NodeLogs {
         scrapes: &ScrapeResults,
         now: Timestamp,
     ) {
-        // Conditions have whole seconds.
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        let Time(now) = status_time(now);
         let answers = responses_by_node(pods, scrapes);
         if let Some(found) = sum_figures(&answers, count_silent(pods, scrapes), now) {
             self.nodes = Some(match self.nodes.take() {
@@ -129,7 +128,7 @@ fn count_silent(pods: &[PodState], scrapes: &ScrapeResults) -> i32 {
     let is_silent = |pod: &&PodState| {
         pod.ready_since.is_some() && scrapes.get(&pod.name).is_some_and(Result::is_err)
     };
-    as_i32(u32::try_from(pods.iter().filter(is_silent).count()).unwrap_or(u32::MAX))
+    as_i32(pods.iter().filter(is_silent).count())
 }
 
 /// Returns the sums over nodes that answer; `None` if none does.

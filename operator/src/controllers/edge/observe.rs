@@ -98,9 +98,8 @@ pub(super) async fn observe_pods(
     let (facts, scrapes) = observe::scrape_pods(context, names, &pods, now).await;
     if applied.pending.is_none() && pool.spec.rollout.canary.is_some() {
         let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-        let mut baseline = context.baselines.get(uid);
-        baseline.record_past(baseline::successful_samples(&scrapes));
-        context.baselines.insert(uid, baseline, now);
+        let samples = baseline::successful_samples(&scrapes);
+        context.baselines.update(uid, now, |baseline| baseline.record_past(samples));
     }
     reports.watches = Watches::from_answers(&facts, &scrapes);
     if let Some(logs) = &mut reports.logs {

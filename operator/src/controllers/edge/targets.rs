@@ -5,13 +5,13 @@
 //! reconcile.
 
 use jiff::SignedDuration;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::v1alpha1::{EdgePool, TargetsStatus};
 use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason};
 
 use crate::cache::scraping::Scraping;
 use crate::pods::ADMIN_PORT;
-use crate::report::conditions::Conditions;
+use crate::pool::status::{as_i32, as_i64};
+use crate::report::conditions::{Conditions, status_time};
 
 /// The minimum time between writes of changed samples.
 const REFRESH: SignedDuration = SignedDuration::from_secs(60);
@@ -30,8 +30,6 @@ pub(super) fn build_figures(
     found: &Scraping,
 ) -> Option<TargetsStatus> {
     let Some(at) = found.at else { return before.cloned() };
-    // Conditions have whole seconds.
-    let at = jiff::Timestamp::from_second(at.as_second()).unwrap_or(at);
     let now = TargetsStatus {
         total: as_i32(found.targets),
         assigned: as_i32(found.assigned),
@@ -44,8 +42,8 @@ pub(super) fn build_figures(
         unreachable_pods: as_i32(found.unreachable_pods),
         pods_over_capacity: as_i32(found.pods_over_capacity),
         needed_pods: found.needed_pods.map(as_i32),
-        samples_per_second: i64::try_from(found.samples_per_second).unwrap_or(i64::MAX),
-        observed_at: Time(at),
+        samples_per_second: as_i64(found.samples_per_second),
+        observed_at: status_time(at),
     };
     Some(match before {
         Some(before) if is_recent_enough(before, &now) => before.clone(),
@@ -147,10 +145,6 @@ fn state_cap(conditions: &mut Conditions, found: &Scraping, cap: u32, needed: u6
          replicas, or assignment.maxSamplesPerSecondPerPod"
     );
     conditions.set_true(ScrapeCapacityReached, Reason::CapacityReached, message);
-}
-
-fn as_i32(count: u64) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]

@@ -10,11 +10,13 @@ use millrace_rollout::{LoadFigures, Member, RolloutVerdict, Unit};
 use super::validate::Validated;
 use crate::cache::absent::AbsentCount;
 use crate::cache::baseline::Untried;
-use crate::hash::hash_of;
 use crate::pool::names::PoolNames;
+use crate::pool::rollout::attempt_key;
 use crate::pool::secrets::{CurrentSecrets, SecretUses, with_secrets, without_secrets};
 use crate::pool::status::cut_message;
-use crate::pool::{member, preflight, template};
+use crate::pool::template::{self, BaselineTemplate};
+use crate::pool::{member, preflight};
+use crate::report::conditions::status_time;
 
 /// The field for rollout commands, in messages.
 const FIELD: &str = "spec.rolloutAction";
@@ -34,13 +36,7 @@ impl DesiredUnit {
     /// Returns what a spec requests.
     pub(super) fn from_validated(validated: &Validated<'_>) -> Self {
         let Validated { pool, draft, secrets_digest } = validated;
-        let key = hash_of(&serde_json::json!({
-            "image": draft.image,
-            "config": draft.config_map,
-            "resources": pool.spec.settings.resources,
-            // Earlier releases used this digest value for a pool without Secrets.
-            "secrets": None::<&str>,
-        }));
+        let key = attempt_key(&draft.image, &draft.config_map, &pool.spec.settings.resources);
         let secrets = (draft.secrets.clone(), secrets_digest.clone());
         let (image, config_map) = (draft.image.clone(), draft.config_map.clone());
         Self { image, config_map, key, secrets }
@@ -131,13 +127,6 @@ impl DesiredUnit {
         let (reason, message) = (why.0.to_owned(), cut_message(why.1));
         PendingChange { stage, since, reason, message, image, config_map, digest }
     }
-}
-
-/// A template with its stored text.
-#[derive(Clone, Debug)]
-pub(super) struct BaselineTemplate {
-    pub(super) text: String,
-    pub(super) template: PodTemplateSpec,
 }
 
 /// The parts of the live workload that a change needs.
@@ -231,9 +220,4 @@ pub(super) fn unit_of(image: &str, config: &str) -> Unit {
 /// Returns whether the status reports that the change is paused.
 pub(super) fn is_paused(reported: &PendingChange) -> bool {
     reported.reason == Reason::RolloutPaused.as_str()
-}
-
-/// Cuts a time to seconds, as statuses have it.
-pub(super) fn status_time(now: Timestamp) -> Time {
-    Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }

@@ -2,12 +2,8 @@
 //! configuration remains while a pod, or the template of a rollback, may need it.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::{GatewayPool, SizingStatus};
-use millrace_crds::{ConditionType, is_true};
 use millrace_rollout::{RolloutVerdict, WorkloadObservation, assess_rollout};
 
 use super::build::GatewayObjects;
@@ -20,7 +16,6 @@ use crate::context::Context;
 use crate::error::StepError;
 use crate::kafka::lag_cache::LagObservation;
 use crate::pool::names::PoolNames;
-use crate::pool::status::PoolOutcome;
 use crate::pool::{observe, trial_pods, workload};
 
 /// The observation after writing.
@@ -43,58 +38,28 @@ pub(super) struct Applied {
     pub(super) lag: Result<LagObservation, StepError>,
 }
 
-/// Writes children that differ. Failures become part of the outcome, so that the status can report
-/// them.
+/// Writes children that differ.
+///
+/// # Errors
+/// When the API server refuses or can't be reached, after some writes.
 pub(super) async fn apply_pool(
     context: &Context,
     pool: &GatewayPool,
     prepared: GatewayObjects<'_>,
-) -> PoolOutcome<Applied> {
-    match write_objects(context, pool, prepared).await {
-        Ok(applied) => PoolOutcome::Applied(Box::new(applied)),
-        Err(error) => PoolOutcome::Failed(error),
-    }
-}
-
-async fn write_objects(
-    context: &Context,
-    pool: &GatewayPool,
-    prepared: GatewayObjects<'_>,
 ) -> Result<Applied, StepError> {
-    let GatewayObjects {
-        validated,
-        account,
-        config_map,
-        service,
-        budget,
-        policy,
-        tries,
-        stateful_set,
-    } = prepared;
+    let GatewayObjects { validated, common, tries, stateful_set } = prepared;
     let Validated { observed, sizing, rollout, .. } = validated;
     let names = &observed.draft.names;
     let children = Children::of_owner(context, pool)?;
     let mut kept_configs = rollout::config_maps(&stateful_set);
-    let config_name = config_map.name_any();
-    kept_configs.insert(config_name.clone());
-    let (keeps_budget, keeps_policy) = (budget.is_some(), policy.is_some());
-    let mut changes = vec![
-        children.apply_child(account).await?,
-        children.apply_child(config_map).await?,
-        children.apply_child(service).await?,
-    ];
-    if let Some(budget) = budget {
-        changes.push(children.apply_child(budget).await?);
-    }
-    if let Some(policy) = policy {
-        changes.push(children.apply_child(policy).await?);
-    }
+    kept_configs.insert(common.config_map.name_any());
+    let mut changes = common.apply(&children).await?;
     let untried = match is_paused(pool) {
         true => None,
         false => trial_pods::apply_trial_pods(context, pool, tries).await?,
     };
     let (mut observation, change) = write_set(context, pool, &children, stateful_set).await?;
-    changes.push(change.clone());
+    changes.push(change);
     let mut verdict = assess_rollout(&observation);
     if verdict != RolloutVerdict::Complete {
         let pods = observe::list_pods(context, &names.namespace, &names.selector()).await?;
@@ -103,15 +68,11 @@ async fn write_objects(
         observation.creation_refused = rollout::creation_refused(absent, observed.now);
         verdict = assess_rollout(&observation);
     }
-    let complete = verdict == RolloutVerdict::Complete;
-    let retained = RetainedObjects {
-        configs: complete.then(|| kept_configs.iter().map(String::as_str).collect()),
-        budget: keeps_budget,
-        policy: keeps_policy,
-        is_unchanged: change == ChildChange::None
-            && !children.has_compared::<ConfigMap>(&config_name),
-    };
-    prune_objects(&children, pool, names, retained).await?;
+    let pruning = common.prune_optional::<GatewayPool>(&children, names).await?;
+    if verdict == RolloutVerdict::Complete {
+        let kept: Vec<&str> = kept_configs.iter().map(String::as_str).collect();
+        pruning.prune_configs::<GatewayPool>(&kept, false).await?;
+    }
     children.publish_changes().await;
     Ok(Applied {
         names: names.clone(),
@@ -139,51 +100,4 @@ async fn write_set(
         context.gateway_cache.forget_set(uid, context.clock.now());
     }
     applied
-}
-
-/// The objects that pruning retains.
-struct RetainedObjects<'a> {
-    /// These configurations; `None` for all, as pods may still need them.
-    configs: Option<Vec<&'a str>>,
-    budget: bool,
-    policy: bool,
-    /// Whether the StatefulSet did not differ, and the configuration in use was not read in full.
-    is_unchanged: bool,
-}
-
-/// Deletes objects of an earlier spec. Skipped for a pool that was settled at this generation,
-/// whose StatefulSet is unchanged, and for which watches show no leftovers, unless a direct read is
-/// due.
-async fn prune_objects(
-    children: &Children<'_>,
-    pool: &GatewayPool,
-    names: &PoolNames,
-    retained: RetainedObjects<'_>,
-) -> Result<(), ApplyError> {
-    let generation = pool.metadata.generation.unwrap_or(0);
-    let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let surplus = children
-        .has_more_than::<GatewayPool, NetworkPolicy>(usize::from(retained.policy))
-        || children.has_more_than::<GatewayPool, PodDisruptionBudget>(usize::from(retained.budget))
-        || retained
-            .configs
-            .as_ref()
-            .is_some_and(|configs| children.has_more_than::<GatewayPool, ConfigMap>(configs.len()));
-    if retained.is_unchanged
-        && is_true(conditions, ConditionType::PodsReady, generation)
-        && !surplus
-    {
-        return Ok(());
-    }
-    let labels = names.selector_text();
-    if !retained.budget {
-        children.prune_children::<PodDisruptionBudget>(&labels, &[]).await?;
-    }
-    if !retained.policy {
-        children.prune_children::<NetworkPolicy>(&labels, &[]).await?;
-    }
-    if let Some(configs) = retained.configs {
-        children.prune_children::<ConfigMap>(&labels, &configs).await?;
-    }
-    Ok(())
 }

@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
-use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount, ServiceSpec};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use millrace_crds::v1alpha1::SizingStatus;
 
 use super::rollout::{self, RolloutTemplate};
 use super::template_resources::{RESOURCES_ANNOTATION, TemplateResources};
 use super::validate::Validated;
 use crate::pods::ADMIN_PORT;
+use crate::pool::common::CommonObjects;
 use crate::pool::names::PoolNames;
 use crate::pool::preflight::TrialPods;
 use crate::pool::template::{BASELINE_ANNOTATION, annotate_secrets, set_resources};
@@ -24,11 +23,7 @@ const REVISIONS_RETAINED: i32 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct GatewayObjects<'a> {
     pub(super) validated: &'a Validated<'a>,
-    pub(super) account: ServiceAccount,
-    pub(super) config_map: ConfigMap,
-    pub(super) service: Service,
-    pub(super) budget: Option<PodDisruptionBudget>,
-    pub(super) policy: Option<NetworkPolicy>,
+    pub(super) common: CommonObjects,
     pub(super) tries: TrialPods,
     pub(super) stateful_set: StatefulSet,
 }
@@ -48,12 +43,14 @@ pub(super) fn build_objects<'a>(validated: &'a Validated<'a>) -> GatewayObjects<
     let policy = settings.network_policy.enabled;
     GatewayObjects {
         validated,
-        account: objects::service_account(names, &settings.service_account),
-        config_map: objects::config_map(names, &draft.config_map, &draft.config),
-        service: headless_service(names),
-        budget: objects::disruption_budget(names, &settings.disruption_budget),
+        common: CommonObjects {
+            account: objects::service_account(names, &settings.service_account),
+            config_map: objects::config_map(names, &draft.config_map, &draft.config),
+            service: headless_service(names),
+            budget: objects::disruption_budget(names, &settings.disruption_budget),
+            policy: policy.then(|| objects::network_policy(names, &[])),
+        },
         tries,
-        policy: policy.then(|| objects::network_policy(names, &[])),
         stateful_set: build_stateful_set(
             names,
             sizing,

@@ -24,9 +24,6 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use millrace_crds::v1alpha1::GatewayPool;
 
 use self::retention_loss::Losses;
@@ -62,14 +59,7 @@ impl Reconciler for GatewayPools {
 
     fn add_watches(watching: WatchBuilder<GatewayPool>) -> WatchBuilder<GatewayPool> {
         let owned = || WatchScope::role_config(Role::Gateway);
-        watching
-            .owns::<StatefulSet>(owned())
-            .owns::<Service>(owned())
-            .owns::<ConfigMap>(owned())
-            .owns::<ServiceAccount>(owned())
-            .owns::<PodDisruptionBudget>(owned())
-            .owns::<NetworkPolicy>(owned())
-            .refers_to_secrets()
+        watching.owns::<StatefulSet>(owned()).owns_common_objects(owned).refers_to_secrets()
     }
 
     async fn reconcile(context: &Context, stored: &GatewayPool) -> Result<Next, StepError> {
@@ -92,7 +82,8 @@ impl Reconciler for GatewayPools {
                 match held.map_or_else(|| validate::validate_pool(pool, &observed), Err) {
                     Ok(validated) => {
                         let built = build::build_objects(&validated);
-                        let mut outcome = Box::pin(apply::apply_pool(context, pool, built)).await;
+                        let applied = Box::pin(apply::apply_pool(context, pool, built)).await;
+                        let mut outcome = PoolOutcome::from(applied);
                         let mut memory = validated.memory;
                         let sizing = &validated.sizing;
                         if let PoolOutcome::Applied(applied) = &mut outcome {

@@ -44,7 +44,7 @@ pub(super) async fn observe_pool(
     let found = reader.read_secrets(&draft).await?;
     let live = reader.read_set().await?;
     let known = (draft.secrets.clone(), found.combined_digest().ok().flatten());
-    let baseline = live.as_ref().and_then(template::baseline_template).map(|(_, kept)| kept);
+    let baseline = live.as_ref().and_then(template::baseline_template).map(|it| it.template);
     let holds = live.as_ref().and_then(|live| live.spec.as_ref()).map(|spec| &spec.template);
     let templates = holds.into_iter().chain(&baseline).map(SecretUses::from_template).collect();
     let current = observe::current_secrets(context, namespace, salt, known, templates).await?;

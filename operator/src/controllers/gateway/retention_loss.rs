@@ -6,7 +6,7 @@
 //! Counts between a process's last sample and its end are missed. Limits: ongoing growth is added
 //! once a minute; [`COUNTED_MAX`] processes, [`PARTS_MAX`] names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -17,11 +17,11 @@ use millrace_crds::{ConditionStatus, ConditionType, Reason, find_condition};
 
 use super::deduplication::DeduplicationRisk;
 use crate::pods::{PodSample, ScrapeResults};
-use crate::report::conditions::Conditions;
+use crate::pool::process_counts::{is_recent, is_same_process, reserve_slot};
+use crate::pool::status::as_i64;
+use crate::report::conditions::{Conditions, status_time};
 use crate::report::events::Notice;
 
-/// The minimum time between writes of ongoing growth.
-const REFRESH: SignedDuration = SignedDuration::from_secs(60);
 /// The time after which growth is a new event, though the condition never changed.
 const REPORT_AGAIN_AFTER: SignedDuration = SignedDuration::from_secs(600);
 /// The number of stored counts: three topics or signals of each of 100 pods, as in the status.
@@ -90,8 +90,7 @@ impl Losses {
 
     /// Adds the growth of the pods' counts.
     pub(super) fn record_scrapes(&mut self, scrapes: &ScrapeResults, now: Timestamp) {
-        // Conditions have whole seconds.
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        let Time(now) = status_time(now);
         add_growth(&mut self.lost, scrapes, |sample| &sample.lost_to_retention, now);
         add_growth(&mut self.dead_letters, scrapes, |sample| &sample.dead_lettered, now);
     }
@@ -158,8 +157,7 @@ fn add_growth(
     of: fn(&PodSample) -> &BTreeMap<String, u64>,
     now: Timestamp,
 ) {
-    let age = tally.as_ref().map(|tally| now.duration_since(tally.last_increase_at.0));
-    if age.is_some_and(|age| age >= SignedDuration::ZERO && age < REFRESH) {
+    if tally.as_ref().is_some_and(|tally| is_recent(&tally.last_increase_at, now)) {
         return;
     }
     let counted = tally.as_ref().map_or(&[][..], |tally| &tally.processes);
@@ -167,9 +165,11 @@ fn add_growth(
     for (pod, answer) in scrapes {
         let Ok(sample) = answer else { continue };
         for (name, count) in of(sample) {
-            let count = i64::try_from(*count).unwrap_or(i64::MAX);
+            let count = as_i64(*count);
             let last = counted.iter().find(|it| it.pod == *pod && it.name == *name);
-            let last = last.filter(|last| is_same_process(last, sample.started_at, count));
+            let last = last.filter(|last| {
+                is_same_process(last.started_at, sample.started_at, count >= last.count)
+            });
             let growth = count - last.map_or(0, |last| last.count);
             if growth > 0 {
                 let (pod, name, started_at) = (pod.clone(), name.clone(), sample.started_at);
@@ -186,10 +186,12 @@ fn add_growth(
         parts: Vec::new(),
         processes: Vec::new(),
     });
-    let scraped: BTreeSet<&String> = scrapes.keys().collect();
     for (counted, growth) in grown {
         let is_it = |it: &TallyProcess| it.pod == counted.pod && it.name == counted.name;
-        if !tally.processes.iter().any(is_it) && !reserve_slot(&mut tally.processes, &scraped) {
+        let exists = |it: &TallyProcess| scrapes.contains_key(&it.pod);
+        if !tally.processes.iter().any(is_it)
+            && !reserve_slot(&mut tally.processes, COUNTED_MAX, exists)
+        {
             continue;
         }
         tally.last_increase_at = Time(now);
@@ -201,16 +203,6 @@ fn add_growth(
     tally.processes.sort_by(|a, b| (&a.pod, &a.name).cmp(&(&b.pod, &b.name)));
 }
 
-/// Returns whether a count continues an added one, by the same process.
-fn is_same_process(last: &TallyProcess, started_at: Option<i64>, count: i64) -> bool {
-    match (last.started_at, started_at) {
-        (Some(before), Some(now)) if before != now => false,
-        // Two processes without a start time may have the same count: then some are missed, and
-        // none is counted twice.
-        _ => count >= last.count,
-    }
-}
-
 fn add_part(parts: &mut Vec<TallyPart>, name: &str, growth: i64) {
     if let Some(part) = parts.iter_mut().find(|part| part.name == name) {
         part.count = part.count.saturating_add(growth);
@@ -218,16 +210,6 @@ fn add_part(parts: &mut Vec<TallyPart>, name: &str, growth: i64) {
         parts.push(TallyPart { name: name.to_owned(), count: growth });
         parts.sort_by(|a, b| a.name.cmp(&b.name));
     }
-}
-
-/// Returns whether one more count can be stored. An ended pod's count yields; a live pod's never
-/// does, or it would be added from zero again.
-fn reserve_slot(counted: &mut Vec<TallyProcess>, scraped: &BTreeSet<&String>) -> bool {
-    if counted.len() < COUNTED_MAX {
-        return true;
-    }
-    let gone = counted.iter().position(|it| !scraped.contains(&it.pod));
-    gone.map(|at| counted.remove(at)).is_some()
 }
 
 /// Returns how many are acknowledged.

@@ -19,8 +19,8 @@ use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use millrace_crds::Reason;
 use millrace_crds::v1alpha1::{GatewayPool, RolloutStage, RolloutStatus};
 use millrace_rollout::{
-    Canary, LoadFigures, Member, Precondition, RolloutObservation, RolloutPlan, RolloutPolicy,
-    RolloutStep, RolloutVerdict, Stage, Unit, Wish, assess_rollout, step_rollout,
+    LoadFigures, Member, Precondition, RolloutObservation, RolloutPlan, RolloutStep,
+    RolloutVerdict, Stage, Unit, Wish, assess_rollout, step_rollout,
 };
 
 pub(super) use members::{creation_refused, desired_pods};
@@ -29,12 +29,12 @@ pub(super) use report::{is_stable, rollout_notices, rollout_of_decision};
 use super::observed::{Observed, RolloutInputs};
 use crate::cache::baseline::Baseline;
 use crate::cluster::is_paused;
-use crate::hash::hash_of;
 use crate::pool::draft::PoolDraft;
 use crate::pool::preflight::{self, TrialPods};
-use crate::pool::rollout_request;
+use crate::pool::rollout::{attempt_key, rollout_policy, rollout_request};
 use crate::pool::secrets::{with_secrets, without_secrets};
-use crate::pool::template::{baseline_template as kept_by, config_map};
+use crate::pool::status::as_i32;
+use crate::pool::template::{baseline_template, config_map};
 
 /// The purpose of the pods' figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,30 +118,6 @@ fn desired_unit(pool: &GatewayPool, draft: &PoolDraft, revision: Option<String>)
     }
 }
 
-/// Distinguishes attempts: the unit, and everything else in the spec that might fix a failed unit.
-/// Excludes Secrets, since they are rotated independently.
-fn attempt_key(pool: &GatewayPool, unit: &Unit) -> String {
-    // In JSON, unused fields that a later release adds change nothing.
-    hash_of(&serde_json::json!({
-        "image": unit.image,
-        "config": unit.config,
-        "resources": pool.spec.settings.resources,
-        // Earlier releases used this digest value for a pool without Secrets.
-        "secrets": None::<&str>,
-    }))
-}
-
-fn rollout_policy(pool: &GatewayPool) -> RolloutPolicy {
-    let settings = &pool.spec.rollout;
-    RolloutPolicy {
-        canary: settings.canary.as_ref().map(|canary| Canary {
-            pods: canary.pods,
-            analysis_seconds: i64::from(canary.analysis_seconds),
-        }),
-        rolls_back: settings.auto_rollback,
-    }
-}
-
 /// Decides the next step. A paused pool doesn't proceed.
 pub(super) fn decide_rollout(
     pool: &GatewayPool,
@@ -182,7 +158,9 @@ pub(super) fn decide_rollout(
         observation.wish =
             if observation.wish == Wish::Continue { Wish::Pause } else { observation.wish };
     }
-    let mut step = step_rollout(last.as_ref(), &observation, &rollout_policy(pool));
+    let settings = &pool.spec.rollout;
+    let policy = rollout_policy(settings.canary.as_ref(), settings.auto_rollback);
+    let mut step = step_rollout(last.as_ref(), &observation, &policy);
     if let (true, Some(last)) = (is_paused(pool), &last) {
         step.state = last.clone();
     }
@@ -230,7 +208,7 @@ fn rollout_observation(
     let is_away = lag.is_err_and(|error| error.reason == Reason::KafkaUnreachable);
     RolloutObservation {
         now: observed.now.as_second(),
-        key: attempt_key(pool, &wanted),
+        key: attempt_key(&wanted.image, &wanted.config, &pool.spec.settings.resources),
         declared: wanted,
         running,
         wish: rollout_request(pool),
@@ -306,16 +284,15 @@ pub(super) fn build_template(
         observed.current.renew_digest(&mut old);
         old
     });
-    let stored = live.and_then(kept_by).map(|(text, _)| text);
-    let text = |old: &PodTemplateSpec| {
-        let same = live.and_then(kept_by).filter(|(_, stored)| stored == old);
-        same.map(|(text, _)| text).or_else(|| serde_json::to_string(old).ok())
+    let stored = live.and_then(baseline_template);
+    let baseline = match &old {
+        Some(old) => stored
+            .filter(|stored| stored.template == *old)
+            .map_or_else(|| serde_json::to_string(old).ok(), |stored| Some(stored.text)),
+        None => stored.filter(|_| was_moving).map(|stored| stored.text),
     };
-    let baseline = old.as_ref().map_or(stored.filter(|_| was_moving), text);
     let partition = match plan {
-        RolloutPlan::Split { pods } => {
-            Some((size - i32::try_from(*pods).unwrap_or(i32::MAX)).max(0))
-        }
+        RolloutPlan::Split { pods } => Some((size - as_i32(*pods)).max(0)),
         RolloutPlan::All | RolloutPlan::Previous => None,
     };
     let template = match (plan, old) {
@@ -343,8 +320,8 @@ pub(super) fn brings_new_unit(live: Option<&StatefulSet>, decision: &RolloutDeci
 /// rollback's.
 pub(super) fn config_maps(set: &StatefulSet) -> BTreeSet<String> {
     let own = set.spec.as_ref().and_then(|spec| config_map(spec.template.spec.as_ref()?));
-    let stored = kept_by(set);
-    let stored = stored.as_ref().and_then(|(_, kept)| config_map(kept.spec.as_ref()?));
+    let stored = baseline_template(set);
+    let stored = stored.as_ref().and_then(|it| config_map(it.template.spec.as_ref()?));
     own.into_iter().chain(stored).map(str::to_owned).collect()
 }
 

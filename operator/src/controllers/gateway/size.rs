@@ -169,7 +169,7 @@ fn sizing_of(
         message: decision_message(decision, observed),
         decided_at: status_time(observed.now.as_second()).unwrap_or(Time(observed.now)),
         earliest_change_at: time(decision.earliest_change),
-        partitions: partitions.map(|count| i32::try_from(count).unwrap_or(i32::MAX)),
+        partitions: partitions.map(as_i32),
         sized_by: observed.memory.sized_by().map(ToOwned::to_owned),
         memory_limit: None,
         memory_request: None,
@@ -200,8 +200,8 @@ fn sizing_signals(observed: &Observed) -> Option<SizingSignals> {
     let memory =
         |pod: &rule::PodReport| Some(pod.memory_bytes? as f64 / pod.memory_limit_bytes? as f64);
     (*listed > 0).then(|| SizingSignals {
-        pods: i32::try_from(*listed).unwrap_or(i32::MAX),
-        pods_reporting: i32::try_from(fresh_pods.clone().count() - by_metrics).unwrap_or(i32::MAX),
+        pods: as_i32(*listed),
+        pods_reporting: as_i32(fresh_pods.clone().count() - by_metrics),
         pods_metered: i32::try_from(by_metrics).ok().filter(|count| *count > 0),
         memory_percent: most(&mut fresh_pods.clone().filter_map(memory)),
         cpu_percent: most(&mut fresh_pods.clone().filter_map(|pod| pod.busy)),

@@ -1,7 +1,6 @@
 //! Reports a gateway pool: conditions, counts, lag, the sizing decision; and events for changes.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Resource, ResourceExt};
 use millrace_autoscale as rule;
 use millrace_crds::v1alpha1::{GatewayPool, GatewayPoolStatus, LagStatus, SizingStatus};
@@ -18,8 +17,10 @@ use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::kafka::lag_cache::LagObservation;
-use crate::pool::status::{PoolOutcome, Rollout, as_i32, pods_text, state_pods, state_secrets};
-use crate::report::conditions::Conditions;
+use crate::pool::status::{
+    PoolOutcome, Rollout, as_i32, as_i64, pods_text, state_pods, state_secrets,
+};
+use crate::report::conditions::{Conditions, status_time};
 use crate::report::events::{Notice, NoticeReason};
 use crate::report::plaintext;
 
@@ -220,14 +221,13 @@ fn state_lag(conditions: &mut Conditions, lag: &Result<LagObservation, StepError
 /// Returns the lag for the status; the earlier one while it is accurate enough.
 fn lag_status(before: Option<&LagStatus>, lag: &LagObservation, bound_seconds: i64) -> LagStatus {
     let seconds = lag.seconds.map(|seconds| seconds.round() as i64);
-    let messages = i64::try_from(lag.messages).unwrap_or(i64::MAX);
-    let observed_at = Timestamp::from_second(lag.observed_at.as_second());
+    let messages = as_i64(lag.messages);
     let now = LagStatus {
         messages,
         seconds,
         within_bound: lag.within_bound,
         bound_seconds,
-        observed_at: Time(observed_at.unwrap_or(lag.observed_at)),
+        observed_at: status_time(lag.observed_at),
     };
     let Some(before) = before else { return now };
     let age = now.observed_at.0.duration_since(before.observed_at.0);

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use millrace_coordination::assessment::{
     self, CoordinationFigures, CoordinationState, CoordinationVerdict, DegradationLimits,
@@ -22,7 +21,7 @@ use crate::context::Context;
 use crate::coordination::ProbeRequest;
 use crate::error::{Invalid, StepError};
 use crate::outbound::credentials::Secrets;
-use crate::report::conditions::Conditions;
+use crate::report::conditions::{Conditions, status_time};
 
 /// The age at which the status' figures are rewritten while nothing else changes: each new one is a
 /// write.
@@ -311,7 +310,7 @@ fn build_summary(check: &CoordinationCheck, now: Timestamp) -> CoordinationStatu
         requests_per_million_rows: to_i64(since.and_then(Counters::requests_per_million_rows)),
         request_microseconds: to_i64(since.and_then(Counters::mean_wait_microseconds)),
         tables: check.tables.iter().take(TABLES_MAX).map(table_status).collect(),
-        observed_at: Timestamp::from_second(now.as_second()).ok().map(Time),
+        observed_at: Some(status_time(now)),
     }
 }
 

@@ -6,7 +6,6 @@
 //! names an object in `spec.consent` must check pools elsewhere, and collectors that this operator
 //! did not make.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use millrace_crds::v1alpha1::{GatewayPool, TelemetrySchema};
@@ -18,6 +17,7 @@ use super::validate::validate_schema;
 use crate::cluster::list_objects;
 use crate::context::{Context, Images};
 use crate::error::StepError;
+use crate::ownership::controller_of;
 use crate::pool::template;
 
 /// Returns whether the tables have the revision that the spec declares, by this release.
@@ -113,16 +113,10 @@ fn may_write_same_tables(schema: &TelemetrySchema, pool: &GatewayPool) -> bool {
 /// pods may still write.
 fn are_strangers(schema: &TelemetrySchema, pool: &GatewayPool) -> bool {
     let (ours, theirs) = (&schema.spec.clickhouse, &pool.spec.clickhouse);
-    let owners = owner(&schema.metadata).zip(owner(&pool.metadata));
-    owners.is_some_and(|(ours, theirs)| ours != theirs)
+    let owners = controller_of(&schema.metadata).zip(controller_of(&pool.metadata));
+    owners.is_some_and(|(ours, theirs)| ours.uid != theirs.uid)
         && !(schema.spec.ownership.is_shared() && pool.spec.ownership.is_shared())
         && !ours.endpoints.iter().any(|endpoint| theirs.endpoints.contains(endpoint))
-}
-
-/// Returns the pipeline that made an object.
-fn owner(metadata: &ObjectMeta) -> Option<&str> {
-    let mut owners = metadata.owner_references.iter().flatten();
-    owners.find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
 }
 
 fn outdated_reason(pool: &GatewayPool, images: &Images) -> Option<String> {

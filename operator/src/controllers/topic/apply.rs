@@ -5,7 +5,6 @@ use millrace_crds::v1alpha1::TelemetryTopic;
 use millrace_crds::{EventReason, Reason};
 
 use super::observe::{self, Observed};
-use super::plan::TopicPlan;
 use super::validate::{self, DesiredTopic};
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
@@ -31,11 +30,10 @@ pub(super) async fn apply_changes(
     context: &Context,
     topic: &TelemetryTopic,
     observed: Observed,
-    plan: TopicPlan,
+    changes: Vec<TopicChange>,
     paused: bool,
 ) -> Result<Applied, StepError> {
     let Observed { declared: wanted, observation, settings } = observed;
-    let TopicPlan { changes } = plan;
     if changes.is_empty() || paused {
         return Ok(Applied { declared: wanted, observation, withheld: !changes.is_empty() });
     }

@@ -85,9 +85,9 @@ async fn reconcile_topic(
         true => None,
         false => holders::check_claim(context, topic, &thing).await?,
     };
-    let plan =
+    let changes =
         plan::plan_changes(&observed.declared, &observed.observation, plan::is_ours_to_set(topic));
-    let applied = apply::apply_changes(context, topic, observed, plan, is_paused(topic)).await?;
+    let applied = apply::apply_changes(context, topic, observed, changes, is_paused(topic)).await?;
     if is_missing && applied.observation != TopicObservation::Missing {
         due = holders::check_claim(context, topic, &thing).await?;
     }

@@ -9,25 +9,18 @@ use millrace_crds::v1alpha1::{TelemetryTopic, TopicManagement};
 use super::validate::DesiredTopic;
 use crate::kafka::{TopicChange, TopicObservation};
 
-/// The changes in order; empty if the operator has none to make.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TopicPlan {
-    pub(super) changes: Vec<TopicChange>,
-}
-
-/// Returns the changes that bring the topic to its declaration: none for an observed topic, and
-/// settings only if they are
-/// `ours_to_set`.
+/// Returns the changes that bring the topic to its declaration, in order: none for an observed
+/// topic, and settings only if they are `ours_to_set`.
 pub(super) fn plan_changes(
     wanted: &DesiredTopic,
     seen: &TopicObservation,
     ours_to_set: bool,
-) -> TopicPlan {
+) -> Vec<TopicChange> {
     let DesiredTopic { name: _, management, partitions, replication_factor, settings } = wanted;
     if *management == TopicManagement::Observed {
-        return TopicPlan::default();
+        return Vec::new();
     }
-    let changes = match seen {
+    match seen {
         TopicObservation::Missing => vec![TopicChange::Create {
             partitions: *partitions,
             replication_factor: *replication_factor,
@@ -49,8 +42,7 @@ pub(super) fn plan_changes(
             });
             grow.into_iter().chain(set).collect()
         }
-    };
-    TopicPlan { changes }
+    }
 }
 
 /// How a topic compares with its declaration.

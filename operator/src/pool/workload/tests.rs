@@ -69,12 +69,12 @@ fn what_runs_beside_the_collector_says_nothing_about_it() {
     assert_eq!(pod_figures(&pod, Timestamp::UNIX_EPOCH), expected);
     let member = crate::pool::member::member_of_pod(&pod, None, Timestamp::UNIX_EPOCH);
     assert_eq!((member.restarts, member.exit_code), (1, None));
-    let set: StatefulSet = serde_json::from_value(json!({"metadata": {}, "spec": {
-        "selector": {}, "template": {"spec": {"containers": [
-            {"name": "istio-proxy", "image": "theirs:9"},
-            {"name": "collector", "image": "c:1-system"}]}}}}))
+    let spec = serde_json::from_value(json!({"containers": [
+        {"name": "istio-proxy", "image": "theirs:9"},
+        {"name": "collector", "image": "c:1-system"}]}))
     .unwrap();
-    assert_eq!(stateful_set_image(&set), Some("c:1-system"));
+    let image = crate::pool::template::image_of(None, Some(&spec));
+    assert_eq!(image, Some("c:1-system"));
 }
 
 /// Scenario: a pod's node has been lost for one, two and three minutes. For the same times, another

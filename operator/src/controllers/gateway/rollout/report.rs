@@ -4,15 +4,14 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_crds::Reason;
-use millrace_crds::v1alpha1::{
-    RolloutFigures, RolloutReport, RolloutStage, RolloutStatus, RolloutUnit,
-};
+use millrace_crds::v1alpha1::{RolloutReport, RolloutStage, RolloutStatus, RolloutUnit};
 use millrace_rollout::{
-    CanaryVerdict, Cause, FaultKind, LoadFigures, LoadSum, RolloutObservation, RolloutProgress,
-    RolloutState, RolloutStep, RolloutVerdict, Stage, Stuck, Unit, UnitFault,
+    CanaryVerdict, Cause, FaultKind, RolloutObservation, RolloutProgress, RolloutState,
+    RolloutStep, RolloutVerdict, Stage, Stuck, Unit, UnitFault,
 };
 
 use super::{RolloutDecision, digests};
+use crate::pool::rollout::{figures_text, sum_figures};
 use crate::pool::secrets::without_secrets;
 use crate::pool::status::{Rollout, as_i32, cut_message};
 use crate::report::events::Notice;
@@ -227,17 +226,6 @@ fn build_report(
     })
 }
 
-fn sum_figures(loads: &[LoadFigures]) -> Option<RolloutFigures> {
-    let sum = LoadSum::from_loads(loads)?;
-    Some(RolloutFigures {
-        pods: as_i32(sum.pods),
-        records: i64::try_from(sum.records).unwrap_or(i64::MAX),
-        records_per_cpu_second: sum.records_per_cpu_second().map(|rate| rate.round() as i64),
-        cpu_millicores: (sum.cpus_per_pod() * 1000.0).round() as i64,
-        memory_bytes: i64::try_from(sum.resident_bytes).unwrap_or(i64::MAX),
-    })
-}
-
 /// Returns the state of the pods, given the rollout, for the pool's conditions.
 pub(in crate::controllers::gateway) fn rollout_of_decision(
     decision: &RolloutDecision,
@@ -358,24 +346,11 @@ pub(in crate::controllers::gateway) fn rollout_notices(
             notices.push(normal(Reason::RolloutPromoting, now.message.clone()));
         }
         Stable if now.before.is_some() && was.is_some_and(|was| was != Stable) => {
-            let text = report.map_or_else(String::new, report_text);
+            let sides = |it: &RolloutReport| figures_text(it.before.as_ref(), it.after.as_ref());
+            let text = report.map_or_else(String::new, sides);
             notices.push(normal(Reason::RolloutCompleted, format!("{}{text}", now.message)));
         }
         _ => {}
     }
     notices
-}
-
-fn report_text(report: &RolloutReport) -> String {
-    let side = |name: &str, it: &RolloutFigures| {
-        let rate = it.records_per_cpu_second.map_or_else(|| "?".to_owned(), |it| it.to_string());
-        format!(
-            "; {name}: {rate} records per CPU-second, {} millicores, {} MiB",
-            it.cpu_millicores,
-            it.memory_bytes >> 20
-        )
-    };
-    let before = report.before.as_ref().map(|it| side("before", it));
-    let after = report.after.as_ref().map(|it| side("after", it));
-    before.into_iter().chain(after).collect()
 }

@@ -39,7 +39,7 @@ pub(super) fn rollback_template(
     unit: &Unit,
     wanted: &PodTemplateSpec,
 ) -> PodTemplateSpec {
-    let stored = live.and_then(template::baseline_template).map(|(_, template)| template);
+    let stored = live.and_then(template::baseline_template).map(|it| it.template);
     let live = || live.and_then(|live| Some(live.spec.as_ref()?.template.clone()));
     let holds = |it: &PodTemplateSpec| unit_of(it).is_some_and(|held| held.runs_as(unit));
     let found = stored.filter(holds).or_else(|| live().filter(holds));
