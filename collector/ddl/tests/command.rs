@@ -59,7 +59,7 @@ fn what_a_load_asks_of_keeper_needs_no_server() {
     let load = ["coordination", "--rows-per-second", "1000000", "--replicas", "3"];
     let (code, out, _) = run(&load);
     assert_eq!(code, 0);
-    assert!(out.contains("requests a second               743.4"), "{out}");
+    assert!(out.contains("requests per second             743.4"), "{out}");
     assert!(out.contains("three servers of one core are enough"), "{out}");
     let (code, out, _) = run(&[&load[..], &["--rows-per-part", "100", "--json"]].concat());
     let told: serde_json::Value = serde_json::from_str(&out).unwrap();
