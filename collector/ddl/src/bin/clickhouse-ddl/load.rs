@@ -72,8 +72,8 @@ fn as_text(plan: &CoordinationPlan) -> String {
          znodes, at most                 {znodes:.0}\n\
          size of the znodes, per server  {:.0} MB\n\
          {}\n\
-         This is a model of tables made by clickhouse-ddl. status.coordination of a TelemetrySchema has \
-         measured figures.\n",
+         This is a model of tables made by clickhouse-ddl. status.coordination of a \
+         TelemetrySchema has measured figures.\n",
         data_bytes / 1e6,
         describe_advice(*advice),
     )
