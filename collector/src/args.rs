@@ -108,6 +108,7 @@ pub enum DeadLetterCommand {
     /// Show one dead letter: its headers, and its records as OTLP in JSON.
     Show {
         /// Position of the dead letter: PARTITION:OFFSET, as printed by `list`.
+        #[arg(value_name = "POSITION")]
         place: PartitionOffset,
         /// The dead-letter topics.
         #[command(flatten)]
@@ -124,6 +125,7 @@ pub enum DeadLetterCommand {
     Resend {
         /// Positions of dead letters, as PARTITION:OFFSET or PARTITION:FIRST-LAST. With several
         /// topics, add --signal.
+        #[arg(value_name = "POSITIONS")]
         places: Vec<PartitionRange>,
         /// The dead-letter topics.
         #[command(flatten)]

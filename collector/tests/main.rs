@@ -6,5 +6,6 @@ mod enrich;
 mod files;
 mod gateway;
 mod hostile;
+mod kafka_tls;
 mod own;
 mod rules;

@@ -1,4 +1,4 @@
-//! The table of the operator's rights, and of those that it gives pods (docs/rights.md), held to what
+//! The table of the operator's rights, and of those that it gives pods (docs/reference/rights.md), held to what
 //! the chart renders.
 
 use std::collections::BTreeSet;
@@ -108,7 +108,7 @@ fn placed(stack: &Stack, values: &[&str]) -> BTreeSet<Right> {
 
 /// The rows of the page, with the value that gives them.
 fn listed() -> BTreeSet<(String, Right)> {
-    let page = std::fs::read_to_string(binaries::root().join("docs/rights.md")).unwrap();
+    let page = std::fs::read_to_string(binaries::root().join("docs/reference/rights.md")).unwrap();
     let mut rights = BTreeSet::new();
     for line in page.lines().filter_map(|line| line.strip_prefix("| ")) {
         let cells: Vec<&str> = line.split(" | ").collect();

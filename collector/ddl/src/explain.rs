@@ -64,7 +64,7 @@ fn of_table(declared: &DeclaredTable) -> Vec<Explanation> {
         all.push(reason("engine", format!("{setting} = {value}"), why.to_owned()));
     }
     if let Some(rules) = render::canonical_ttl(table.ttl_from, options) {
-        let why = "rows go by their own time";
+        let why = "rows expire by their own time";
         all.push(reason("retention", rules, why.to_owned()));
     }
     for (setting, value) in render::retention_settings(declared.has_day_partitions()) {

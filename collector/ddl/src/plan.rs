@@ -318,7 +318,7 @@ fn plan_drift(
             table.map_or(PlannedAction::Leave, |table| in_table(table, cluster, &drift.kind))
         }
         DriftKind::ExtraColumn { column, live } => {
-            let what = format!("drop column {column} ({live}) with all it holds");
+            let what = format!("drop column {column} ({live}) with all its values");
             let drop = |table: &TableName| render::drop_column(table, cluster, column);
             drop_if_named(declared, drift, column, what, drop, table)
         }
@@ -395,7 +395,7 @@ fn in_table(
             missing.filter(|_| options.engine.stores_rows()).map_or(
                 PlannedAction::Leave,
                 |missing| {
-                    let what = format!("add index {index}; parts written before stay without");
+                    let what = format!("add index {index}; existing parts stay without it");
                     metadata_step(what, render::add_index(name, cluster, missing))
                 },
             )
@@ -499,7 +499,7 @@ fn plan_retention(
     (cluster, live): (Option<&ClusterName>, Option<&str>),
 ) -> PlannedAction {
     let Some(statement) = statement else {
-        return metadata_step("keep rows for ever", render::remove_ttl(name, cluster));
+        return metadata_step("retain rows forever", render::remove_ttl(name, cluster));
     };
     let live_rule = live.and_then(delete_rule);
     let live_seconds = live_rule.and_then(live_ttl_seconds);
@@ -507,16 +507,16 @@ fn plan_retention(
         (None, None, _) => {
             run(StepClass::Mutation, "move rows to another volume with age", statement)
         }
-        (None, Some(_), _) => run(StepClass::Mutation, "keep rows for ever", statement),
+        (None, Some(_), _) => run(StepClass::Mutation, "retain rows forever", statement),
         (Some(kept), _, Some(seconds)) if seconds <= kept.seconds() => {
-            let what = format!("keep rows for {kept}, no shorter than now");
+            let what = format!("retain rows for {kept}, not shorter than now");
             run(StepClass::Mutation, what, statement)
         }
         (Some(kept), ..) => PlannedAction::Run {
             class: StepClass::Destructive,
             phase: Phase::Expand,
             target: Some(format!("{name}.ttl")),
-            what: format!("keep rows for {kept}: older ones are deleted"),
+            what: format!("retain rows for {kept}: older ones are deleted"),
             statement,
         },
     }

@@ -70,7 +70,7 @@ pub enum PreflightError {
     Client(#[from] ClientError),
     /// Its version is not a ClickHouse version.
     #[error(
-        "the server calls its version {0:?}, which is none of ClickHouse's; check the endpoint"
+        "the server reports version {0:?}, which is not one of ClickHouse's; check the endpoint"
     )]
     UnknownVersion(String),
     /// It is too old for the declaration.

@@ -83,7 +83,7 @@ pub async fn missing_privileges(
             endpoint: client.endpoint().clone(),
             code: 164,
             message: format!(
-                "user {:?} may only read: its setting readonly is not 0",
+                "user {:?} may only read: set readonly to 0 in its settings profile",
                 client.user()
             ),
         });

@@ -175,7 +175,7 @@ async fn answers_are_classed_by_what_can_be_done() {
 #[tokio::test]
 async fn a_full_disk_and_a_used_up_quota_say_what_to_do() {
     for (answer, words) in [
-        ("Code: 243. DB::Exception: Cannot reserve 1.00 MiB, not enough space", "make room"),
+        ("Code: 243. DB::Exception: Cannot reserve 1.00 MiB, not enough space", "free space"),
         ("Code: 201. DB::Exception: Quota has been exceeded", "wait for the quota's next"),
     ] {
         let server = Server::start(Script::Say(500, answer)).await;

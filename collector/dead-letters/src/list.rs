@@ -131,7 +131,8 @@ impl Listing {
         };
         if !self.lines.is_empty() {
             let head = [
-                "PLACE", "TIME", "SIGNAL", "REASON", "SOURCE", "BYTES", "VERSION", "SENT", "DETAIL",
+                "POSITION", "TIME", "SIGNAL", "REASON", "SOURCE", "BYTES", "VERSION", "SENT",
+                "DETAIL",
             ];
             writeln!(out, "{}", columns(head))?;
         }

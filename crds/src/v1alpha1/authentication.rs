@@ -17,7 +17,8 @@ pub struct CaSource {
     /// Name of the Secret. Either it or configMapName is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<SecretName>,
-    /// Name of the ConfigMap, for example of a trust-manager Bundle.
+    /// Name of the ConfigMap, for example of a trust-manager Bundle. Either it or secretName is
+    /// required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_map_name: Option<ConfigMapName>,
     /// Key that holds the certificates in PEM form. Default: ca.crt.
@@ -125,9 +126,9 @@ pub enum KafkaAuthenticationType {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = kafka_authentication_rules)]
 pub struct KafkaAuthentication {
-    /// ScramSha512, ScramSha256 and Plain require passwordSecret and one of username and
-    /// usernameSecret; Tls requires certificateSecret; OAuthBearer requires tokenEndpoint, clientId
-    /// and clientSecret; AwsMskIam requires region.
+    /// Type of authentication. ScramSha512, ScramSha256 and Plain require passwordSecret and one of
+    /// username and usernameSecret; Tls requires certificateSecret; OAuthBearer requires
+    /// tokenEndpoint, clientId and clientSecret; AwsMskIam requires region.
     pub r#type: KafkaAuthenticationType,
     /// User name; for a Strimzi KafkaUser its name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -430,8 +431,8 @@ pub enum ClickHouseAuthenticationType {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = clickhouse_authentication_rules)]
 pub struct ClickHouseAuthentication {
-    /// Password requires passwordSecret, Tls requires certificateSecret, and both require one of
-    /// username and usernameSecret; Token requires tokenSecret.
+    /// Type of authentication. Password requires passwordSecret, Tls requires certificateSecret,
+    /// and both require one of username and usernameSecret; Token requires tokenSecret.
     pub r#type: ClickHouseAuthenticationType,
     /// User name.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -94,11 +94,11 @@ pub struct ClickHouseTarget {
     #[schemars(range(min = 1, max = 64))]
     pub shards: Option<u16>,
     /// Database of the tables, created if missing. Cannot be changed later: existing rows would
-    /// stay in the old tables. Default: otel.
+    /// stay in the old tables. For another one create a new object. Default: otel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<DatabaseName>,
     /// Prefix of table names, for example otel for otel_traces. Cannot be changed later: existing
-    /// rows would stay in the old tables. Default: otel.
+    /// rows would stay in the old tables. For another one create a new object. Default: otel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table_prefix: Option<TablePrefix>,
     /// ClickHouse cluster for DDL (ON CLUSTER): tables are created on each of its hosts. Default:

@@ -50,22 +50,25 @@ pub struct CoordinationTls {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinationLimits {
-    /// Outstanding requests. Default: 1000.
+    /// Outstanding requests of a server, 1 to 1,000,000. Default: 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub outstanding_requests: Option<u32>,
-    /// Mean latency since the server's counters were reset, in milliseconds. Default: none.
+    /// Mean latency since the server's counters were reset, 1 to 60,000 milliseconds. Default:
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 60_000))]
     pub latency_milliseconds: Option<u32>,
-    /// Number of znodes. Default: none.
+    /// Number of znodes, 1 to 1,000,000,000. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub znodes: Option<u32>,
-    /// Size of the znodes, as estimated by the server, which has them in memory. Default: none.
+    /// Size of the znodes, as estimated by the server, which has them in memory, for example 1Gi.
+    /// Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_size: Option<MemoryQuantity>,
-    /// Size of snapshots and logs on disk; the server must allow the command dirs. Default: none.
+    /// Size of snapshots and logs on disk, for example 20Gi; the server must allow the command
+    /// dirs. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_size: Option<MemoryQuantity>,
 }
@@ -98,11 +101,11 @@ pub struct CoordinationStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub servers: Option<String>,
-    /// The leader.
+    /// Address of the leader.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 269))]
     pub leader: Option<String>,
-    /// Its synced followers.
+    /// Number of followers that are in sync with the leader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synced_followers: Option<i64>,
     /// ClickHouse servers with a live session, of those in spec.clickhouse.endpoints, for example
@@ -110,10 +113,10 @@ pub struct CoordinationStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub sessions: Option<String>,
-    /// Outstanding requests.
+    /// Largest number of outstanding requests of a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outstanding_requests: Option<i64>,
-    /// Mean latency reported by the server, in microseconds.
+    /// Largest mean latency that a server reports, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_microseconds: Option<i64>,
     /// Number of znodes.
@@ -132,11 +135,11 @@ pub struct CoordinationStatus {
     /// the last poll or their start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_million_rows: Option<i64>,
-    /// Mean duration of these requests, in microseconds.
+    /// Mean duration of the ClickHouse servers' Keeper requests, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_microseconds: Option<i64>,
-    /// Keeper requests of each of our tables within the last ten minutes, from system.part_log.
-    /// Absent if nothing was inserted or merged, or without that table.
+    /// Keeper requests of each of the schema's tables within the last ten minutes, from
+    /// system.part_log. Absent if nothing was inserted or merged, or without part_log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -154,18 +157,19 @@ pub struct CoordinationStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinationTable {
-    /// The table.
+    /// Name of the table.
     #[schemars(length(max = 128))]
     pub table: String,
-    /// Requests per million inserted rows. Absent, like the next two, without inserts.
+    /// Requests per million inserted rows. Absent without inserts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_million_rows: Option<i64>,
-    /// Requests per inserted part.
+    /// Requests per inserted part. Absent without inserts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_part: Option<i64>,
-    /// Mean rows per inserted part. More rows per part mean fewer requests per row.
+    /// Mean rows per inserted part. More rows per part mean fewer requests per row. Absent without
+    /// inserts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows_per_part: Option<i64>,
-    /// Requests in these ten minutes.
+    /// Requests in the last ten minutes.
     pub requests: i64,
 }

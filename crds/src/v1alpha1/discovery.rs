@@ -43,9 +43,9 @@ pub struct MonitorSelection {
     /// Label selector of the objects. Default: any labels.
     #[serde(default, skip_serializing_if = "LabelSelector::is_empty")]
     pub selector: LabelSelector,
-    /// Label selector of their namespaces; an empty one selects all. Only pools in namespaces
-    /// listed in discovery.acrossNamespaces of the operator's chart may set it or scrape other
-    /// namespaces. Default: only the pool's own namespace.
+    /// Label selector of the objects' namespaces; an empty one selects all. Only pools in
+    /// namespaces listed in discovery.acrossNamespaces of the operator's chart may set it or scrape
+    /// other namespaces. Default: only the pool's own namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
 }
@@ -57,8 +57,8 @@ pub struct AnnotatedSelection {
     /// Label selector of the objects. Default: any labels.
     #[serde(default, skip_serializing_if = "LabelSelector::is_empty")]
     pub selector: LabelSelector,
-    /// Label selector of their namespaces, as in serviceMonitors. Default: only the pool's own
-    /// namespace.
+    /// Label selector of the namespaces of these Pods and Services, as in serviceMonitors. Default:
+    /// only the pool's own namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
     /// Relabeling rules for these targets, applied after those of the annotations, at most 32.
@@ -93,7 +93,7 @@ impl LabelSelector {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = requirement_rules)]
 pub struct LabelRequirement {
-    /// The label.
+    /// Name of the label.
     #[schemars(length(min = 1, max = 317))]
     pub key: String,
     /// In, NotIn, Exists or DoesNotExist.

@@ -247,9 +247,9 @@ pub struct EdgeSettings {
     /// Export of the pods' own traces and logs. Default: not exported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<OwnTelemetry>,
-    /// Further settings of the collector, merged over those that the operator writes: see "The
-    /// collector's settings". Settings with a field in this spec are refused (SpecInvalid). A trial
-    /// pod tries a change before a rollout. Default: none.
+    /// Further settings of the collector, at most 64 KiB as JSON, merged over those that the
+    /// operator writes: see "The collector's settings". Settings with a field in this spec are
+    /// refused (SpecInvalid). A trial pod tries a change before a rollout. Default: none.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(schema_with = "any_fields")]
     pub config: Map<String, Value>,
@@ -474,7 +474,8 @@ pub struct ServiceSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub internal_traffic_policy: Option<TrafficPolicy>,
     /// IPv4, IPv6 or both, the primary family first. The primary family cannot be changed later:
-    /// Kubernetes refuses it. Default: the cluster's.
+    /// Kubernetes refuses it. For another one add an edge pool with another name. Default: the
+    /// cluster's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 2))]
     pub ip_families: Vec<IpFamily>,

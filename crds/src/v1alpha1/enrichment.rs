@@ -36,22 +36,24 @@ pub struct PodMetadataStep {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4), extend("x-kubernetes-list-type" = "set"))]
     pub association: Vec<PodAssociation>,
-    /// Pod labels to add (k8s.pod.label.NAME): names, or prefixes that end in `*`. Default: none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = bound_names)]
-    pub labels: Vec<String>,
-    /// Pod annotations to add (k8s.pod.annotation.NAME): names, or prefixes that end in `*`.
+    /// Pod labels to add (k8s.pod.label.NAME): names, or prefixes that end in `*`, at most 64.
     /// Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = bound_names)]
+    pub labels: Vec<String>,
+    /// Pod annotations to add (k8s.pod.annotation.NAME): names, or prefixes that end in `*`, at
+    /// most 64. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = bound_names)]
     pub annotations: Vec<String>,
-    /// Labels of the pod's namespace to add (k8s.namespace.label.NAME), in the same form. The
-    /// pool's service account needs the right to list and watch namespaces, too. Default: none.
+    /// Labels of the pod's namespace to add (k8s.namespace.label.NAME): names, or prefixes that end
+    /// in `*`, at most 64. The pool's service account needs the right to list and watch namespaces,
+    /// too. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = bound_names)]
     pub namespace_labels: Vec<String>,
     /// What happens to attributes that clients sent under the same names: Overwrite (the cluster's
-    /// values replace them, also forged ones) or Keep.
+    /// values replace them, also forged ones) or Keep. Default: Overwrite.
     #[serde(default, skip_serializing_if = "OnConflict::is_default")]
     pub on_conflict: OnConflict,
 }

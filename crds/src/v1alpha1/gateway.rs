@@ -100,7 +100,7 @@ pub struct GatewayPoolSpec {
     pub rollout: RolloutSettings,
     /// Ownership of the consumer group: with Exclusive a second pool in the group is rejected, even
     /// in another cluster, because both would mix their data. Shared allows others that are also
-    /// Shared.
+    /// Shared. Default: Exclusive.
     #[serde(default, skip_serializing_if = "Ownership::is_exclusive")]
     pub ownership: Ownership,
     /// How the pool runs.
@@ -114,7 +114,8 @@ pub struct GatewayPoolSpec {
     #[serde(default, skip_serializing_if = "Acknowledged::is_default")]
     pub acknowledged: Acknowledged,
     /// Takes over what another object holds, even in another cluster: the holder
-    /// CLUSTER/NAMESPACE/KIND/NAME, exactly as the message of HeldByAnother names it.
+    /// CLUSTER/NAMESPACE/KIND/NAME, exactly as the message of HeldByAnother names it. Default:
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), regex(pattern = r"^\S+$"))]
     pub takes_over: Option<String>,
@@ -188,12 +189,14 @@ pub struct GatewaySettings {
     #[schemars(range(min = 0, max = 30))]
     pub nested_depth: u32,
     /// Kafka consumer group. A new group starts at the oldest messages. Cannot be changed later:
-    /// another group would read all messages again. Default: `millrace.NAMESPACE.POOL`.
+    /// another group would read all messages again. For another one create a new pool. Default:
+    /// `millrace.NAMESPACE.POOL`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer_group: Option<ConsumerGroup>,
     /// Rebalance protocol: Classic (any broker) or Consumer (KIP-848; Kafka 4.0 or later; a
     /// rebalance pauses only the moved partitions). Cannot be changed later: pods with different
-    /// protocols can't share a group.
+    /// protocols can't share a group. To change it, delete the pool and create one with the same
+    /// consumerGroup, which continues at the committed offsets.
     #[serde(default)]
     pub group_protocol: GroupProtocol,
     /// ServiceAccount of the pods, unless podTemplate names another one.
@@ -213,9 +216,9 @@ pub struct GatewaySettings {
     /// Export of the pods' own traces and logs. Default: not exported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<OwnTelemetry>,
-    /// Further settings of the collector, merged over those that the operator writes: see "The
-    /// collector's settings". Settings with a field in this spec are refused (SpecInvalid). A trial
-    /// pod tries a change before a rollout. Default: none.
+    /// Further settings of the collector, at most 64 KiB as JSON, merged over those that the
+    /// operator writes: see "The collector's settings". Settings with a field in this spec are
+    /// refused (SpecInvalid). A trial pod tries a change before a rollout. Default: none.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(schema_with = "any_fields")]
     pub config: Map<String, Value>,
@@ -508,7 +511,7 @@ pub struct SizingStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub memory_limit: Option<String>,
-    /// Memory request decided for each pod, with that limit.
+    /// Memory request decided for each pod, if scaling.maxResources.memory is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub memory_request: Option<String>,
@@ -546,7 +549,7 @@ pub struct SizingStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub changed_at: Option<Time>,
-    /// Number of pods before that change.
+    /// Number of pods before the last size change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_from: Option<i32>,
     /// How often in a row the pool had to grow soon after it shrank. Each time doubles the wait
@@ -595,25 +598,26 @@ pub struct SizingSignals {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SizingTerms {
-    /// Arrival rate.
+    /// Arrival rate of all partitions, in messages per second.
     pub arrival_per_second: i64,
-    /// Arrival rate expected by the time that new pods work.
+    /// Arrival rate expected by the time that new pods work, in messages per second.
     pub expected_per_second: i64,
     /// Messages in the backlog, without those being written.
     pub backlog_messages: i64,
-    /// Rate that processes the backlog within catchUpSeconds.
+    /// Rate that processes the backlog within scaling.catchUpSeconds, in messages per second.
     pub backlog_per_second: i64,
-    /// Rate that compensates for one rebalance.
+    /// Rate that compensates for one rebalance, in messages per second.
     pub rebalance_per_second: i64,
-    /// Required rate: the sum, with headroom.
+    /// Required rate in messages per second: expectedPerSecond, backlogPerSecond and
+    /// rebalancePerSecond, with headroom.
     pub needed_per_second: i64,
-    /// Capacity of one pod.
+    /// Capacity of one pod, in messages per second.
     pub capacity_per_second: i64,
     /// Whether the capacity was measured with busy pods; otherwise it is an estimate.
     pub capacity_measured: bool,
-    /// Arrival rate of the hottest partition.
+    /// Arrival rate of the hottest partition, in messages per second.
     pub hottest_per_second: i64,
-    /// The smallest size with the needed capacity.
+    /// Smallest number of pods with the capacity for neededPerSecond.
     pub size_needed: i32,
 }
 
@@ -621,12 +625,12 @@ pub struct SizingTerms {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HotPartition {
-    /// Its topic.
+    /// Topic of the partition.
     #[schemars(length(max = 249))]
     pub topic: String,
-    /// Its number.
+    /// Number of the partition.
     pub partition: i32,
-    /// Its arrival rate, in messages per second.
+    /// Arrival rate of the partition, in messages per second.
     pub arrival_per_second: i64,
     /// Number of partitions with which one pod could process each, if the keys spread.
     pub recommended_partitions: i32,

@@ -27,7 +27,7 @@ pub struct NodesStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeBehind {
-    /// Its name.
+    /// Name of the node.
     #[schemars(length(max = 253))]
     pub name: String,
     /// Bytes of its log files not yet confirmed, rounded down to MiB.
@@ -66,7 +66,7 @@ pub struct LogsLostStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeLost {
-    /// Its name.
+    /// Name of the node.
     #[schemars(length(max = 253))]
     pub name: String,
     /// Bytes lost in the last episode.
@@ -76,8 +76,8 @@ pub struct NodeLost {
     /// Start of the process that counted last, in seconds since 1970, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<i64>,
-    /// Bytes counted by this process that are in the sums.
+    /// Bytes that the node's last known process has counted and that the sums include.
     pub process_bytes: i64,
-    /// Records counted by this process that are in the sums.
+    /// Records that the node's last known process has counted and that the sums include.
     pub process_records: i64,
 }

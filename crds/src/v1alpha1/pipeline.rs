@@ -119,7 +119,7 @@ pub struct TelemetryPipelineSpec {
     pub deletion_policy: DeletionPolicy,
     /// Ownership of the topics, tables and consumer group: with Exclusive a second pipeline is
     /// rejected, even in another cluster, because both would mix their data. Shared allows others
-    /// that are also Shared.
+    /// that are also Shared. Default: Exclusive.
     #[serde(default, skip_serializing_if = "Ownership::is_exclusive")]
     pub ownership: Ownership,
     /// Pauses reconciliation of the pipeline: the operator only updates its status and does not
@@ -247,7 +247,7 @@ pub struct TelemetryPipelineStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineEdgeStatus {
-    /// Its name in the pipeline.
+    /// Name of the edge pool in the pipeline.
     #[schemars(length(max = 16))]
     pub name: String,
     /// Whether the pool exists because the spec has no edges. Absent for listed pools.
@@ -266,13 +266,13 @@ pub struct PipelineEdgeStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChildStatus {
-    /// Its kind.
+    /// Kind of the child.
     #[schemars(length(max = 63))]
     pub kind: String,
-    /// Its name, in the pipeline's namespace.
+    /// Name of the child, in the pipeline's namespace.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// Whether it is ready at its newest generation.
+    /// Whether the child is ready at its newest generation.
     pub ready: bool,
     /// Reason in CamelCase.
     #[schemars(length(max = 63))]

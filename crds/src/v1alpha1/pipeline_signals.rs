@@ -49,7 +49,7 @@ impl SignalDefaults {
 #[serde(rename_all = "camelCase")]
 pub struct PipelineSignal {
     /// Name of the topic in Kafka. Cannot be changed later: records would stay in the old topic.
-    /// Default: otlp_traces, otlp_logs or otlp_metrics.
+    /// For another one create a new pipeline. Default: otlp_traces, otlp_logs or otlp_metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_name: Option<TopicName>,
     /// Settings of the topic.
@@ -119,7 +119,7 @@ fn signal_stays(schema: &mut Schema, signal: Signal, tables: &[&[&str]]) {
     }
     stays(
         &grow_expression(&[&[name, "topic"], DEFAULT_TOPIC]),
-        "topic: partitions never shrink: keep topic.partitions, or write a larger number",
+        "topic: partitions never shrink: restore topic.partitions, or write a larger number",
     );
 }
 
@@ -132,8 +132,8 @@ fn attributes_stay(schema: &mut Schema) {
         rules::add_rule(
             schema,
             &format!("!({is_there}) || !({is_also_there}) || {value} == {another}"),
-            "table.attributes differs between signals, but one pool of gateways stores attributes \
-             one way: write it once, in defaults.table",
+            "table.attributes differs between signals, but one pool of gateways writes one type of \
+             attributes: write it once, in defaults.table",
         );
     }
     let value = |owner| attributes_expression(owner, &TABLES);

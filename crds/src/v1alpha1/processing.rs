@@ -30,7 +30,7 @@ pub struct ProcessingStep {
     pub signals: Vec<ProcessedSignal>,
     /// What happens if a rule fails on a record, for example because a value has the wrong type:
     /// Ignore (counted and logged, the next rule runs), Silent (only counted) or Propagate (the
-    /// request is rejected).
+    /// request is rejected). Default: Ignore.
     #[serde(default, skip_serializing_if = "ErrorMode::is_default")]
     pub error_mode: ErrorMode,
     /// Context of the statements, by its name in OTTL. Default: the lowest that a path in them

@@ -80,7 +80,7 @@ pub struct ContainersReceiver {
     #[serde(default)]
     pub pod_metadata: PodMetadata,
     /// Pod labels to store as resource attributes (k8s.pod.label.NAME): names, or prefixes that end
-    /// in `*`. Default: all (`*`).
+    /// in `*`, at most 64. Default: all (`*`).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 64),
@@ -88,7 +88,7 @@ pub struct ContainersReceiver {
     )]
     pub labels: Option<Vec<String>>,
     /// Pod annotations to store as resource attributes (k8s.pod.annotation.NAME): names, or
-    /// prefixes that end in `*`. Default: none.
+    /// prefixes that end in `*`, at most 64. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
@@ -196,7 +196,7 @@ pub enum PodMetadata {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceWeight {
-    /// Its name.
+    /// Name of the namespace.
     #[schemars(length(min = 1, max = 63))]
     pub namespace: String,
     /// Weight, 1 to 100: with 3 it gets three times the bytes of a namespace with 1.
@@ -209,10 +209,11 @@ pub struct NamespaceWeight {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = files_rules)]
 pub struct FilesReceiver {
-    /// Glob patterns of files below /var/log: `*` and `?` within a name, `**` for any directories.
+    /// Glob patterns of files below /var/log, 1 to 16: `*` and `?` within a name, `**` for any
+    /// directories.
     #[schemars(length(min = 1, max = 16), inner(length(max = 255)))]
     pub include: Vec<String>,
-    /// Glob patterns of files to exclude. Default: none.
+    /// Glob patterns of files to exclude, at most 16. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(max = 255)))]
     pub exclude: Vec<String>,
@@ -236,7 +237,7 @@ pub struct FilesReceiver {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = multiline_rules)]
 pub struct Multiline {
-    /// Regular expression (RE2): a line with a match begins a record.
+    /// Regular expression (RE2): a line with a match begins a record. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub start: Option<String>,
@@ -244,7 +245,7 @@ pub struct Multiline {
     #[serde(default)]
     pub indented: bool,
     /// Joins stack traces of this runtime, and indented lines, to the line before them: Java,
-    /// Python, Go, NodeJs or Rust.
+    /// Python, Go, NodeJs or Rust. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stack_traces: Option<StackTraces>,
 }
@@ -276,17 +277,18 @@ pub struct Parse {
     /// (named groups of the pattern).
     #[serde(default)]
     pub format: ParseFormat,
-    /// With Regex: a regular expression (RE2's syntax) with named groups, as in
-    /// `^(?P<time>\S+) (?P<level>[A-Z]+) (?P<message>.*)$`.
+    /// Regular expression (RE2) with named groups, for example `^(?P<time>\S+) (?P<level>[A-Z]+)
+    /// (?P<message>.*)$`. Required with format: Regex. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub pattern: Option<String>,
-    /// Names of the field that becomes the body; empty: the body is the complete text. Default:
-    /// message, msg.
+    /// Names of the field that becomes the body, at most 8; the first valid one of a line is used.
+    /// With an empty list the body is the complete text. Default: message, msg.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(min = 1, max = 255)))]
     pub body: Option<Vec<String>>,
-    /// Names of the field that becomes the severity. Default: level, severity, lvl.
+    /// Names of the field that becomes the severity, at most 8; the first valid one of a line is
+    /// used. Default: level, severity, lvl.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(length(min = 1, max = 255)))]
     pub severity: Option<Vec<String>>,
@@ -301,7 +303,7 @@ pub struct Parse {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = timestamp_rules)]
 pub struct Timestamp {
-    /// Names of the field.
+    /// Names of the field with the time, 1 to 8; the first valid one of a line is used.
     #[schemars(length(min = 1, max = 8), inner(length(min = 1, max = 255)))]
     pub fields: Vec<String>,
     /// Format of the time: RFC3339 (also with a space for the T, a comma for the point, or without
@@ -309,8 +311,9 @@ pub struct Timestamp {
     /// UnixMicros, UnixNanos or Layout.
     #[serde(default)]
     pub format: TimeFormat,
-    /// Layout for the format Layout, for example `%d/%b/%Y:%H:%M:%S %z`. Requires %Y, %m or %b, %d
-    /// or %e, %H, %M and %S once each; %f (fraction) and %z (offset) are optional.
+    /// Layout of the time, for example `%d/%b/%Y:%H:%M:%S %z`: %Y, %m or %b, %d or %e, %H, %M and
+    /// %S once each; %f (fraction) and %z (offset) are optional. Required with format: Layout.
+    /// Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 60))]
     pub layout: Option<String>,

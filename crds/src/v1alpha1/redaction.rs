@@ -162,7 +162,8 @@ pub struct HashAction {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 8, max = 43))]
     pub length: Option<u8>,
-    /// Encoding: Hex (4 bits a character) or Base64 (6 bits, with the URL-safe alphabet).
+    /// Encoding: Hex (4 bits a character) or Base64 (6 bits, with the URL-safe alphabet). Default:
+    /// Hex.
     #[serde(default, skip_serializing_if = "HashEncoding::is_default")]
     pub encoding: HashEncoding,
 }

@@ -122,7 +122,7 @@ impl RolloutStage {
 pub struct RolloutStatus {
     /// Stage of the rollout.
     pub stage: RolloutStage,
-    /// Paused stage.
+    /// Stage in which the rollout was paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused_at: Option<RolloutStage>,
     /// Start of the stage.

@@ -29,7 +29,7 @@ pub struct SampleStep {
     pub rules: Vec<SampleRule>,
     /// How a ratio applies to records that an SDK or another Collector has sampled: Proportional
     /// (of the records that arrive, this share stays) or Equalizing (the ratio of all samplers
-    /// together).
+    /// together). Default: Proportional.
     #[serde(default, skip_serializing_if = "SampleMode::is_default")]
     pub mode: SampleMode,
     /// Hexadecimal digits of thresholds, 1 to 14. Default: 4.
@@ -37,6 +37,7 @@ pub struct SampleStep {
     #[schemars(range(min = 1, max = 14))]
     pub precision: Option<u8>,
     /// What happens to spans without randomness, that is without a valid trace id: Keep or Drop.
+    /// Default: Keep.
     #[serde(default, skip_serializing_if = "MissingRandomness::is_default")]
     pub missing_randomness: MissingRandomness,
     /// Randomness of log records without a trace id. Default: a hash of the record.

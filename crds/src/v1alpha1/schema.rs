@@ -59,6 +59,7 @@ pub struct TelemetrySchemaSpec {
     pub approval: SchemaApproval,
     /// Ownership of the tables: with Exclusive a second object is rejected, even in another
     /// cluster, because both would mix their data. Shared allows others that are also Shared.
+    /// Default: Exclusive.
     #[serde(default, skip_serializing_if = "Ownership::is_exclusive")]
     pub ownership: Ownership,
     /// Maximum number of gateways, which sizes the deduplication window: five minutes of five
@@ -72,7 +73,8 @@ pub struct TelemetrySchemaSpec {
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub paused: bool,
     /// Takes over what another object holds, even in another cluster: the holder
-    /// CLUSTER/NAMESPACE/KIND/NAME, exactly as the message of HeldByAnother names it.
+    /// CLUSTER/NAMESPACE/KIND/NAME, exactly as the message of HeldByAnother names it. Default:
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), regex(pattern = r"^\S+$"))]
     pub takes_over: Option<String>,
@@ -87,13 +89,14 @@ pub struct SchemaApproval {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<ChangePolicy>,
     /// Approves one plan, by its status.planHash; destructive steps need consent too. Several
-    /// hashes, separated by commas, if servers need different plans.
+    /// hashes, separated by commas, if servers need different plans. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), regex(pattern = r"^[0-9a-f]+( *, *[0-9a-f]+)*$"))]
     pub approved_plan: Option<String>,
     /// Objects that may be deleted, as the plan names them, for example otel.otel_logs.OldColumn,
     /// otel.otel_logs.idx_old or otel.otel_traces.ttl (rows older than a shorter ttl). Nothing else
-    /// is ever deleted. List columns only after all older collectors are gone. At most 64.
+    /// is ever deleted. List columns only after all older collectors are gone. At most 64. Default:
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),

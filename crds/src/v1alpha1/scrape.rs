@@ -109,7 +109,7 @@ pub struct ScrapeJob {
     #[serde(default = "default_interval_seconds")]
     #[schemars(range(min = 1, max = 3_600))]
     pub interval_seconds: u32,
-    /// Scrape time-out in seconds, at most the interval.
+    /// Scrape timeout, 1 to 3,600 seconds and at most intervalSeconds.
     #[serde(default = "default_timeout_seconds")]
     #[schemars(range(min = 1, max = 3_600))]
     pub timeout_seconds: u32,
@@ -117,7 +117,7 @@ pub struct ScrapeJob {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1_024), regex(pattern = r"^/[!-\x22$-~]*$"))]
     pub path: Option<String>,
-    /// Protocol: http or https.
+    /// Protocol: http or https. Default: http.
     #[serde(default, skip_serializing_if = "ScrapeScheme::is_http")]
     pub scheme: ScrapeScheme,
     /// Query parameters: at most 16 names with 8 values each. Default: none.

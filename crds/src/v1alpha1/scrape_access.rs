@@ -145,7 +145,7 @@ pub struct ScrapeOAuth2 {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = proxy_rules)]
 pub struct ScrapeProxy {
-    /// Address, http://host:port. Pods reject loopback and link-local addresses.
+    /// URL of the proxy, http://host:port. Pods reject loopback and link-local addresses.
     #[schemars(length(max = 270), regex(pattern = r"^http://[!-~]+:[0-9]{1,5}/?$"))]
     pub url: String,
     /// Secret with user name and password for the proxy, sent unencrypted. Default: none.

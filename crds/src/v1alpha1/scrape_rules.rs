@@ -29,11 +29,11 @@ pub struct RelabelRule {
     /// Action of the rule.
     #[serde(default)]
     pub action: RelabelAction,
-    /// Source labels, whose values are joined. Default: none.
+    /// Labels whose values, joined by separator, are the source; at most 16. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 256)))]
     pub source_labels: Vec<String>,
-    /// Separator between their values. Default: a semicolon.
+    /// Separator between the values of sourceLabels. Default: a semicolon.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub separator: Option<String>,
@@ -41,15 +41,16 @@ pub struct RelabelRule {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4_096))]
     pub regex: Option<String>,
-    /// Modulus of the source's hash, for hashmod, which rejects the default 0.
+    /// Modulus of the source's hash, 1 to 4,294,967,295; required with hashmod. Default: 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(range(max = 4_294_967_295_u64))]
     pub modulus: u32,
-    /// Replacement. Default: $1.
+    /// Value to write, with groups of regex as $1 or ${name}. Default: $1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1_024))]
     pub replacement: Option<String>,
-    /// Target label. Default: none.
+    /// Label that the rule writes; required with replace, hashmod, lowercase, uppercase, keepequal
+    /// and dropequal. Default: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 256))]
     pub target_label: String,

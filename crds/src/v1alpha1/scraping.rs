@@ -31,8 +31,8 @@ pub struct TargetsStatus {
     pub unreachable_pods: i32,
     /// Number of pods over assignment.maxSamplesPerSecondPerPod.
     pub pods_over_capacity: i32,
-    /// Number of pods that the load needs, by that capacity and at most 10,000 targets per pod.
-    /// Absent without a maximum if one pod suffices.
+    /// Number of pods that the load needs, by assignment.maxSamplesPerSecondPerPod and at most
+    /// 10,000 targets per pod. Absent without that maximum if one pod suffices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needed_pods: Option<i32>,
     /// Samples per second of all targets, as last measured.

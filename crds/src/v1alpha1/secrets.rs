@@ -11,7 +11,7 @@ use crate::names::{SecretKey, SecretName};
 pub struct SecretKeyRef {
     /// Name of the Secret. A change of its content triggers a rollout.
     pub name: SecretName,
-    /// The key.
+    /// Name of the key in the Secret.
     pub key: SecretKey,
 }
 

@@ -115,12 +115,14 @@ pub struct TopicSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub management: Option<TopicManagement>,
     /// Number of partitions, 1 to 10000: also the maximum number of gateway pods. Cannot be lowered
-    /// later: Kafka only adds partitions. Default: 12.
+    /// later: Kafka only adds partitions. For fewer create a pipeline with another topicName.
+    /// Default: 12.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000))]
     pub partitions: Option<u32>,
     /// Replication factor, 1 to 16; 3 tolerates the loss of a broker. Only for a new topic: the
-    /// operator does not change it later. Default: the broker's default.
+    /// operator does not change it later; reassign partitions in Kafka instead. Default: the
+    /// broker's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16))]
     pub replication_factor: Option<u16>,

@@ -15,7 +15,7 @@ pub struct LagStatus {
     pub seconds: Option<i64>,
     /// Whether every message older than the bound is committed.
     pub within_bound: bool,
-    /// The bound, in seconds.
+    /// Bound of the lag (scaling.lagBoundSeconds), in seconds.
     pub bound_seconds: i64,
     /// Time of the observation.
     #[schemars(with = "String", extend("format" = "date-time"))]
@@ -42,14 +42,14 @@ pub struct TallyStatus {
     pub processes: Vec<TallyProcess>,
 }
 
-/// The count of a topic or signal.
+/// Total of a topic or signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TallyPart {
     /// Topic or signal.
     #[schemars(length(max = 249))]
     pub name: String,
-    /// Its count.
+    /// Messages or records counted.
     pub count: i64,
 }
 
@@ -57,7 +57,7 @@ pub struct TallyPart {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TallyProcess {
-    /// Its pod.
+    /// Pod of the process.
     #[schemars(length(max = 253))]
     pub pod: String,
     /// Topic or signal.
@@ -66,7 +66,7 @@ pub struct TallyProcess {
     /// Start of the process, in seconds since 1970, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<i64>,
-    /// Its count.
+    /// Messages or records counted.
     pub count: i64,
 }
 

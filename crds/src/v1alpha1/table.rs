@@ -21,13 +21,15 @@ use crate::names::{AttributePath, ColumnName, KeeperPath, ReplicaName, StorageNa
 pub struct TableSettings {
     /// Type of attribute columns: Map (strings, as Grafana's plugin and HyperDX read them) or JSON
     /// (typed subcolumns, fast to read one by one). In a pipeline one type applies to all signals.
-    /// Cannot be changed later: existing tables would have to be rewritten. Default: Map.
+    /// Cannot be changed later: existing tables would have to be rewritten. For new tables create
+    /// another object with another tablePrefix. Default: Map.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Attributes>,
-    /// MergeTree, ReplicatedMergeTree (replicas through Keeper), ReplacingMergeTree or
-    /// ReplicatedReplacingMergeTree (traces only: merges remove duplicate spans) or Null (stores
+    /// Table engine: MergeTree, ReplicatedMergeTree (replicas through Keeper), ReplacingMergeTree
+    /// or ReplicatedReplacingMergeTree (traces only: merges remove duplicate spans) or Null (stores
     /// nothing; for measurements). Cannot be changed later: existing tables would have to be
-    /// rewritten. Default: MergeTree.
+    /// rewritten. For new tables create another object with another tablePrefix. Default:
+    /// MergeTree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<Engine>,
     /// Retention of rows by their own time, for example 7d, or Forever. Default: 30d in a
@@ -119,8 +121,8 @@ pub enum Engine {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = replication_rules)]
 pub struct Replication {
-    /// Explicit (path and replica, as written here) or ServerDefault (as the server's
-    /// default_replica_path and default_replica_name say).
+    /// Explicit (path and replica, as written here) or ServerDefault (the server's
+    /// default_replica_path and default_replica_name).
     #[serde(default)]
     pub mode: ReplicationMode,
     /// Keeper path of the tables, for example /clickhouse/tables/{shard}; the names of database and
@@ -155,7 +157,8 @@ pub struct Storage {
     /// never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub move_after: Option<Period>,
-    /// Volume of the policy for older rows, for example cold.
+    /// Volume of the policy for rows older than moveAfter, for example cold. Required with
+    /// moveAfter. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub move_to: Option<StorageName>,
 }
@@ -171,7 +174,7 @@ pub struct Layout {
     pub compatibility: Option<Compatibility>,
     /// Partitioning by Day or Month (for small volumes with long retention). Expired partitions are
     /// dropped as files, without merges. Cannot be changed later: existing tables would have to be
-    /// rewritten. Default: Day.
+    /// rewritten. For new tables create another object with another tablePrefix. Default: Day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition_by: Option<PartitionBy>,
     /// Codec: Zstd1 (ZSTD, level 1) or Zstd3 (level 3; 6 % smaller). A change applies to new parts,
@@ -193,7 +196,8 @@ pub struct Layout {
     pub rollup: Option<bool>,
     /// Attributes stored as typed strings inside JSON, which are several times faster to read.
     /// ClickHouse casts complete columns in inserts of other writers, at several times the cost.
-    /// Adding one to a table with rows rewrites them and waits for approval. At most 32.
+    /// Adding one to a table with rows rewrites them and waits for approval. At most 32. Default:
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),
@@ -201,7 +205,7 @@ pub struct Layout {
     )]
     pub typed_paths: Vec<TypedPath>,
     /// Materialized columns, computed from attributes at insert, and for older rows when read. At
-    /// most 32.
+    /// most 32. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 32),

@@ -47,7 +47,7 @@ pub struct TelemetryTopicSpec {
     /// Connection to Kafka.
     pub kafka: KafkaConnection,
     /// Name of the topic in Kafka. Cannot be changed later: records would stay in the old topic.
-    /// Default: the object's name.
+    /// For another one create a new TelemetryTopic. Default: the object's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_name: Option<TopicName>,
     /// Settings of the topic.
@@ -57,7 +57,8 @@ pub struct TelemetryTopicSpec {
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
     /// Ownership of the topic: with Exclusive a second object is rejected, even in another cluster,
-    /// because both would mix their data. Shared allows others that are also Shared.
+    /// because both would mix their data. Shared allows others that are also Shared. Default:
+    /// Exclusive.
     #[serde(default, skip_serializing_if = "Ownership::is_exclusive")]
     pub ownership: Ownership,
     /// Pauses reconciliation: the operator only updates the status and does not block deletion. The
@@ -65,14 +66,15 @@ pub struct TelemetryTopicSpec {
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub paused: bool,
     /// Takes over what another object holds, even in another cluster: the holder
-    /// CLUSTER/NAMESPACE/KIND/NAME, exactly as the message of HeldByAnother names it.
+    /// CLUSTER/NAMESPACE/KIND/NAME, exactly as the message of HeldByAnother names it. Default:
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), regex(pattern = r"^\S+$"))]
     pub takes_over: Option<String>,
 }
 
 fn name_rules(schema: &mut Schema) {
-    partitions_grow(schema, &[], "keep the number, or write a larger one");
+    partitions_grow(schema, &[], "restore the old number, or write a larger one");
     rules::make_immutable(
         schema,
         &["topicName"],

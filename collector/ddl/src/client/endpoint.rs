@@ -66,16 +66,17 @@ impl FromStr for ServerEndpoint {
         } else if let Some(rest) = text.strip_prefix("https://") {
             (true, rest)
         } else {
-            return Err(refuse("it opens with neither http:// nor https://"));
+            return Err(refuse("it starts with neither http:// nor https://"));
         };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains('@') {
-            return Err(refuse("credentials do not belong in an address"));
+            return Err(refuse("it contains credentials"));
         }
         if authority.contains(['/', '?', '#']) {
             return Err(refuse("it has a path or a query"));
         }
-        let (host, port) = split_port(authority).ok_or_else(|| refuse("its port is no number"))?;
+        let (host, port) =
+            split_port(authority).ok_or_else(|| refuse("its port is not a number"))?;
         if !is_host(host) {
             return Err(refuse("its host name is malformed"));
         }

@@ -17,7 +17,7 @@ const SERVER_TEXT_CHARS_MAX: usize = 500;
 /// can't disclose anything private.
 fn not_its_form(status: Option<u16>) -> String {
     let status = status.map_or_else(String::new, |status| format!(" (HTTP status {status})"));
-    format!("its answer{status} is not in clickhouse's own form")
+    format!("its answer{status} is not in ClickHouse's format")
 }
 
 /// A failed request to ClickHouse: what happened, where, and what to do.
@@ -34,7 +34,7 @@ pub enum ClientError {
     },
     /// No connection, or it broke.
     #[error(
-        "cannot reach clickhouse at {endpoint}: {cause}; check that it runs, and that no \
+        "cannot reach ClickHouse at {endpoint}: {cause}; check that it runs, and that no \
              firewall or NetworkPolicy blocks it"
     )]
     Unreachable {
@@ -46,7 +46,7 @@ pub enum ClientError {
     /// The certificate was not accepted, or the client used TLS on a plain port.
     #[error(
         "the TLS connection to {endpoint} failed: {cause}; check the CA certificate, the name in \
-         the server's certificate, and our own certificate if it requires one"
+         the server's certificate, and the client certificate if the server requires one"
     )]
     Tls {
         /// The endpoint.
@@ -55,7 +55,10 @@ pub enum ClientError {
         cause: String,
     },
     /// No answer in time. The statement may or may not have run.
-    #[error("clickhouse at {endpoint} gave no answer within {} s", waited.as_secs_f32())]
+    #[error(
+        "ClickHouse at {endpoint} did not answer within {} s; check its load, then retry",
+        waited.as_secs_f32()
+    )]
     Timeout {
         /// The endpoint.
         endpoint: ServerEndpoint,
@@ -64,7 +67,7 @@ pub enum ClientError {
     },
     /// The server refused the user or password (codes 192, 193, 194, 516).
     #[error(
-        "clickhouse at {endpoint} refuses user {user:?} or its password (code {code}); check \
+        "ClickHouse at {endpoint} refuses user {user:?} or its password (code {code}); check \
              the credentials"
     )]
     Authentication {
@@ -86,7 +89,7 @@ pub enum ClientError {
         message: String,
     },
     /// The session or the table is read-only (codes 164, 242).
-    #[error("{endpoint} is read-only here (code {code}): {message}")]
+    #[error("{endpoint} accepts no writes (code {code}): {message}{}", read_only_advice(*code))]
     ReadOnly {
         /// The endpoint.
         endpoint: ServerEndpoint,
@@ -96,7 +99,7 @@ pub enum ClientError {
         message: String,
     },
     /// The database does not exist (code 81).
-    #[error("unknown database on {endpoint}: {message}")]
+    #[error("unknown database on {endpoint}: {message}; check its name, or create it")]
     UnknownDatabase {
         /// The endpoint.
         endpoint: ServerEndpoint,
@@ -104,7 +107,7 @@ pub enum ClientError {
         message: String,
     },
     /// The table does not exist (code 60).
-    #[error("unknown table on {endpoint}: {message}")]
+    #[error("unknown table on {endpoint}: {message}; check its name, or create it")]
     UnknownTable {
         /// The endpoint.
         endpoint: ServerEndpoint,
@@ -113,7 +116,7 @@ pub enum ClientError {
     },
     /// Any other exception.
     #[error(
-        "clickhouse at {endpoint} answered with an error (code {code}): {message}{}",
+        "ClickHouse at {endpoint} answered with an error (code {code}): {message}{}",
         advice_of(*code, message)
     )]
     Server {
@@ -125,7 +128,9 @@ pub enum ClientError {
         message: String,
     },
     /// The answer is not ClickHouse's: a proxy, another service, a truncated body.
-    #[error("what answers at {endpoint} does not speak clickhouse: {cause}; check host and port")]
+    #[error(
+        "the server at {endpoint} is not ClickHouse's HTTP interface: {cause}; check host and port"
+    )]
     Protocol {
         /// The endpoint.
         endpoint: ServerEndpoint,
@@ -134,7 +139,7 @@ pub enum ClientError {
     },
     /// The address is local to this link or this machine, or the API server's: none of our servers
     /// is there.
-    #[error("{endpoint} is at {kind}, to which no connection is made; name another host")]
+    #[error("{endpoint} resolves to {kind}, which is not connected to; use another host")]
     LocalAddress {
         /// The endpoint.
         endpoint: ServerEndpoint,
@@ -142,7 +147,7 @@ pub enum ClientError {
         kind: &'static str,
     },
     /// The client cannot be created from its options.
-    #[error("cannot set up the clickhouse client: {0}")]
+    #[error("cannot set up the ClickHouse client: {0}")]
     Setup(String),
 }
 
@@ -265,6 +270,15 @@ fn is_overload(code: u32) -> bool {
     matches!(ErrorCode::from_code(code).class, Class::RetrySame | Class::SlowDown)
 }
 
+/// Returns the advice for a refused write: code 164 is about the user, code 242 about the table.
+fn read_only_advice(code: u32) -> &'static str {
+    match code {
+        164 => "; set readonly to 0 in the user's settings profile",
+        242 => "; check the server's session with Keeper",
+        _ => "",
+    }
+}
+
 /// Returns the advice for exceptions that a person has to resolve.
 fn advice_of(code: u32, message: &str) -> &'static str {
     match code {
@@ -278,7 +292,7 @@ fn advice_of(code: u32, message: &str) -> &'static str {
         }
         201 => "; wait for the quota's next interval, or raise it",
         225 | 999 => "; check Keeper's quorum",
-        243 => "; make room on the server's disk",
+        243 => "; free space on the server's disk",
         _ => "",
     }
 }

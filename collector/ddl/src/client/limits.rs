@@ -117,7 +117,7 @@ pub(crate) struct TooLong(usize);
 
 /// The host is a refused address, or resolves only to such addresses. The text names its kind.
 #[derive(Debug, thiserror::Error)]
-#[error("it is at {0}, to which no connection is made")]
+#[error("it resolves to {0}, which is not connected to")]
 pub(crate) struct Refused(pub(crate) &'static str);
 
 /// Which local addresses a client connects to, where another party chooses the host.

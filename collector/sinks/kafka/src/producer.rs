@@ -8,7 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use millrace_config::{Compression, KafkaConnection, SecretError};
-use millrace_kafka_tokens::{ErrorEvents, Rebootstrap, TokenSettings, TokenSource};
+use millrace_kafka_tokens::{
+    ErrorEvents, Rebootstrap, TokenSettings, TokenSource, describe_refusal,
+};
 use millrace_pipeline::kafka_client;
 use millrace_pipeline::mutex::lock;
 use rdkafka::ClientConfig;
@@ -226,15 +228,16 @@ impl<S: Shipment> ClientContext for Context<S> {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        let advice = Class::from_code(code_of(&error)).advice();
+        let code = code_of(&error);
         tracing::debug!(%error, reason, "kafka client error");
         // "All brokers down" only summarises earlier errors.
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
             self.rebootstrap.report_unreachable(Instant::now());
             return;
         }
-        let mut last = lock(&self.last_error);
-        *last = Some((Instant::now(), format!("{reason}; {advice}")));
+        let text = describe_refusal(code, reason)
+            .unwrap_or_else(|| format!("{reason}; {}", Class::from_code(code).advice()));
+        *lock(&self.last_error) = Some((Instant::now(), text));
     }
 }
 

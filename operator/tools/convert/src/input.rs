@@ -77,7 +77,7 @@ impl InputFile {
         let others = documents.into_iter().enumerate();
         let others = others.map(|(number, value)| {
             let kind = value.get("kind").and_then(Value::as_str).unwrap_or("document");
-            (ValuePath::from_keys(&[&format!("{kind} beside it, {}", number + 1)]), value)
+            (ValuePath::from_keys(&[&format!("{kind} {} in the same file", number + 1)]), value)
         });
         let inner = match config_of(&document).and_then(Value::as_str) {
             Some(text) => {

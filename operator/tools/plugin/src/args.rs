@@ -25,7 +25,7 @@ pub struct Cli {
     /// Output format.
     #[arg(short, long, global = true, value_enum, default_value_t)]
     pub output: Output,
-    /// When to use colours; never if NO_COLOR is set.
+    /// When to use colors; never if NO_COLOR is set.
     #[arg(long, global = true, value_enum, default_value_t)]
     pub color: Color,
     /// The command.
@@ -57,7 +57,7 @@ pub enum Output {
     Json,
 }
 
-/// When to use colours.
+/// When to use colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
     /// On a terminal.
@@ -364,7 +364,7 @@ pub struct LogsArgs {
     /// Logs of the previous container.
     #[arg(long)]
     pub previous: bool,
-    /// Only lines of the last seconds.
+    /// Only lines of the last SECONDS.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(1..))]
     pub since: Option<i64>,
 }

@@ -59,6 +59,12 @@ pub enum Error {
     /// No usable kubeconfig.
     #[error("no usable kubeconfig: {0}; set KUBECONFIG, --kubeconfig FILE or --context NAME")]
     Kubeconfig(String),
+    /// The API server answered 401.
+    #[error(
+        "the API server does not accept the kubeconfig's credentials ({0}): log in again, or use \
+         --kubeconfig FILE or --context NAME"
+    )]
+    Credentials(String),
     /// The API server did not answer, or its answer is unusable.
     #[error("no usable answer from the API server ({what}): {cause}")]
     Server {
@@ -119,10 +125,7 @@ impl Error {
                     false => Self::Refused { what: what.to_owned(), message: status.message },
                 }
             }
-            kube::Error::Api(status) if status.code == 401 => Self::Kubeconfig(format!(
-                "the API server does not accept its credentials ({})",
-                status.message
-            )),
+            kube::Error::Api(status) if status.code == 401 => Self::Credentials(status.message),
             kube::Error::Api(status) if status.code == 409 => Self::Conflict(status.message),
             kube::Error::Api(status) if status.code < 500 => {
                 Self::Refused { what: what.to_owned(), message: status.message }

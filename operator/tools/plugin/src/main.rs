@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let done = match runtime {
         Ok(runtime) => runtime.block_on(run(&cli)),
-        Err(error) => Err(Error::Impossible(format!("no runtime: {error}"))),
+        Err(error) => Err(Error::Impossible(format!("cannot start the async runtime: {error}"))),
     };
     match done {
         Ok(answer) => {

@@ -65,14 +65,15 @@ fn as_text(plan: &CoordinationPlan) -> String {
     } = plan;
     let percent = MULTI_SHARE * 100.0;
     format!(
-        "parts a second                  {parts_per_second:.2}\n\
-         requests a second               {requests_per_second:.1}\n\
-         of them of several operations   {multi_requests_per_second:.1} ({percent:.0} %)\n\
-         requests for a million rows     {requests_per_million_rows:.1}\n\
-         nodes in the tree, at most      {znodes:.0}\n\
-         their bytes, in each server     {:.0} MB\n\
+        "parts per second                {parts_per_second:.2}\n\
+         requests per second             {requests_per_second:.1}\n\
+         of these, multi requests        {multi_requests_per_second:.1} ({percent:.0} %)\n\
+         requests per million rows       {requests_per_million_rows:.1}\n\
+         znodes, at most                 {znodes:.0}\n\
+         size of the znodes, per server  {:.0} MB\n\
          {}\n\
-         A model, counted on one replica of our tables; a status has one's own figures.\n",
+         This is a model of tables made by clickhouse-ddl. status.coordination of a \
+         TelemetrySchema has measured figures.\n",
         data_bytes / 1e6,
         describe_advice(*advice),
     )
@@ -82,13 +83,13 @@ fn describe_advice(advice: Advice) -> String {
     let core = REQUESTS_PER_CORE_SECOND;
     match advice {
         Advice::Enough => format!(
-            "three servers of one core are enough: each is to be below half of {core:.0} requests \
-             a second"
+            "three servers with one core each suffice: each stays below half of {core:.0} requests \
+             per second"
         ),
-        Advice::TwoCores => "three servers of two cores each, or larger parts".to_owned(),
+        Advice::TwoCores => "use three servers with two cores each, or larger parts".to_owned(),
         Advice::MoreEnsembles { ensembles } => format!(
-            "larger parts; or {ensembles} ensembles, each for a part of the shards: writes of one \
-             are ordered one after another, whatever its servers have"
+            "use larger parts, or {ensembles} ensembles, each for some of the shards: an ensemble \
+             orders its writes one after another, so larger servers don't help"
         ),
     }
 }

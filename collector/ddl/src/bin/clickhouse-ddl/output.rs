@@ -37,11 +37,16 @@ pub(crate) fn print_statements(declared: &Declared) {
     }
 }
 
+fn format_plural(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{ending}")
+}
+
 fn format_size(step: &PlanStep) -> String {
     if step.rows == 0 {
         return String::new();
     }
-    format!(", table holds {} rows, {:.1} MB", step.rows, step.bytes as f64 / 1e6)
+    format!(", table holds {}, {:.1} MB", format_plural(step.rows, "row"), step.bytes as f64 / 1e6)
 }
 
 fn print_step(endpoint: &ServerEndpoint, step: &PlanStep, verb: &str) {
@@ -72,7 +77,7 @@ pub(crate) fn print_plan(
         out!("{endpoint} {lacked}");
     }
     if plan.is_empty() {
-        out!("{endpoint} nothing to do");
+        out!("{endpoint} nothing to do: the tables match the declaration");
     } else {
         out!("{endpoint} plan {}", plan.hash());
     }
@@ -150,13 +155,15 @@ pub(crate) fn print_report(declared: &Declared, converged: &ConvergeReport) {
     for (endpoint, number) in migrations {
         out!("{endpoint} migration {number} is finished");
     }
-    out!("revision {}: {} statements run", declared.revision(), applied.len());
+    let run = format_plural(applied.len() as u64, "statement");
+    out!("revision {}: {run} run", declared.revision());
 }
 
 /// Reports a name of --destroy that matched nothing.
 pub(crate) fn warn_unmatched(name: &str) {
     eprintln!(
-        "warning: --destroy {name}: no statement deletes that; it is misspelt, or deleted already"
+        "warning: --destroy {name}: the plan deletes no such object; use a name that `plan` prints, \
+         or omit it if it is deleted already"
     );
 }
 

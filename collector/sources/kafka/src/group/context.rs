@@ -11,13 +11,14 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use millrace_kafka_tokens::describe_refusal;
 use millrace_pipeline::mutex::lock;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol};
 use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::TopicPartitionList;
-use rdkafka::types::RDKafkaRespErr;
+use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 
 use crate::topics::ids::TopicIds;
 
@@ -50,6 +51,8 @@ pub(crate) struct Mailbox {
     /// The consumer is being closed: nobody reads the mailbox any more, so rebalances are answered
     /// at once.
     closing: AtomicBool,
+    /// Why Kafka refuses this client, if its newest error is a refusal.
+    refusal: Mutex<Option<String>>,
 }
 
 impl Mailbox {
@@ -64,6 +67,11 @@ impl Mailbox {
     pub(crate) fn push(&self, event: ConsumerEvent) {
         lock(&self.events).push_back(event);
     }
+
+    /// Describes an error of polling by the refusal that caused it, if there is one.
+    pub(super) fn describe_error(&self, error: &KafkaError) -> String {
+        lock(&self.refusal).clone().unwrap_or_else(|| error.to_string())
+    }
 }
 
 impl ClientContext for Mailbox {
@@ -73,6 +81,11 @@ impl ClientContext for Mailbox {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::warn!(%error, reason, "kafka client error");
+        match error.rdkafka_error_code() {
+            // "All brokers down" only summarises earlier errors.
+            None | Some(RDKafkaErrorCode::AllBrokersDown) => {}
+            Some(code) => *lock(&self.refusal) = describe_refusal(code, reason),
+        }
     }
 }
 

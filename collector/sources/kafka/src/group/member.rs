@@ -53,6 +53,11 @@ pub(crate) trait Member {
     /// Returns an answer of the sink, waiting for it at most `wait`.
     fn next_answer(&self, answers: &mut CompletionQueue, wait: Duration) -> Option<PartOutcome>;
 
+    /// Describes an error of polling for people.
+    fn describe_error(&self, error: &KafkaError) -> String {
+        error.to_string()
+    }
+
     /// Removes the next unhandled event.
     fn next_event(&self) -> Option<ConsumerEvent>;
 
@@ -166,6 +171,10 @@ impl Member for KafkaMember {
 
     fn next_answer(&self, answers: &mut CompletionQueue, wait: Duration) -> Option<PartOutcome> {
         answers.next_within(wait)
+    }
+
+    fn describe_error(&self, error: &KafkaError) -> String {
+        self.consumer.context().describe_error(error)
     }
 
     fn next_event(&self) -> Option<ConsumerEvent> {

@@ -162,7 +162,7 @@ impl<M: Member> GroupSession<M> {
 
     /// Handles an error of polling: it concerns the connection, or ends this consumer.
     fn poll_failed(&mut self, error: KafkaError) -> Option<KafkaError> {
-        self.shared.status.set_trouble(self.worker, error.to_string());
+        self.shared.status.set_trouble(self.worker, self.member.describe_error(&error));
         match error {
             KafkaError::MessageConsumptionFatal(_) => Some(error),
             // librdkafka moves to the earliest offset automatically; the next message shows what

@@ -16,7 +16,7 @@ use crate::args::Bundle;
 use crate::error::{Error, error_chain};
 use crate::facts::{Facts, Gap};
 use crate::gather::{Depth, Logs, Raw, to_raw};
-use crate::render::{self, Palette};
+use crate::render::{self, Palette, format_plural};
 use crate::report::{self, mask};
 
 /// Maximum events: the newest of a busy namespace.
@@ -82,11 +82,11 @@ pub(super) async fn run(session: &CommandSession, args: &Bundle) -> Result<Comma
     let names: Vec<&String> = files.files.iter().map(|(name, _)| name).collect();
     let shown = path.display().to_string();
     let text = format!(
-        "{shown}: {} files, {}; {} parts could not be read (gaps.txt)\nno Secret was read, and \
-         what looks like a credential is masked; check logs/ before you share it\n",
-        names.len(),
+        "{shown}: {}, {}; {} could not be read (gaps.txt)\nno Secret was read, and what resembles a \
+         credential is masked; check logs/ before you share it\n",
+        format_plural(names.len() as u64, "file"),
         render::format_bytes(bytes.len() as u64),
-        facts.gaps.len()
+        format_plural(facts.gaps.len() as u64, "part")
     );
     CommandOutput::from_report(text, &json!({"file": shown, "files": names, "gaps": facts.gaps}))
 }

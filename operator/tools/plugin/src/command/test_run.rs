@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::facts::Facts;
 use crate::gather::{Depth, EdgeAddress};
 use crate::load::TestLoad;
-use crate::render::{self, format_count};
+use crate::render::{self, format_count, format_plural};
 use crate::report::{self, Entrance, InKafka, RowCounts, TestRun};
 
 /// Maximum time until the tool's first observation, its start included.
@@ -85,8 +85,8 @@ async fn follow_records(
     let used = send_requests(session, &facts, &entrances, &load).await?;
     let taken = began.elapsed();
     (session.progress)(&format!(
-        "{} records accepted; waiting for their rows in {}",
-        format_count(records),
+        "{} accepted; waiting for rows in {}",
+        format_plural(records, "record"),
         looking.counts.table
     ));
     let stored = looking.wait_for_rows(session, records, began, Instant::now() + wait).await?;
@@ -280,8 +280,8 @@ impl RowWatch {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => {
                     let taken = format!(
-                        "all {} records were accepted; whether they are stored is unknown",
-                        format_count(records)
+                        "accepted: {}; whether each is stored is unknown",
+                        format_plural(records, "record")
                     );
                     return Err(self.ended_error(&taken).await);
                 }

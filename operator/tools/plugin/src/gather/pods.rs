@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Limited};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, LogParams};
 use millrace_crds::pods::ADMIN_PORT;
+use millrace_reports::units::format_plural;
 
 use super::Cluster;
 use crate::error::{Error, Right, error_chain};
@@ -43,7 +44,10 @@ impl Cluster {
         let names: Vec<String> = running.map(|pod| pod.name.clone()).take(PODS_MAX).collect();
         let beyond = facts.pods.len().saturating_sub(PODS_MAX);
         if beyond > 0 {
-            let why = format!("{beyond} pods beyond the first {PODS_MAX} are not polled");
+            let why = format!(
+                "not polled: {} beyond the first {PODS_MAX}",
+                format_plural(beyond as u64, "pod")
+            );
             facts.gaps.push(Gap { what: "all pods' metrics".to_owned(), why });
         }
         let asked = stream::iter(names).map(|name| async move {

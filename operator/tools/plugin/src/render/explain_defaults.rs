@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Paint, Palette, TextPage};
+use super::{Paint, Palette, TextPage, format_plural};
 use crate::report::{EffectiveField, EffectiveSpec};
 
 /// Column at which the mark of a default begins, where the line is shorter.
@@ -17,8 +17,9 @@ pub fn render_effective_spec(spec: &EffectiveSpec, palette: Palette) -> String {
     let namespace = spec.namespace.iter().map(|it| format!("{it}/")).collect::<String>();
     let name = palette.paint(&format!("{namespace}{}", spec.name), Paint::Bold);
     let written = spec.fields.iter().filter(|it| it.value.is_some()).count();
+    let written = format_plural(written as u64, "field");
     let defaults = spec.fields.iter().filter(|it| is_default(it)).count();
-    page.push_line(&format!("{} {name}  {written} fields set, {defaults} by default", spec.kind));
+    page.push_line(&format!("{} {name}  {written} set, {defaults} by default", spec.kind));
     page.push_line("spec:");
     for field in &spec.fields {
         push_field(&mut page, field, palette);

@@ -12,7 +12,7 @@ use crate::report::PodLine;
 pub fn render_top(name: &str, pods: &[PodLine<'_>], not_read: &[Gap], palette: Palette) -> String {
     let mut page = TextPage::new(palette);
     if pods.is_empty() {
-        page.push_line(&format!("{name} has no pods"));
+        page.push_line(&format!("{name} has no pods: `kubectl millrace status` shows why"));
     } else {
         let mut table = TextTable::new(0);
         table.push_head(&[

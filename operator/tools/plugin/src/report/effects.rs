@@ -4,6 +4,7 @@
 //! better than one not announced.
 
 use millrace_crds::v1alpha1::{Signal, TopicSettings};
+use millrace_reports::units::format_plural;
 use serde_json::Value;
 
 use super::plan::{ChangeEffect, EffectKind, FieldChange};
@@ -43,7 +44,10 @@ fn signal_made(name: &str, signal: &str, asked: &Value) -> Vec<ChangeEffect> {
         new_effect(
             EffectKind::Made,
             format!("TelemetryTopic {name}-{signal}"),
-            format!("topic {topic} with {partitions} partitions, and {topic}_dead_letter with one"),
+            format!(
+                "topic {topic} with {}, and {topic}_dead_letter with one",
+                format_plural(partitions, "partition")
+            ),
         ),
         new_effect(
             EffectKind::Tables,

@@ -57,7 +57,11 @@ pub fn explain_defaults(object: &Value) -> Result<EffectiveSpec, Error> {
     let found = definitions.iter().find(|it| it.spec.names.kind == kind);
     let version = found.and_then(|it| it.spec.versions.first());
     let Some(version) = version else {
-        return Err(Error::Impossible(format!("{kind:?} is no kind of millrace.dev")));
+        let kinds: Vec<&str> = definitions.iter().map(|it| &*it.spec.names.kind).collect();
+        return Err(Error::Impossible(format!(
+            "kind {kind:?} is not one of millrace.dev: write {}",
+            kinds.join(", ")
+        )));
     };
     let schema = serde_json::to_value(&version.schema).map_err(impossible)?;
     let schema = &schema["openAPIV3Schema"]["properties"]["spec"];

@@ -10,10 +10,10 @@ use millrace_ddl::{
 /// Layout of tables on disk.
 #[derive(Debug, Args)]
 pub(super) struct LayoutFlags {
-    /// For whose queries: keys, indexes and computed columns differ.
+    /// Readers whose queries the tables serve: keys, indexes and computed columns differ.
     #[arg(long, value_enum, default_value_t)]
     compatibility: CompatibilityFlag,
-    /// How rows are cut into partitions.
+    /// Partitioning of rows.
     #[arg(long, value_enum, default_value_t)]
     partition_by: PartitionFlag,
     /// How columns are compressed. Default: zstd in new tables; existing ones are unchanged.

@@ -39,7 +39,7 @@ pub(crate) enum Command {
 /// The load to plan for.
 #[derive(Debug, Args)]
 pub(crate) struct LoadFlags {
-    /// Rows a second, into all tables and shards.
+    /// Rows per second, into all tables and shards.
     #[arg(long)]
     pub(crate) rows_per_second: u32,
     /// Rows of one insert, which makes one part: a gateway's batch of one table and day.
@@ -54,7 +54,7 @@ pub(crate) struct LoadFlags {
     /// Replicated tables; a pipeline with all signals has seven.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) tables: u32,
-    /// The most gateways that insert at once: by it, tables remember inserts.
+    /// Maximum number of gateways that insert at once, which sizes the deduplication window.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) gateways: u32,
     /// Print JSON.
@@ -77,14 +77,14 @@ pub(crate) enum TableCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show what would be run to reach the declared tables, each statement with its class, and
-    /// which privileges are missing for it.
+    /// Show the statements that lead to the declared tables, each with its class, and the
+    /// privileges that are missing for them.
     Plan(ReportFlags),
     /// Run the plan as numbered migrations, up to a class.
     Apply {
         #[command(flatten)]
         change: ChangeFlags,
-        /// The heaviest class that may run. What destroys something also needs --destroy.
+        /// Heaviest class of statements that may run; destructive ones also need --destroy.
         #[arg(long, value_enum, default_value_t = Allow::Metadata)]
         allow: Allow,
     },
@@ -172,13 +172,13 @@ fn local_author() -> String {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Allow {
-    /// Only what adds: milliseconds, whatever the table holds.
+    /// Statements that only add: milliseconds, whatever the table's size.
     Metadata,
-    /// Also what touches existing parts in the background and loses nothing.
+    /// Also mutations of existing parts in the background, which lose nothing.
     Mutation,
-    /// Also what writes a table's data again.
+    /// Also statements that write a table's data again.
     Rewrite,
-    /// Also what deletes rows, such as a shorter time to live.
+    /// Also statements that delete rows, such as for a shorter time to live.
     Destructive,
 }
 
@@ -227,7 +227,7 @@ pub(crate) struct TableFlags {
     /// The five metric tables.
     #[arg(long)]
     metrics: bool,
-    /// How long rows are retained, such as 30d or 12h; 0s retains them for ever.
+    /// Retention of rows, such as 30d or 12h; 0s retains them forever.
     #[arg(long, default_value = "0s")]
     ttl: String,
     /// Store attributes as JSON; as Map otherwise.
@@ -236,8 +236,8 @@ pub(crate) struct TableFlags {
     /// Add a Distributed table over this cluster's shards to each table.
     #[arg(long, value_name = "NAME")]
     distributed: Option<ClusterName>,
-    /// The most gateways that insert at once: tables remember as many inserts as these make in five
-    /// minutes, to drop one that is sent again.
+    /// Maximum number of gateways that insert at once: the deduplication window holds the inserts
+    /// that they make in five minutes.
     #[arg(long, value_name = "COUNT", default_value_t = 6)]
     max_gateways: u32,
     /// An object that may be destroyed, as plans name it: database.table.column,
