@@ -68,9 +68,21 @@ impl Mailbox {
         lock(&self.events).push_back(event);
     }
 
-    /// Describes an error of polling by the refusal that caused it, if there is one.
-    pub(super) fn describe_error(&self, error: &KafkaError) -> String {
-        lock(&self.refusal).clone().unwrap_or_else(|| error.to_string())
+    /// Describes an error of polling: one of connections by the refusal that caused it, if there is
+    /// one. An error of a topic has its own cause.
+    pub(crate) fn describe_error(&self, error: &KafkaError) -> String {
+        let is_of_connections = matches!(
+            error.rdkafka_error_code(),
+            Some(
+                RDKafkaErrorCode::SSL
+                    | RDKafkaErrorCode::Authentication
+                    | RDKafkaErrorCode::SaslAuthenticationFailed
+                    | RDKafkaErrorCode::AllBrokersDown
+                    | RDKafkaErrorCode::BrokerTransportFailure
+            )
+        );
+        let refusal = lock(&self.refusal).clone().filter(|_| is_of_connections);
+        refusal.unwrap_or_else(|| error.to_string())
     }
 }
 
@@ -133,4 +145,29 @@ impl ConsumerContext for Mailbox {
 
 fn list_partitions(list: &TopicPartitionList) -> Vec<(String, i32)> {
     list.elements().iter().map(|e| (e.topic().to_owned(), e.partition())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::client::ClientContext;
+    use rdkafka::error::KafkaError;
+    use rdkafka::types::RDKafkaErrorCode as Code;
+
+    use super::Mailbox;
+
+    /// Scenario: a broker's certificate is refused, then polling reports that all brokers are down,
+    /// and that a topic is unknown; then a broker can't be reached. Guarantee: the first report has
+    /// the refusal, the second its own cause, and a newer error replaces the refusal.
+    #[test]
+    fn an_error_of_connections_names_the_refusal_and_one_of_topics_does_not() {
+        let mailbox = Mailbox::default();
+        let describe = |code| mailbox.describe_error(&KafkaError::MessageConsumption(code));
+        mailbox.error(KafkaError::Global(Code::SSL), "certificate verify failed");
+        mailbox.error(KafkaError::Global(Code::AllBrokersDown), "1/1 brokers are down");
+        assert!(describe(Code::AllBrokersDown).contains("certificate verify failed"));
+        let unknown = describe(Code::UnknownTopicOrPartition);
+        assert!(!unknown.contains("certificate"), "{unknown}");
+        mailbox.error(KafkaError::Global(Code::BrokerTransportFailure), "connection refused");
+        assert!(!describe(Code::AllBrokersDown).contains("certificate"));
+    }
 }
