@@ -2,6 +2,7 @@
 //! number is bounded by the rules that are in use.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
@@ -19,6 +20,7 @@ pub(crate) struct RuleMetrics {
     dropped: IntCounterVec,
     routed: IntCounterVec,
     unlabeled: IntCounterVec,
+    step_seconds: CounterVec,
     labels: Vec<(String, String)>,
     signals: [SignalMetrics; 3],
 }
@@ -30,6 +32,23 @@ pub(crate) struct SignalMetrics {
     pub(crate) seconds: Counter,
     /// By the rule's position.
     pub(crate) rules: Vec<OnceLock<RuleCounters>>,
+    /// By the rule's position.
+    pub(crate) times: Vec<RuleTime>,
+}
+
+/// The estimated time of one rule and signal.
+#[derive(Debug, Default)]
+pub(crate) struct RuleTime {
+    nanos: AtomicU64,
+    /// The counter of the rule's step.
+    step_seconds: OnceLock<Counter>,
+}
+
+impl RuleTime {
+    /// Returns the time in seconds.
+    pub(crate) fn seconds(&self) -> f64 {
+        Duration::from_nanos(self.nanos.load(Ordering::Relaxed)).as_secs_f64()
+    }
 }
 
 /// The counters of one rule and signal.
@@ -65,6 +84,15 @@ impl RuleMetrics {
             &["signal"],
         )?;
         telemetry.register(Box::new(seconds.clone()))?;
+        let step_seconds = CounterVec::new(
+            Opts::new(
+                "millrace_rule_step_seconds_total",
+                "Time of a step's rules, in seconds, without reading and writing requests: an \
+                 estimate from one of 64 objects.",
+            ),
+            &["signal", "step"],
+        )?;
+        telemetry.register(Box::new(step_seconds.clone()))?;
         Ok(Self {
             matched: counters(
                 "millrace_rule_matched_total",
@@ -98,11 +126,13 @@ impl RuleMetrics {
                  unknown_pod, shared_address, not_synced.",
                 &["signal", "reason"],
             )?,
+            step_seconds,
             labels: rules.iter().map(|rule| (rule.step.clone(), rule_label(rule))).collect(),
             signals: Signal::ALL.map(|signal| SignalMetrics {
                 over_limit: over_limit.with_label_values(&[signal.as_str()]),
                 seconds: seconds.with_label_values(&[signal.as_str()]),
                 rules: rules.iter().map(|_| OnceLock::new()).collect(),
+                times: rules.iter().map(|_| RuleTime::default()).collect(),
             }),
         })
     }
@@ -112,9 +142,20 @@ impl RuleMetrics {
         &self.signals[signal.index()]
     }
 
-    /// Adds the time of a run.
-    pub(crate) fn record_time(&self, signal: Signal, time: Duration) {
-        self.signal(signal).seconds.inc_by(time.as_secs_f64());
+    /// Adds the time of a run, whatever became of its request, and the estimates by rule.
+    pub(crate) fn record_time(&self, signal: Signal, time: Duration, counts: &Counts) {
+        let metrics = self.signal(signal);
+        metrics.seconds.inc_by(time.as_secs_f64());
+        let estimates = counts.rules.iter().zip(&metrics.times).zip(&self.labels);
+        for ((RuleCounts { nanos, .. }, sum), (step, _)) in estimates {
+            if *nanos > 0 {
+                sum.nanos.fetch_add(*nanos, Ordering::Relaxed);
+                let labels = [signal.as_str(), step];
+                let of_step =
+                    sum.step_seconds.get_or_init(|| self.step_seconds.with_label_values(&labels));
+                of_step.inc_by(Duration::from_nanos(*nanos).as_secs_f64());
+            }
+        }
     }
 
     /// Adds the counters of a run whose result was accepted.

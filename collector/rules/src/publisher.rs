@@ -1,6 +1,6 @@
 //! The publisher in front of the exporter's: runs rules, and passes on what they leave.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use millrace_pipeline::budget::{Budget, Reservation};
@@ -31,11 +31,24 @@ pub(crate) struct RulePublisher {
 }
 
 /// The allocations of a run.
-#[derive(Default)]
 struct Worker {
     scratch: Scratch,
     counts: Counts,
     routed: Vec<RoutedRequest>,
+}
+
+impl Default for Worker {
+    fn default() -> Self {
+        let scratch = Scratch::with_clock(read_clock);
+        Self { scratch, counts: Counts::default(), routed: Vec::new() }
+    }
+}
+
+/// Returns the nanoseconds since the first call.
+fn read_clock() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let elapsed = START.get_or_init(Instant::now).elapsed();
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What became of a request.
@@ -151,7 +164,7 @@ impl RulePublisher {
         };
         let input = (*signal, *bytes);
         let outcome = set.run_from(origin, input, limit_bytes, scratch, counts, routed);
-        self.rules.metrics.record_time(*signal, begun.elapsed());
+        self.rules.metrics.record_time(*signal, begun.elapsed(), counts);
         match outcome.map_err(|error| self.reject(*signal, error))? {
             Outcome::Unchanged => Ok(Processed::Unchanged),
             Outcome::Emptied => Ok(Processed::Emptied),

@@ -2,12 +2,13 @@
 
 use millrace_processing::Rule;
 use millrace_wire::Signal;
+use prometheus::IntCounter;
 use serde_json::{Map, Value, json};
 
-use crate::metrics::{RuleMetrics, rule_label};
+use crate::metrics::{RuleCounters, RuleMetrics, rule_label};
 
 /// Returns the document. It has an entry for each rule, with the signals to whose records it has
-/// applied so far.
+/// applied so far, or which it was measured on.
 pub(crate) fn render_json(rules: &[Rule], metrics: &RuleMetrics) -> String {
     let rules: Vec<Value> = rules
         .iter()
@@ -16,13 +17,22 @@ pub(crate) fn render_json(rules: &[Rule], metrics: &RuleMetrics) -> String {
             let counts: Map<String, Value> = Signal::ALL
                 .into_iter()
                 .filter_map(|signal| {
-                    let counters = metrics.signal(signal).rules.get(index)?.get()?;
+                    let metrics = metrics.signal(signal);
+                    let seconds = metrics.times.get(index)?.seconds();
+                    let counters = metrics.rules.get(index)?.get();
+                    if counters.is_none() && seconds == 0.0 {
+                        return None;
+                    }
+                    let count = |of: fn(&RuleCounters) -> &IntCounter| {
+                        counters.map_or(0, |counters| of(counters).get())
+                    };
                     let counts = json!({
-                        "matched": counters.matched.get(),
-                        "changed": counters.changed.get(),
-                        "droppedRecords": counters.dropped.get(),
-                        "routedRecords": counters.routed.get(),
-                        "failed": counters.failed.get(),
+                        "matched": count(|it| &it.matched),
+                        "changed": count(|it| &it.changed),
+                        "droppedRecords": count(|it| &it.dropped),
+                        "routedRecords": count(|it| &it.routed),
+                        "failed": count(|it| &it.failed),
+                        "seconds": seconds,
                     });
                     Some((signal.as_str().to_owned(), counts))
                 })

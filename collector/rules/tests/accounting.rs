@@ -43,6 +43,30 @@ fn records_are_passed_on_or_dropped_and_counted() {
     assert!(page["rules"][0]["signals"].get("traces").is_none());
 }
 
+/// Scenario: requests of a thousand records, one of them refused by the exporter. Guarantee: each
+/// rule has an estimated time, which is counted by step.
+#[test]
+fn the_time_of_rules_is_estimated_by_step() {
+    let rig = Rig::new(&rename_and_drop());
+    let request = logs(vec![record(9, "old", "a"); 1_000]);
+    for _ in 0..20 {
+        rig.publish(Signal::Logs, &request).unwrap();
+    }
+    *rig.recorder.refusal.lock().unwrap() = Some(PublishError::Full);
+    assert!(rig.publish(Signal::Logs, &request).is_err());
+    let seconds = |step: &str| rig.metric("millrace_rule_step_seconds_total", &[step, "logs"]);
+    let (rename, quiet) = (seconds("step=\"rename\""), seconds("step=\"quiet\""));
+    assert!(rename > 0.0, "{rename}");
+    let page: Value = serde_json::from_str(&rig.rules.render_json()).unwrap();
+    let of_rules: f64 = page["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|rule| rule["signals"]["logs"]["seconds"].as_f64())
+        .sum();
+    assert!((of_rules - rename - quiet).abs() < 1e-6, "{of_rules}");
+}
+
 /// Scenario: the exporter refuses a request, which its client sends again. Guarantee: what the
 /// rules did counts once, when the request is accepted; both attempts give the same bytes.
 #[test]

@@ -22,6 +22,7 @@ use super::pods::{
 use super::processing::ProcessingStep;
 use super::receivers::Receivers;
 use super::rollout::{CanarySettings, RolloutAction};
+use super::routes::PoolRouteStatus;
 use super::rules;
 use super::scraping::TargetsStatus;
 use super::signals::{PerSignal, is_not_set};
@@ -630,6 +631,10 @@ pub struct EdgePoolStatus {
     /// Node logs lost before they were read. Absent without losses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs_lost: Option<LogsLostStatus>,
+    /// Route steps, and the records that each has sent to its topic.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub routes: Vec<PoolRouteStatus>,
 }
 
 /// A change of image or configuration that not all pods have yet. A trial pod gets it first, then,

@@ -21,6 +21,7 @@ mod processing;
 mod receivers;
 mod redaction;
 mod rollout;
+mod routes;
 pub(crate) mod rules;
 mod sampling;
 mod schema;
@@ -91,6 +92,7 @@ pub use rollout::{
     CanarySettings, RolloutAction, RolloutFigures, RolloutReport, RolloutSettings, RolloutStage,
     RolloutStatus, RolloutUnit,
 };
+pub use routes::{PoolRouteStatus, RouteReader, RouteStatus};
 pub use sampling::{
     LogRandomness, MissingRandomness, SampleMode, SampleRatio, SampleRule, SampleStep,
 };

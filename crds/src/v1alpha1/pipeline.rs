@@ -13,6 +13,7 @@ use super::gateway::{GatewaySettings, group_stays};
 use super::pipeline_signals::PipelineSignals;
 use super::processing::ProcessingStep;
 use super::rollout::RolloutSettings;
+use super::routes::RouteStatus;
 use super::rules;
 use super::schema::SchemaApproval;
 use super::signals::{DeletionPolicy, Ownership, is_not_set};
@@ -212,6 +213,11 @@ pub struct TelemetryPipelineStatus {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub edges: Vec<PipelineEdgeStatus>,
+    /// Route steps of the edge pools, with the records that each has sent to its topic and the
+    /// lag of whoever reads it. At most 256: eight pools of 32 steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub routes: Vec<RouteStatus>,
     /// Pods of the gateway pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<PodCount>,

@@ -13,6 +13,7 @@ use super::enrichment::EnrichStep;
 use super::redaction::RedactStep;
 use super::rules;
 use super::sampling::SampleStep;
+use super::signals::Signal;
 use crate::names::TopicName;
 
 /// One step: exactly one of statements, drop, redact, sample, route and enrich.
@@ -147,6 +148,19 @@ pub struct RouteStep {
     pub metrics: Vec<String>,
 }
 
+impl RouteStep {
+    /// Returns the signal of the routed records.
+    #[must_use]
+    pub fn signal(&self) -> ProcessedSignal {
+        // The API server accepts exactly one list.
+        match (self.logs.is_empty(), self.spans.is_empty()) {
+            (false, _) => ProcessedSignal::Logs,
+            (true, false) => ProcessedSignal::Traces,
+            (true, true) => ProcessedSignal::Metrics,
+        }
+    }
+}
+
 fn route_rules(schema: &mut Schema) {
     let count: Vec<String> = ["logs", "spans", "metrics"]
         .iter()
@@ -168,6 +182,16 @@ pub enum ProcessedSignal {
     Logs,
     /// Data points.
     Metrics,
+}
+
+impl From<ProcessedSignal> for Signal {
+    fn from(signal: ProcessedSignal) -> Self {
+        match signal {
+            ProcessedSignal::Traces => Self::Traces,
+            ProcessedSignal::Logs => Self::Logs,
+            ProcessedSignal::Metrics => Self::Metrics,
+        }
+    }
 }
 
 /// What happens if a rule fails on a record.

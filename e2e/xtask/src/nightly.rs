@@ -26,7 +26,7 @@ struct Step {
 }
 
 /// The steps, those that need no stack first.
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 19] = [
     Step { name: "gateway simulation", program: "make", arguments: &["seeds", "SEEDS=20000"] },
     Step {
         name: "operator simulation",
@@ -59,6 +59,35 @@ const STEPS: [Step; 17] = [
             "millrace-shares",
             "-p",
             "millrace-share-documents",
+        ],
+    },
+    // Ten million texts with planted secrets, and a million requests.
+    Step {
+        name: "redaction of texts",
+        program: "env",
+        arguments: &[
+            "PROPTEST_CASES=10000000",
+            "cargo",
+            "test",
+            "--locked",
+            "--release",
+            "-p",
+            "millrace-processing",
+            "redact::properties::no_planted_secret",
+        ],
+    },
+    Step {
+        name: "redaction of requests",
+        program: "env",
+        arguments: &[
+            "PROPTEST_CASES=1000000",
+            "cargo",
+            "test",
+            "--locked",
+            "--release",
+            "-p",
+            "millrace-processing",
+            "step_properties::no_planted_secret",
         ],
     },
     Step { name: "fuzz targets", program: "make", arguments: &["fuzz"] },

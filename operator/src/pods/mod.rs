@@ -62,6 +62,8 @@ pub struct PodSample {
     pub records_rejected: u64,
     /// Records that rules dropped.
     pub records_dropped: u64,
+    /// Records that route steps sent to other topics, by step.
+    pub records_routed: BTreeMap<String, u64>,
     /// Records held now.
     pub records_held: u64,
     /// When its process started, in seconds, if reported.

@@ -30,6 +30,9 @@ fn record_series(sample: &mut PodSample, series: &SeriesLine<'_>) {
             add_to_sum(&mut sample.dead_lettered, series.label("signal"), count);
         }
         "millrace_records_dropped_total" => sample.records_dropped += count,
+        "millrace_records_routed_total" => {
+            add_to_sum(&mut sample.records_routed, series.label("step"), count);
+        }
         "millrace_records_in_flight" => sample.records_held += count,
         "millrace_records_lost_to_retention_total" => {
             add_to_sum(&mut sample.lost_to_retention, series.label("topic"), count);
@@ -97,6 +100,8 @@ millrace_records_dead_lettered_total{signal="traces",reason="too_long"} 3
 millrace_records_dead_lettered_total{signal="logs",reason="malformed"} 1
 millrace_records_dropped_total{signal="logs",step="debug"} 5
 millrace_records_dropped_total{signal="traces",step="health"} 3
+millrace_records_routed_total{signal="logs",step="audit",rule="logs[0]"} 6
+millrace_records_routed_total{signal="logs",step="audit",rule="logs[1]"} 2
 millrace_records_lost_to_retention_total{topic="otlp_traces"} 40
 millrace_records_in_flight{signal="traces"} -3
 millrace_consumer_lag_messages{topic="otlp_traces",partition="4"} 12
@@ -128,6 +133,7 @@ millrace_of_a_later_release NaN
         assert_eq!((sample.at, sample.records_in, sample.records_out), (9, 107, 90));
         assert_eq!((sample.records_rejected, sample.records_held), (7, 0));
         assert_eq!(sample.records_dropped, 8);
+        assert_eq!(sample.records_routed, [("audit".to_owned(), 8)].into());
         let sums = |sums: &[(&str, u64)]| {
             sums.iter().map(|(of, sum)| ((*of).to_owned(), *sum)).collect::<BTreeMap<_, _>>()
         };

@@ -7,11 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::{BoxFuture, FutureExt};
-use kube::runtime::reflector;
-use kube::runtime::watcher::Event;
 use millrace_console::links::Links;
 use millrace_crds::v1alpha1::{EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema};
-use millrace_operator::cache::packed::Packed;
 use millrace_operator::console::{Access, Console};
 use millrace_operator::context::Context;
 use millrace_operator::controllers::gateway::GatewayPools;
@@ -19,12 +16,11 @@ use millrace_operator::pods::{FigureSource, PodCounters, PodProducers, PodTarget
 use millrace_operator::telemetry::listener;
 use millrace_reports::facts::parse_sample;
 use millrace_reports::{ProducedBytes, ProducerSample};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::reconcilers::support::world::World;
+use crate::reconcilers::support::world::{World, store};
 use crate::reconcilers::support::{GATEWAY_POOL, GATEWAY_SET, gateway_pool};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -66,27 +62,6 @@ impl FigureSource for Counting {
         let answers: BTreeMap<_, _> = edges.iter().map(one).collect();
         async move { answers }.boxed()
     }
-}
-
-/// Puts objects into the store that a controller of their kind would keep.
-fn store<K>(context: &Context, objects: Vec<Value>)
-where
-    K: kube::Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static,
-{
-    let (store, mut writer) = reflector::store::<Packed<K>>();
-    writer.apply_watcher_event(&Event::Init);
-    for object in objects {
-        let packed: Packed<K> = serde_json::from_value(object).unwrap();
-        writer.apply_watcher_event(&Event::InitApply(packed));
-    }
-    writer.apply_watcher_event(&Event::InitDone);
-    context.stores.add_store::<K>(store);
 }
 
 fn pipeline(namespace: &str, name: &str, ready: bool) -> Value {

@@ -29,6 +29,7 @@ mod production_sample;
 mod released;
 mod resources;
 mod rollout;
+mod routes;
 mod rules;
 mod scale;
 mod scraped;

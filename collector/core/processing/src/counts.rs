@@ -32,6 +32,10 @@ pub struct RuleCounts {
     pub routed_records: u64,
     /// Objects on which the rule failed.
     pub failed: u64,
+    /// The estimated time of the rule, in nanoseconds, without reading and writing the request; 0
+    /// without a clock ([`crate::Scratch::with_clock`]). Sampling, redaction and enrichment count
+    /// it at their first rule.
+    pub nanos: u64,
     /// The last failure.
     pub last_error: Option<RuleFailure>,
 }
@@ -55,6 +59,7 @@ impl Counts {
             sum.dropped_records += rule.dropped_records;
             sum.routed_records += rule.routed_records;
             sum.failed += rule.failed;
+            sum.nanos = sum.nanos.saturating_add(rule.nanos);
             sum.last_error = rule.last_error.or(sum.last_error);
         }
         self.over_limit += other.over_limit;

@@ -28,7 +28,8 @@
 //!   caller's.
 //!
 //! Nothing here has a clock, does I/O, is async or random: a request, a rule set and the pods that
-//! are known always give the same bytes.
+//! are known always give the same bytes. A caller's clock measures rules ([`Scratch::with_clock`]),
+//! and changes no byte.
 
 mod config;
 mod counts;
@@ -43,6 +44,7 @@ mod program;
 pub mod redact;
 mod rule_set;
 pub mod sample;
+mod timer;
 mod value;
 mod walk;
 
@@ -53,3 +55,4 @@ pub use counts::{Counts, RuleCounts};
 pub use error::{CompileError, CompileErrors, RuleFailure};
 pub use ottl::functions::function_signatures;
 pub use rule_set::{Outcome, ProcessError, RouteTopic, RoutedRequest, Rule, RuleSet, Scratch};
+pub use timer::ClockNanos;

@@ -15,6 +15,7 @@ use crate::eval::{Buffers, Machine};
 use crate::limits::{OUTPUT_BYTES, WORK_FACTOR};
 use crate::ottl::context::CONTEXTS;
 use crate::program::Pass;
+use crate::timer::{ClockNanos, RuleTimer};
 use crate::walk::{Stop, Walk};
 
 /// Compiled rules. Immutable, so threads can share it.
@@ -104,6 +105,7 @@ pub struct Scratch {
     objects: [Object; CONTEXTS],
     segments: Segments,
     buffers: Buffers,
+    timer: RuleTimer,
 }
 
 /// A scratch retains an arena up to this length: 4 MiB, the longest usual request. A longer one
@@ -111,6 +113,13 @@ pub struct Scratch {
 const RETAINED_BYTES: usize = 4 << 20;
 
 impl Scratch {
+    /// Returns a scratch whose runs estimate the time of each rule in
+    /// [`crate::RuleCounts::nanos`].
+    #[must_use]
+    pub fn with_clock(clock: ClockNanos) -> Self {
+        Self { timer: RuleTimer::new(clock), ..Self::default() }
+    }
+
     /// Frees what an unusual request took.
     fn shrink(&mut self) {
         if self.arena.capacity() > RETAINED_BYTES {
@@ -260,6 +269,7 @@ impl RuleSet {
             machine,
             segments: &mut scratch.segments,
             counts,
+            timer: &mut scratch.timer,
             pass,
             signal,
             input_len: input.len(),

@@ -67,8 +67,6 @@ fn rules(action: &serde_json::Value, ratio: f64) -> RuleSet {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
     /// Scenario: a secret in every text, any action, any limit of the output's length, and a
     /// statement that makes records too long.
     /// Guarantee: the output is within the limit, passes the check, and has no byte of the secret.

@@ -3,9 +3,9 @@
 //! The steps: `validate::draft` checks the spec alone, `observe` reads the Secrets it refers to,
 //! `validate` joins the two, `build` makes the objects, `apply` writes those that differ (the
 //! workload through `gate`, as `change` and `canary` decide), `observe` queries pods about their
-//! nodes' logs (`node_logs` and `logs_lost` sum the answers) and what the API server refuses them
-//! (`watches`), `status` reports, including scrape targets (`targets`). Only observe, apply, gate
-//! and status hold a client.
+//! nodes' logs (`node_logs` and `logs_lost` sum the answers), what the API server refuses them
+//! (`watches`) and what they routed to other topics (`routes`), `status` reports, including scrape
+//! targets (`targets`). Only observe, apply, gate and status hold a client.
 
 mod apply;
 mod build;
@@ -15,6 +15,7 @@ mod gate;
 mod logs_lost;
 mod node_logs;
 mod observe;
+mod routes;
 mod status;
 mod targets;
 mod unit;

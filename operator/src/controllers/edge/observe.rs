@@ -1,5 +1,5 @@
-//! Reads what an edge pool's spec refers to, the pods' reports of their nodes' logs and of refused
-//! watches, and the workload if nothing may be applied.
+//! Reads what an edge pool's spec refers to, the pods' reports of their nodes' logs, of refused
+//! watches and of routed records, and the workload if nothing may be applied.
 
 use std::borrow::Cow;
 
@@ -9,6 +9,7 @@ use millrace_rollout::WorkloadObservation;
 
 use super::apply::Applied;
 use super::node_logs::NodeLogs;
+use super::routes::{self, RoutedRecords};
 use super::validate::Observed;
 use super::watches::{self, Watches};
 use crate::cache::baseline;
@@ -27,6 +28,8 @@ pub(super) struct PodReports {
     pub(super) logs: Option<NodeLogs>,
     /// Of watches that they are refused; `None` if no pod answers.
     pub(super) watches: Option<Watches>,
+    /// Of records routed to other topics; `None` if no pod answers.
+    pub(super) routed: Option<RoutedRecords>,
 }
 
 /// Reads the Secrets that the draft refers to.
@@ -70,8 +73,8 @@ async fn read_figures<K: EdgeWorkload>(
     Ok(live.as_ref().map(K::observe_workload))
 }
 
-/// Queries the pods about their nodes' logs and their watches, once everything is applied; before
-/// that, returns the figures in the status.
+/// Queries the pods about their nodes' logs, their watches and the records that they routed, once
+/// everything is applied; before that, returns the figures in the status.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached. Pods that don't answer are no error.
@@ -81,7 +84,7 @@ pub(super) async fn observe_pods(
     outcome: &PoolOutcome<Applied>,
 ) -> Result<PodReports, StepError> {
     let logs = reads_nodes(pool).then(|| NodeLogs::from_status(pool.status.as_ref()));
-    let mut reports = PodReports { logs, watches: None };
+    let mut reports = PodReports { logs, ..PodReports::default() };
     let PoolOutcome::Applied(applied) = outcome else { return Ok(reports) };
     if !reads_pod_reports(pool) {
         return Ok(reports);
@@ -102,6 +105,7 @@ pub(super) async fn observe_pods(
         context.baselines.update(uid, now, |baseline| baseline.record_past(samples));
     }
     reports.watches = Watches::from_answers(&facts, &scrapes);
+    reports.routed = RoutedRecords::from_answers(&scrapes);
     if let Some(logs) = &mut reports.logs {
         logs.record_responses(&facts, &scrapes, now);
     }
@@ -115,7 +119,7 @@ pub(super) fn has_pod_figures(pool: &EdgePool) -> bool {
 
 /// Returns whether pods are queried for the status.
 fn reads_pod_reports(pool: &EdgePool) -> bool {
-    reads_nodes(pool) || watches::requires_rights(&pool.spec.settings)
+    reads_nodes(pool) || watches::requires_rights(&pool.spec.settings) || routes::has_routes(pool)
 }
 
 /// Returns whether a pool's pods read logs of their nodes.

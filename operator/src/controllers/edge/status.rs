@@ -8,7 +8,7 @@ use millrace_rollout::{RolloutVerdict, WorkloadObservation};
 use super::apply::Applied;
 use super::change;
 use super::observe::PodReports;
-use super::{targets, watches};
+use super::{routes, targets, watches};
 use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
 use crate::error::StepError;
@@ -80,7 +80,7 @@ fn build_status(
     pool: &EdgePool,
     before: &EdgePoolStatus,
     outcome: &PoolOutcome<Applied>,
-    PodReports { logs, watches }: &PodReports,
+    PodReports { logs, watches, routed }: &PodReports,
 ) -> (EdgePoolStatus, Conditions) {
     let (generation, now) = (pool.metadata.generation, context.clock.now());
     let mut conditions = Conditions::new(&before.conditions, generation, now);
@@ -135,6 +135,7 @@ fn build_status(
     };
     status.nodes = logs.as_ref().and_then(|logs| logs.nodes.clone());
     status.logs_lost = logs.as_ref().and_then(|logs| logs.lost.clone());
+    status.routes = routes::build_routes(pool, &before.routes, routed.as_ref(), now);
     let scraped = pool.spec.settings.receivers.prometheus.as_ref();
     plaintext::state_exposed_passwords(&mut conditions, Some(&pool.spec.kafka), None, scraped);
     conditions.set_paused(is_paused(pool));

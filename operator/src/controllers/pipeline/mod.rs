@@ -3,14 +3,16 @@
 //!
 //! The steps: `validate` checks names, `build` makes the children, `apply` writes them in order
 //! (topics and schema first, pools once those are ready) and reads them back, including those of a
-//! signal that `returned` in another shape, `status` sums them up. There is no observe step: a
-//! pipeline refers only to its children, which apply reads. `leave` deletes them.
+//! signal that `returned` in another shape, `status` sums them up, with `routes` for what edge
+//! pools routed to other pipelines. There is no observe step: apply reads the children, and this
+//! process holds the others. `leave` deletes them.
 
 mod apply;
 mod build;
 mod child;
 mod ensure;
 mod finalize;
+mod routes;
 mod status;
 mod validate;
 

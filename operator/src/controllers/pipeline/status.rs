@@ -11,7 +11,7 @@ use millrace_crds::{ConditionStatus, ConditionType, Reason};
 
 use super::apply::{Applied, Edge, PipelineOutcome};
 use super::child::{Child, Fact};
-use super::validate;
+use super::{routes, validate};
 use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
 use crate::error::StepError;
@@ -65,6 +65,7 @@ pub(super) async fn report_status(
             // Children that were not reached retain their last report.
             if applied.failure.is_none() {
                 fill_status(&mut status, applied, spec.edges.is_empty());
+                status.routes = routes::report_routes(context, pipeline, &applied.edges);
             }
         }
     }

@@ -8,11 +8,14 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
+use kube::runtime::reflector;
+use kube::runtime::watcher::Event;
 use millrace_crds::Reason;
 use millrace_operator::cache::access::AccountBinding;
 use millrace_operator::cache::by_pool::ByPool;
 use millrace_operator::cache::failures::Failures;
 use millrace_operator::cache::objects::Stores;
+use millrace_operator::cache::packed::Packed;
 use millrace_operator::cache::slots::Slots;
 use millrace_operator::clickhouse::ClickHouseServers;
 use millrace_operator::clickhouse::migrations::Migrations;
@@ -29,6 +32,7 @@ use millrace_operator::pods::{
 use millrace_operator::reconcile::controller::{self, Reconciler};
 use millrace_operator::report::events::Events;
 use millrace_operator::telemetry::metrics::Metrics;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::apiserver::ApiServer;
@@ -194,6 +198,27 @@ fn context(
         docs_url: None,
         gathers_secrets: true,
     }
+}
+
+/// Puts objects into the store that a controller of their kind would keep.
+pub(crate) fn store<K>(context: &Context, objects: Vec<Value>)
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    let (store, mut writer) = reflector::store::<Packed<K>>();
+    writer.apply_watcher_event(&Event::Init);
+    for object in objects {
+        let packed: Packed<K> = serde_json::from_value(object).unwrap();
+        writer.apply_watcher_event(&Event::InitApply(packed));
+    }
+    writer.apply_watcher_event(&Event::InitDone);
+    context.stores.add_store::<K>(store);
 }
 
 impl World {

@@ -1,9 +1,10 @@
-//! Renders one pipeline's page: state, path, problems and remedies, top producers, rollouts,
+//! Renders one pipeline's page: state, path, routes, problems and remedies, top producers, rollouts,
 //! sizing, records not stored, tables, sources of edge pools, pods.
 
+use millrace_crds::v1alpha1::{RouteStatus, Signal};
 use millrace_reports::day::DaySlot;
 use millrace_reports::facts::{EventFacts, Facts, Gap};
-use millrace_reports::units::{format_bytes, format_duration, format_rate};
+use millrace_reports::units::{format_bytes, format_count, format_duration, format_rate};
 use millrace_reports::{
     Fate, PlannedStep, PodLine, ProducerReport, SizingDecision, StatusReport, UnstoredRecords,
     pool_sources, resource_tree, rollout_lines, sizing_report, status_report, summarize_pipeline,
@@ -62,6 +63,7 @@ pub fn render_pipeline(view: &PipelineView<'_>) -> String {
         let link = view.links.clickhouse.as_ref().map(|link| (link, names_of(&report)));
         path::push_path(&mut html, drawn, report.lag_bound_seconds, link);
     }
+    push_routes(&mut html, report.routes);
     problems::push_problems(&mut html, &report.findings, report.documentation_url.as_deref());
     timeline::push_day(&mut html, view.day, facts.at_second);
     producers::push_producers(&mut html, view.producers);
@@ -135,6 +137,30 @@ fn join_words(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
+/// Lists what rules route to topics of others, and the lag of whoever reads them.
+fn push_routes(html: &mut Html, routes: &[RouteStatus]) {
+    if routes.is_empty() {
+        return;
+    }
+    html.raw("<h2>Routes</h2>\n");
+    let row = |route: &RouteStatus| {
+        let reader = route.reader.as_ref();
+        let reader = reader.map(|it| format!("{} {}/{}", it.kind, it.namespace, it.name));
+        let seconds = route.lag.as_ref().and_then(|lag| lag.seconds);
+        vec![
+            HtmlCell::text(&route.step),
+            HtmlCell::text(Signal::from(route.signal).as_str()),
+            HtmlCell::text(&route.topic),
+            HtmlCell::figure(route.records.map(format_count)),
+            HtmlCell::text(reader.or_else(|| route.message.clone()).as_deref().unwrap_or("–")),
+            HtmlCell::figure(seconds.map(format_duration)),
+        ]
+    };
+    let rows: Vec<_> = routes.iter().take(ITEMS_MAX).map(row).collect();
+    let heads = ["step", "signal", "topic", ">records routed", "reader", ">lag"];
+    html.push_table("Routes", &heads, &rows).push_omitted(routes.len(), ITEMS_MAX);
+}
+
 fn push_unstored(html: &mut Html, all: &[UnstoredRecords], now: i64) {
     html.raw("<h2>Rejected, dead-lettered, lost</h2>\n");
     if all.is_empty() {
@@ -157,7 +183,7 @@ fn push_unstored(html: &mut Html, all: &[UnstoredRecords], now: i64) {
             HtmlCell::text(fate),
             HtmlCell::text(&one.of),
             HtmlCell::text(one.reason.as_deref().unwrap_or("all reasons")),
-            HtmlCell::figure(Some(millrace_reports::units::format_count(one.count))),
+            HtmlCell::figure(Some(format_count(one.count))),
             HtmlCell::figure(one.bytes.map(millrace_reports::units::format_bytes)),
             HtmlCell::text(since),
             HtmlCell::text(last),

@@ -1,7 +1,7 @@
 //! One pipeline's status: its path, problems, pods, changes, and gaps.
 
 use millrace_crds::ConditionStatus;
-use millrace_crds::v1alpha1::CoordinationStatus;
+use millrace_crds::v1alpha1::{CoordinationStatus, RouteStatus};
 use serde::Serialize;
 
 use super::findings::{Finding, pipeline_findings};
@@ -47,6 +47,9 @@ pub struct StatusReport<'a> {
     pub interval_seconds: Option<f64>,
     /// The path of each signal.
     pub paths: Vec<SignalPath>,
+    /// What rules route to topics of others, and who reads those.
+    #[serde(skip_serializing_if = "<[RouteStatus]>::is_empty")]
+    pub routes: &'a [RouteStatus],
     /// Problems, the worst first.
     pub findings: Vec<Finding>,
     /// Changes that not all pods have, or that were refused.
@@ -88,6 +91,7 @@ pub fn status_report(facts: &Facts) -> StatusReport<'_> {
         documentation_url: pipeline_status.and_then(|status| status.documentation_url.clone()),
         interval_seconds: facts.interval_seconds,
         paths: signal_paths(facts),
+        routes: pipeline_status.map_or(&[][..], |status| &status.routes),
         findings,
         rollouts: rollout_lines(facts).into_iter().filter(|line| !line.is_stable()).collect(),
         coordination: facts.schemas.iter().find_map(|it| it.status.as_ref()?.coordination.as_ref()),

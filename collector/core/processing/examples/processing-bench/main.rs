@@ -1,7 +1,7 @@
 //! Measures rules: nanoseconds of CPU time per record, one thread.
 //!
 //! `cargo run --release -p millrace-processing --example processing-bench -- [--json]
-//! [--seconds N] [--rounds N] [case]`
+//! [--seconds N] [--rounds N] [--plain] [case]`
 //!
 //! Cases: `rename-1k` (one rename of logs of 1 KB), `rename-300`, `four-300` (rename, delete, set
 //! where, truncate on logs of 300 B), the same with ten rules that don't match, `unmatched-300` and
@@ -10,12 +10,14 @@
 //! %); `sample-*` (by trace id or hash, at a ratio in percent); `pods-300` and
 //! `pods-300-10-records` (metadata of one of 10,000 pods, in requests of 1,000 and of 10 records).
 //! A figure is the best of all rounds, so that a busy machine disturbs little. With `--rounds` a
-//! case runs exactly that often, for counting instructions.
+//! case runs exactly that often, for counting instructions. The time of rules is estimated, as in
+//! the collector, unless `--plain`.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod data;
 
 use std::hint::black_box;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
@@ -31,15 +33,18 @@ struct Arguments {
     json: bool,
     seconds: f64,
     rounds: Option<u32>,
+    plain: bool,
     case: Option<String>,
 }
 
 fn main() {
-    let mut arguments = Arguments { json: false, seconds: 2.0, rounds: None, case: None };
+    let mut arguments =
+        Arguments { json: false, seconds: 2.0, rounds: None, plain: false, case: None };
     let mut rest = std::env::args().skip(1);
     while let Some(argument) = rest.next() {
         match argument.as_str() {
             "--json" => arguments.json = true,
+            "--plain" => arguments.plain = true,
             "--seconds" => arguments.seconds = rest.next().unwrap().parse().unwrap(),
             "--rounds" => arguments.rounds = Some(rest.next().unwrap().parse().unwrap()),
             _ => arguments.case = Some(argument),
@@ -53,9 +58,17 @@ fn main() {
     }
 }
 
+fn read_clock() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
 fn measure(case: &Case, pods: &Pods, arguments: &Arguments) {
     let origin = RequestOrigin { client: Some(CLIENT), pods: Some(pods) };
-    let mut scratch = Scratch::default();
+    let mut scratch = match arguments.plain {
+        true => Scratch::default(),
+        false => Scratch::with_clock(read_clock),
+    };
     let mut counts = Counts::new(case.rules.rules().len());
     let mut best = Duration::MAX;
     let end = Instant::now() + Duration::from_secs_f64(arguments.seconds);

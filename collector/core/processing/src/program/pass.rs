@@ -30,6 +30,14 @@ pub(crate) enum PassAction {
     Enrich(Arc<EnrichStep>),
 }
 
+impl PassAction {
+    /// Whether the unit is a list of rules that run one after the other.
+    #[inline]
+    pub(crate) const fn is_list(&self) -> bool {
+        matches!(self, Self::Statements(_) | Self::Drop(_))
+    }
+}
+
 impl Unit {
     /// Whether the unit redacts.
     pub(crate) const fn is_redaction(&self) -> bool {

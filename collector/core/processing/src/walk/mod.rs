@@ -20,6 +20,7 @@ use crate::error::RuleFailure;
 use crate::eval::Machine;
 use crate::ottl::context::StatementContext;
 use crate::program::Pass;
+use crate::timer::RuleTimer;
 
 /// The tag of a request's groups, a scope's records and a data's points.
 const FIRST: u8 = field_tag(1, LENGTH) as u8;
@@ -74,6 +75,7 @@ pub(crate) struct Walk<'r> {
     pub(crate) machine: Machine<'r>,
     pub(crate) segments: &'r mut Segments,
     pub(crate) counts: &'r mut Counts,
+    pub(crate) timer: &'r mut RuleTimer,
     pub(crate) pass: &'r Pass,
     pub(crate) signal: Signal,
     pub(crate) input_len: usize,

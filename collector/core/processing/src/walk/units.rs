@@ -21,19 +21,40 @@ impl Walk<'_> {
     /// Runs all rules on the open object of a context.
     #[inline]
     pub(super) fn run_units(&mut self, context: StatementContext) -> Result<Verdict, Stop> {
-        let pass = self.pass;
         if self.machine.is_over_limit {
             self.redact_over_limit(context)?;
             return Ok(Verdict::Retained);
         }
+        if self.timer.begin_object() {
+            self.run_measured(context)
+        } else {
+            self.run::<false>(context)
+        }
+    }
+
+    #[cold]
+    fn run_measured(&mut self, context: StatementContext) -> Result<Verdict, Stop> {
+        self.run::<true>(context)
+    }
+
+    #[inline]
+    fn run<const MEASURED: bool>(&mut self, context: StatementContext) -> Result<Verdict, Stop> {
+        let pass = self.pass;
         for unit in pass.units(context) {
             let verdict = match &unit.action {
-                PassAction::Statements(statements) => self.run_statements(unit, statements)?,
-                PassAction::Drop(conditions) => self.run_conditions(unit, conditions)?,
+                PassAction::Statements(statements) => {
+                    self.run_statements::<MEASURED>(unit, statements)?
+                }
+                PassAction::Drop(conditions) => {
+                    self.run_conditions::<MEASURED>(unit, conditions)?
+                }
                 PassAction::Redact(step) => self.redact(unit, step)?,
                 PassAction::Sample(step) => self.sample(unit, step)?,
                 PassAction::Enrich(step) => self.enrich(unit, step)?,
             };
+            if MEASURED && !unit.action.is_list() {
+                self.record_time(unit.first_rule);
+            }
             if self.is_selecting {
                 return Ok(match verdict {
                     Verdict::Dropped { .. } => Verdict::Retained,
@@ -47,12 +68,20 @@ impl Walk<'_> {
         Ok(Verdict::Retained)
     }
 
-    fn run_statements(&mut self, unit: &Unit, statements: &[Statement]) -> Result<Verdict, Stop> {
+    fn run_statements<const MEASURED: bool>(
+        &mut self,
+        unit: &Unit,
+        statements: &[Statement],
+    ) -> Result<Verdict, Stop> {
         self.machine.objects[StatementContext::Cache.index()].slots.clear();
         for (position, statement) in statements.iter().enumerate() {
             let rule = unit.first_rule + position;
             let mark = self.machine.memory.mark();
-            match self.machine.execute(statement) {
+            let executed = self.machine.execute(statement);
+            if MEASURED {
+                self.record_time(rule);
+            }
+            match executed {
                 // A condition stores nothing that it computed.
                 Ok((false, _)) => self.machine.memory.truncate(mark),
                 Ok((true, is_changed)) => {
@@ -71,11 +100,19 @@ impl Walk<'_> {
         Ok(Verdict::Retained)
     }
 
-    fn run_conditions(&mut self, unit: &Unit, conditions: &[Condition]) -> Result<Verdict, Stop> {
+    fn run_conditions<const MEASURED: bool>(
+        &mut self,
+        unit: &Unit,
+        conditions: &[Condition],
+    ) -> Result<Verdict, Stop> {
         for (position, condition) in conditions.iter().enumerate() {
             let rule = unit.first_rule + position;
             let mark = self.machine.memory.mark();
-            match self.machine.test(condition) {
+            let tested = self.machine.test(condition);
+            if MEASURED {
+                self.record_time(rule);
+            }
+            match tested {
                 Ok(false) => self.machine.memory.truncate(mark),
                 Ok(true) => {
                     if let Some(counts) = self.counts.rules.get_mut(rule) {
@@ -91,6 +128,14 @@ impl Walk<'_> {
             }
         }
         Ok(Verdict::Retained)
+    }
+
+    /// Adds the time since the last rule to that of a rule.
+    fn record_time(&mut self, rule: usize) {
+        let nanos = self.timer.end_lap();
+        if let Some(counts) = self.counts.rules.get_mut(rule) {
+            counts.nanos = counts.nanos.saturating_add(nanos);
+        }
     }
 
     /// Handles a rule's failure by its step's error mode.

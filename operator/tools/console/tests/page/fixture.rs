@@ -100,6 +100,16 @@ fn pipeline(words: Words<'_>) -> Value {
                     "observedAt": "2026-11-26T11:59:55Z"},
             "edges": [{"name": "clients", "desired": 2, "ready": 2,
                        "endpoint": words("prod-clients-edge.obs.svc:4317")}],
+            "routes": [
+                {"step": words("audit"), "signal": "Logs", "topic": words("audit-logs"),
+                 "records": 1_861_003,
+                 "reader": {"kind": "TelemetryPipeline", "namespace": "audit",
+                            "name": words("audit")},
+                 "lag": {"messages": 31, "seconds": 2, "withinBound": true, "boundSeconds": 60,
+                         "observedAt": "2026-11-26T11:59:55Z"}},
+                {"step": "slow", "signal": "Traces", "topic": "slow-spans",
+                 "message": words("no GatewayPool reads the topic")},
+            ],
         },
     })
 }

@@ -52,9 +52,9 @@ pub(crate) fn listed(words: &dyn Fn(&str) -> String, filter: &Filter) -> String 
     })
 }
 
-/// Scenario: a pipeline with a crashing gateway, lag, dead letters, a rollout, a waiting plan.
-/// Guarantee: the page has each part: why it isn't Ready with what to do, rates and lag of each
-/// hop, figures of the analysis, decisions with inputs, reasons, statements, targets, gaps.
+/// Scenario: a pipeline with a crashing gateway, lag, routes, dead letters, a rollout, a waiting
+/// plan. Guarantee: the page has each part: why it isn't Ready with what to do, rates and lag of
+/// each hop, who reads each route, figures of the analysis, decisions with inputs, reasons, statements, targets, gaps.
 #[test]
 fn a_pipeline_in_trouble_is_told_whole() {
     let page = rendered(&fixture(&str::to_owned), true);
@@ -65,6 +65,9 @@ fn a_pipeline_in_trouble_is_told_whole() {
         "44,000/s",
         "41,000/s",
         "1 min 14 s",
+        "TelemetryPipeline audit/audit",
+        "1,861,003",
+        "no GatewayPool reads the topic",
         "lag: 14 s over the bound of 1 min",
         "<dd class=\"badink\">1 min 14 s</dd>",
         "Verdict: Passed",

@@ -1,6 +1,6 @@
 //! Renders a pipeline's status.
 
-use millrace_crds::v1alpha1::CoordinationStatus;
+use millrace_crds::v1alpha1::{CoordinationStatus, RouteStatus, Signal};
 
 use super::{
     Paint, Palette, TextCell, TextPage, TextTable, format_bytes, format_count, format_duration,
@@ -19,6 +19,7 @@ pub fn render_status(report: &StatusReport<'_>, palette: Palette) -> String {
     for path in &report.paths {
         push_path(&mut page, path, report);
     }
+    push_routes(&mut page, report.routes);
     push_findings(&mut page, &report.findings, report.documentation_url.as_deref());
     push_rollouts(&mut page, &report.rollouts);
     push_coordination(&mut page, report.coordination);
@@ -159,6 +160,37 @@ fn pods_cell(pods: Option<&str>) -> TextCell {
     let Some(pods) = pods else { return TextCell::text("?/?") };
     let full = pods.split_once('/').is_some_and(|(ready, wanted)| ready == wanted);
     TextCell::text(pods).with_paint(if full { Paint::Good } else { Paint::Bad })
+}
+
+/// Lists routes: what was routed since the pods started, and the lag of whoever reads the topic.
+fn push_routes(page: &mut TextPage, routes: &[RouteStatus]) {
+    if routes.is_empty() {
+        return;
+    }
+    page.push_heading("ROUTES");
+    let mut table = TextTable::new(2);
+    table.push_head(&["STEP", "SIGNAL", "TOPIC", ">RECORDS", "READER", ">LAG"]);
+    for route in routes {
+        let reader = route.reader.as_ref();
+        let reader = reader.map(|it| format!("{} {}/{}", it.kind, it.namespace, it.name));
+        let lag = route.lag.as_ref();
+        let seconds = lag.and_then(|lag| lag.seconds).map(format_duration);
+        let is_late = lag.is_some_and(|lag| !lag.within_bound);
+        table.push_row(vec![
+            TextCell::text(&*route.step),
+            TextCell::text(Signal::from(route.signal).as_str()),
+            TextCell::text(&*route.topic),
+            TextCell::number(route.records.map(format_count)),
+            TextCell::text(reader.unwrap_or_else(|| "-".to_owned())),
+            TextCell::number(seconds).with_paint(if is_late { Paint::Bad } else { Paint::Plain }),
+        ]);
+    }
+    page.push_table(&table);
+    for RouteStatus { step, message, .. } in routes {
+        if let Some(message) = message {
+            page.push_wrapped("  ", "    ", &format!("{step}: {message}"), Paint::Warn);
+        }
+    }
 }
 
 fn push_findings(page: &mut TextPage, findings: &[Finding], book: Option<&str>) {

@@ -43,6 +43,33 @@ async fn the_screen_has_what_tables_ask_of_keeper() {
     assert_eq!(told["tables"][0]["requestsPerMillionRows"], 30);
 }
 
+/// Scenario: a pipeline that routes records to two topics, of which nobody reads one. Guarantee:
+/// the screen has the records, reader and lag of each route, and what is wrong with the other.
+#[tokio::test(start_paused = true)]
+async fn the_screen_has_routes_with_their_readers_and_lag() {
+    let server = healthy();
+    server.edit("TelemetryPipeline", "prod", |pipeline| {
+        pipeline["status"]["routes"] = json!([
+            {"step": "audit", "signal": "Logs", "topic": "audit-logs", "records": 12_000,
+             "reader": {"kind": "TelemetryPipeline", "namespace": "sec", "name": "audit"},
+             "lag": {"messages": 9, "seconds": 65, "withinBound": false, "boundSeconds": 60,
+                     "observedAt": "2026-11-26T11:59:55Z"}},
+            {"step": "slow", "signal": "Traces", "topic": "slow-spans",
+             "message": "no GatewayPool reads the topic"},
+        ]);
+    });
+    let answer = server.run(&["status"]).await.unwrap();
+    let lines: Vec<Vec<&str>> =
+        answer.text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let audit = "audit logs audit-logs 12,000 TelemetryPipeline sec/audit 1 min 5 s";
+    for expected in [audit, "slow traces slow-spans - - -", "slow: no GatewayPool reads the topic"]
+    {
+        let expected: Vec<&str> = expected.split_whitespace().collect();
+        assert!(lines.contains(&expected), "{}", answer.text);
+    }
+    assert_eq!(answer.json["pipelines"][0]["routes"][0]["lag"]["seconds"], 65);
+}
+
 /// Scenario: the operator's chart has the address of the documentation, and a pool has a problem.
 /// Guarantee: the remedy links to its section there.
 #[tokio::test(start_paused = true)]
