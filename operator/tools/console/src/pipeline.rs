@@ -1,5 +1,5 @@
-//! Renders one pipeline's page: state, path, routes, problems and remedies, top producers, rollouts,
-//! sizing, records not stored, tables, sources of edge pools, pods.
+//! Renders one pipeline's page: state, path, routes, problems and remedies, top producers,
+//! rollouts, sizing, records not stored, tables, sources of edge pools, pods.
 
 use millrace_crds::v1alpha1::{RouteStatus, Signal};
 use millrace_reports::day::DaySlot;
