@@ -77,7 +77,10 @@ struct Watch {
     next: usize,
     known: BTreeMap<String, Value>,
     broken: bool,
-    waiting: VecDeque<Change>,
+    /// Changes that were not brought in, by their numbers.
+    waiting: VecDeque<(usize, Change)>,
+    /// The first change that this watch missed since it listed.
+    missed: Option<usize>,
     sink: Sink,
 }
 
@@ -120,7 +123,11 @@ impl Instance {
 
     /// The first change that some watch has not brought in yet.
     pub(crate) fn read_up_to(&self) -> usize {
-        self.watches.iter().map(|watch| watch.next).min().unwrap_or(0)
+        let first_unread = |watch: &Watch| {
+            let waiting = watch.waiting.front().map(|(number, _)| *number);
+            waiting.into_iter().chain(watch.missed).chain([watch.next]).min()
+        };
+        self.watches.iter().filter_map(first_unread).min().unwrap_or(0)
     }
 
     /// Brings in the next changes of one watch, `twice` if so.
@@ -130,7 +137,7 @@ impl Instance {
             return;
         }
         for _ in 0..most {
-            let Some(change) = self.watches[watch].waiting.pop_front() else { return };
+            let Some((_, change)) = self.watches[watch].waiting.pop_front() else { return };
             for _ in 0..=usize::from(twice) {
                 self.take(watch, &change);
             }
@@ -146,7 +153,9 @@ impl Instance {
     /// child, the full comparison must find it all the same once nothing counts as verified.
     pub(crate) fn lose(&mut self, watch: usize) {
         self.fetch(watch);
-        self.watches[watch].waiting.pop_front();
+        let it = &mut self.watches[watch];
+        let lost = it.waiting.pop_front().map(|(number, _)| number);
+        it.missed = it.missed.or(lost);
     }
 
     /// Lists anew what one watch is of.
@@ -155,6 +164,7 @@ impl Instance {
         let own = self.watches[watch].component.is_none() && watch < OURS.len();
         let it = &mut self.watches[watch];
         it.waiting.clear();
+        it.missed = None;
         it.broken = false;
         let mut now = BTreeMap::new();
         for (path, value) in self.server.select(|path| plural(path) == it.plural) {
@@ -199,10 +209,14 @@ impl Instance {
     fn fetch(&mut self, watch: usize) {
         let it = &mut self.watches[watch];
         let changes = self.server.log_since(it.next);
+        let first = it.next;
         it.next += changes.len();
-        if !it.broken {
-            it.waiting.extend(changes.into_iter().filter(|it_| plural(&it_.path) == it.plural));
+        if it.broken {
+            it.missed = it.missed.or((!changes.is_empty()).then_some(first));
+            return;
         }
+        let numbered = (first..).zip(changes);
+        it.waiting.extend(numbered.filter(|(_, change)| plural(&change.path) == it.plural));
     }
 
     fn take(&mut self, watch: usize, change: &Change) {
@@ -332,6 +346,7 @@ fn watches(context: &Arc<Context>, pod_scope: ScopeId) -> Vec<Watch> {
         known: BTreeMap::new(),
         broken: false,
         waiting: VecDeque::new(),
+        missed: None,
         sink,
     };
     let (edge, gateway, pipeline) = (Some("edge"), Some("gateway"), Some(""));

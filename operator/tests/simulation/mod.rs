@@ -28,11 +28,15 @@ const EDGES: usize = 50;
 const EDGES_BROKEN: usize = 4;
 
 /// Seeds that found faults, walked before others.
-const FOUND: [(&str, u64); 2] = [
+const FOUND: [(&str, u64); 4] = [
     // A child whose deletion no watch told of.
     ("edgepools", 193),
     // A spec changed while the number for autoscalers was written.
     ("telemetrypipelines", 49),
+    // A watch that was fetched and not delivered counted as read.
+    ("edgepools", 83),
+    // The pods of a DaemonSet that a user took away stay.
+    ("edgepools", 91),
 ];
 
 /// How long the walks of a kind go on by default: what every change waits for. `make test-all`

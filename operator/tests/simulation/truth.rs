@@ -176,9 +176,16 @@ fn is_complete(plural: &str, it: &Value) -> bool {
 /// Everything in the cluster without what two equal worlds may differ in.
 pub(crate) fn essence(server: &ApiServer) -> BTreeMap<String, Value> {
     let mut all = server.snapshot();
-    // A leftover that a user relabelled is the user's, until its owner goes. One that is wanted has
-    // our labels again.
-    all.retain(|_, value| !is_taken_away(value));
+    // A leftover that a user relabelled is the user's, until its owner goes, and so are the pods of
+    // a workload. One that is wanted has our labels again.
+    let taken = all.values().filter(|value| is_taken_away(value));
+    let taken: Vec<(Value, Value)> =
+        taken.map(|it| (it["kind"].clone(), it["metadata"]["name"].clone())).collect();
+    let is_of_taken = |value: &Value| {
+        let owners = value["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+        owners.map(|it| (it["kind"].clone(), it["name"].clone())).any(|it| taken.contains(&it))
+    };
+    all.retain(|_, value| !is_taken_away(value) && !is_of_taken(value));
     all.values_mut().for_each(strip);
     all
 }
