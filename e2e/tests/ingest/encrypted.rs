@@ -111,11 +111,10 @@ fn an_untrusted_broker_and_a_rejected_password_are_distinguished() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("brokers");
     let lab = lab(&authority);
-    let advice = "check the user name, the password, the ACLs and the certificates";
     let other = Authority::new("others");
-    for (name, trusted, password, cause) in [
-        ("untrusting", &other, PASSWORD, "certificate verify failed"),
-        ("rejected", &authority, "wr0ng", "Authentication failed"),
+    for (name, trusted, password, cause, advice) in [
+        ("untrusting", &other, PASSWORD, "certificate verify failed", "check the CA"),
+        ("rejected", &authority, "wr0ng", "Authentication failed", "check the user name"),
     ] {
         let files = folder.path().join(name);
         fs::create_dir(&files).unwrap();
