@@ -29,7 +29,7 @@ impl Tail {
     /// since, even if neither shows it: modification times are as coarse as the system's tick.
     pub fn check_file(&mut self, file: InodeId, stamps: (u64, u64), told: bool) -> FileCheck {
         let Some(inode) = self.inodes.get_mut(&file) else {
-            let is_passed = self.passed.get(&file) == Some(&stamps);
+            let is_passed = self.passed.get(&file).is_some_and(|it| it.stamps == stamps);
             return if is_passed && !told { FileCheck::Nothing } else { FileCheck::Scan };
         };
         let differs = inode.observed.size_and_stamp() != stamps;

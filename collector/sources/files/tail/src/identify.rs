@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::fingerprint::Fingerprint;
-use crate::inode::{FileId, Identification, Inode, InodeId};
+use crate::inode::{FileId, Identification, Inode, InodeId, PassedFile};
 use crate::machine::{OpenOutcome, ReadOutcome, Tail, TailEvent};
 use crate::names::{is_kin, unpacked_path};
 use crate::patience::SCANS_FOR_COPY;
@@ -266,7 +266,7 @@ impl Tail {
                 self.release_text(id, SCANS_FOR_COPY);
             }
         }
-        self.passed.insert(identity, inode.observed.size_and_stamp());
+        self.passed.insert(identity, PassedFile::of_observation(&inode.observed));
     }
 
     /// Detaches a text from a file that is gone or has another text: it is read from another file,

@@ -1,6 +1,7 @@
 //! Describes a file as observed by scans: name, size, modification time, and the text that it is
 //! believed to have.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,6 +48,25 @@ impl FileObservation {
 
     pub(crate) fn size_and_stamp(&self) -> (u64, u64) {
         (self.size, self.modified)
+    }
+}
+
+/// What a scan showed of a file that is irrelevant: one with the same is irrelevant still. Its name
+/// counts, since compression writes a file under a name that isn't read and renames it once it is
+/// complete, which changes neither its size nor its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PassedFile {
+    /// Size and modification time.
+    pub(crate) stamps: (u64, u64),
+    /// A hash of the name: thousands of these are retained.
+    name: u64,
+}
+
+impl PassedFile {
+    pub(crate) fn of_observation(seen: &FileObservation) -> Self {
+        let mut hasher = DefaultHasher::new();
+        seen.path.hash(&mut hasher);
+        Self { stamps: seen.size_and_stamp(), name: hasher.finish() }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::checkpoint::RecordedPositions;
-use crate::inode::{FileId, Identification, Inode, InodeId};
+use crate::inode::{FileId, Identification, Inode, InodeId, PassedFile};
 use crate::names::LogNames;
 use crate::patience::{SCANS_AT_END, SCANS_FOR_COPY, SCANS_RECORDED};
 use crate::pause_set::PauseSet;
@@ -164,9 +164,8 @@ pub struct Tail {
     /// The files that have a text: an index of `Inode::text`.
     pub(crate) carriers: BTreeSet<(FileId, InodeId)>,
     pub(crate) names: LogNames,
-    /// Files under other names that are irrelevant until they change, with size and modification
-    /// time.
-    pub(crate) passed: HashMap<InodeId, (u64, u64)>,
+    /// Files under other names that are irrelevant until they change or get another name.
+    pub(crate) passed: HashMap<InodeId, PassedFile>,
     /// Names of sources whose first scan is over: their unknown files are new.
     pub(crate) begun: BTreeSet<String>,
     /// The youngest modification time in the last complete scan, or else in the first one or on

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::inode::{FileId, FileObservation, Identification, Inode, InodeId};
+use crate::inode::{FileId, FileObservation, Identification, Inode, InodeId, PassedFile};
 use crate::machine::{Action, Tail, TailEvent, TailSource};
 use crate::names::{nearest_name, unpacked_path};
 use crate::patience::SCANS_AT_END;
@@ -144,9 +144,8 @@ impl Tail {
     ) -> HashMap<InodeId, RotatedName> {
         let since_look = self.newest.unwrap_or_default().saturating_sub(SINCE_SCAN_NANOS);
         let is_passed = |seen: &FileObservation| {
-            self.passed
-                .get(&seen.file_identity())
-                .is_some_and(|stamps| *stamps == seen.size_and_stamp())
+            let passed = self.passed.get(&seen.file_identity());
+            passed.is_some_and(|it| *it == PassedFile::of_observation(seen))
         };
         let (mut passed, mut placed) = (HashMap::new(), HashMap::new());
         let mut folders = None;
@@ -159,7 +158,7 @@ impl Tail {
                 continue;
             }
             if known.is_none() && is_passed(seen) {
-                passed.insert(identity, seen.size_and_stamp());
+                passed.insert(identity, PassedFile::of_observation(seen));
                 continue;
             }
             let folders = folders.get_or_insert_with(|| self.names.by_folder());
@@ -173,7 +172,7 @@ impl Tail {
                 let base = base.map(|(base, _)| Arc::clone(base));
                 placed.insert(identity, RotatedName { base, young });
             } else {
-                passed.insert(identity, seen.size_and_stamp());
+                passed.insert(identity, PassedFile::of_observation(seen));
             }
         }
         self.passed = passed;

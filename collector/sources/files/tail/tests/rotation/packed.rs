@@ -110,6 +110,30 @@ fn a_compressed_file_that_was_seen_under_another_name_is_not_read_again() {
     collector.has_sent(&lines(0, 30));
 }
 
+/// Scenario: a file is rotated twice and compressed within one scan: the scan sees the compressed
+/// file, complete, under the name that it has while it is written, and the original no more. Then
+/// the file gets its own name, by which neither its size nor its time changes. Guarantee: each line
+/// once.
+#[test]
+fn a_file_that_was_seen_while_it_was_compressed_is_read_once_it_has_its_name() {
+    let mut disk = Disk::default();
+    write(&mut disk, "/l/app.log", 0, 20);
+    let mut collector = Collector::start(app, false);
+    collector.looks(&disk, 3);
+    disk.rename("/l/app.log", "/l/app.log.1");
+    write(&mut disk, "/l/app.log", 20, 30);
+    disk.rename("/l/app.log", "/l/app.log.2");
+    write(&mut disk, "/l/app.log", 30, 40);
+    disk.pack("/l/app.log.2");
+    disk.rename("/l/app.log.2.gz", "/l/app.log.2.tmp");
+    disk.delete("/l/app.log.2");
+    let listed: Vec<_> = disk.names.keys().cloned().collect();
+    collector.look_long(&listed, &disk);
+    disk.rename("/l/app.log.2.tmp", "/l/app.log.2.gz");
+    collector.looks(&disk, 5);
+    collector.has_sent(&lines(0, 40));
+}
+
 /// Scenario: a file with a backlog is compressed while no process has it open; only the beginning
 /// of the compressed file exists at first. Guarantee: it isn't tried again until it changes; then
 /// each line is sent once.
