@@ -32,6 +32,9 @@ pub enum LoadShape {
     /// Spans of about 660 bytes: six resource and fifteen span attributes of every type, up to
     /// three events and two links with attributes.
     Rich,
+    /// Lean spans for an edge with the rules of `rules.json`: sent with another attribute's name,
+    /// an address that is redacted, and among spans that are dropped; stored as the rules state.
+    Ruled,
     /// Log records of about 300 bytes: four or five attributes, bodies of every type, most of them
     /// text.
     Logs,
@@ -45,10 +48,15 @@ impl LoadShape {
     #[must_use]
     pub const fn signal(self) -> Signal {
         match self {
-            Self::Lean | Self::Rich => Signal::Traces,
+            Self::Lean | Self::Rich | Self::Ruled => Signal::Traces,
             Self::Logs => Signal::Logs,
             Self::Metrics => Signal::Metrics,
         }
+    }
+
+    /// Returns whether its resources and scopes are small.
+    pub(crate) const fn is_lean(self) -> bool {
+        matches!(self, Self::Lean | Self::Ruled)
     }
 }
 

@@ -57,6 +57,9 @@ const LOAD_SECONDS: u64 = 3_600;
 const CROWD_CALLS: (u16, u16) = (8, 64);
 const CROWD_REQUEST: (u32, u32) = (100, 2);
 
+/// The rules of every edge: the loads are checked against what these make of them.
+const RULES: &str = include_str!("../../../collector/loadgen/src/rules.json");
+
 /// What librdkafka logs when its session in the group has timed out.
 const SESSION_LOST: &str = "\"SESSTMOUT\"";
 
@@ -256,6 +259,7 @@ impl World {
         let load = Load {
             rate: Some(RATE),
             request: Some(REQUEST),
+            shape: "ruled",
             ..self.lab.load(edge, seed, RATE * LOAD_SECONDS)
         };
         let mut running = load.start(self.lab.folder())?;
@@ -453,7 +457,7 @@ fn edge_settings(ports: &Ports, kafka: &Proxy, more: &str) -> String {
         "memory: {{limitBytes: {MEMORY_LIMIT_MIB}Mi}}\nreceivers:\n  otlp:\n    \
          grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
          exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
-         topics: {{traces: {TOPIC}}}\n{more}",
+         topics: {{traces: {TOPIC}}}\n{more}processing: {RULES}",
         ports.grpc,
         ports.http,
         kafka.address(),

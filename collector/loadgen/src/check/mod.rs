@@ -32,7 +32,7 @@ use tally::Tally;
 /// shapes, streamed.
 const fn slice_records(shape: LoadShape) -> u64 {
     match shape {
-        LoadShape::Lean => 200_000,
+        LoadShape::Lean | LoadShape::Ruled => 200_000,
         LoadShape::Rich | LoadShape::Logs | LoadShape::Metrics => 50_000,
     }
 }

@@ -2,7 +2,9 @@
 //! kind of fault.
 
 use millrace_ddl::AttributeStorage as Variant;
+use millrace_processing::{Counts, Outcome, RuleSet, Scratch};
 use millrace_schema::TableKind;
+use millrace_wire::Signal;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -20,8 +22,8 @@ use crate::native::Value;
 use crate::oracle::Oracle;
 use crate::plan::{LoadPlan, LoadShape};
 
-const SHAPES: [LoadShape; 4] =
-    [LoadShape::Lean, LoadShape::Rich, LoadShape::Logs, LoadShape::Metrics];
+const SHAPES: [LoadShape; 5] =
+    [LoadShape::Lean, LoadShape::Rich, LoadShape::Ruled, LoadShape::Logs, LoadShape::Metrics];
 
 /// A stored cell that owns its value.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,14 +40,28 @@ struct Stored {
     cells: Vec<Owned>,
 }
 
+/// Returns what an edge with the load's rules passes on, which is never empty.
+fn run_rules(request: &[u8]) -> Vec<u8> {
+    let steps = serde_json::from_str(include_str!("../rules.json")).unwrap();
+    let rules = RuleSet::compile(&steps).unwrap();
+    let (mut scratch, mut counts) = (Scratch::default(), Counts::default());
+    let routed = &mut Vec::new();
+    let limit = 2 * request.len();
+    let run = rules.run(Signal::Traces, request, limit, &mut scratch, &mut counts, routed);
+    let Ok(Outcome::Changed(bytes)) = run else { panic!("{run:?}") };
+    assert!(counts.rules.iter().all(|rule| rule.matched > 0 && rule.failed == 0), "{counts:?}");
+    bytes
+}
+
 /// Returns the rows of a request, from the official messages by the rules of the tables'
 /// documentation.
 fn stored(plan: &LoadPlan, number: u64, variant: Variant) -> Vec<Stored> {
     let bytes = encode_request(plan, number);
+    let bytes = if plan.shape == LoadShape::Ruled { run_rules(&bytes) } else { bytes };
     let bytes = bytes.as_slice();
     let oracle = Oracle { attributes: variant, nested_depth: 3 };
     let rows = match plan.shape {
-        LoadShape::Lean | LoadShape::Rich => {
+        LoadShape::Lean | LoadShape::Rich | LoadShape::Ruled => {
             oracle.traces(&ExportTraceServiceRequest::decode(bytes).unwrap())
         }
         LoadShape::Logs => oracle.logs(&ExportLogsServiceRequest::decode(bytes).unwrap()),
@@ -201,7 +217,7 @@ proptest! {
     /// Guarantee: for any seed, signal, shape and variant, the judge accepts all rows as the server
     /// would print them, identified by their own content.
     #[test]
-    fn right_rows_are_right(seed: u64, shape in 0_usize..4, map: bool) {
+    fn right_rows_are_right(seed: u64, shape in 0_usize..5, map: bool) {
         let variant = if map { Variant::Map } else { Variant::Json };
         let (acked, rows) = whole(SHAPES[shape], seed, variant);
         let report = judged(&acked, variant, &rows);
@@ -216,7 +232,7 @@ proptest! {
     /// are accepted.
     #[test]
     fn any_changed_cell_is_found(
-        seed in 0_u64..8, shape in 0_usize..4, at: prop::sample::Index, cell: prop::sample::Index,
+        seed in 0_u64..8, shape in 0_usize..5, at: prop::sample::Index, cell: prop::sample::Index,
     ) {
         let (acked, mut rows) = whole(SHAPES[shape], seed, Variant::Json);
         let row = at.index(rows.len());
@@ -252,7 +268,7 @@ fn each_fault_is_counted_as_what_it_is() {
         rows.push(stranger);
         // A text column that every table has near its middle: a name.
         let name = match plan.shape {
-            LoadShape::Lean | LoadShape::Rich => 5,
+            LoadShape::Lean | LoadShape::Rich | LoadShape::Ruled => 5,
             LoadShape::Logs => 11,
             LoadShape::Metrics => 8,
         };

@@ -37,13 +37,13 @@ impl Resource {
             service_name: format!("{}{service}", plan.service_prefix()),
             host_name: format!("node-{host}"),
             process_id: 1 + (group % 4) as i64,
-            more: (plan.shape != LoadShape::Lean).then(more),
+            more: (!plan.shape.is_lean()).then(more),
         }
     }
 
     /// Returns the schema URL of the group; lean spans have none.
     pub(crate) fn schema_url(plan: &LoadPlan) -> &'static str {
-        if plan.shape == LoadShape::Lean { "" } else { "https://opentelemetry.io/schemas/1.27.0" }
+        if plan.shape.is_lean() { "" } else { "https://opentelemetry.io/schemas/1.27.0" }
     }
 }
 
@@ -78,13 +78,13 @@ impl ScopeContent {
     pub(crate) const fn dropped_count(self) -> u32 {
         match self.shape {
             LoadShape::Metrics => 3,
-            LoadShape::Lean | LoadShape::Rich | LoadShape::Logs => 0,
+            LoadShape::Lean | LoadShape::Rich | LoadShape::Ruled | LoadShape::Logs => 0,
         }
     }
 
     pub(crate) const fn schema_url(self) -> &'static str {
         match self.shape {
-            LoadShape::Lean | LoadShape::Rich => "",
+            LoadShape::Lean | LoadShape::Rich | LoadShape::Ruled => "",
             LoadShape::Logs | LoadShape::Metrics => "https://opentelemetry.io/schemas/1.26.0",
         }
     }

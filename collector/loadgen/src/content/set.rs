@@ -37,6 +37,8 @@ const FUNCTIONS: [&str; 4] = ["Cart.add", "Pay.authorise", "search_items", "send
 enum Recipe {
     Nothing,
     LeanSpan,
+    RuledSpan,
+    UnruledSpan,
     RichSpan,
     Event,
     Link,
@@ -64,6 +66,19 @@ impl Set {
     /// Returns a set of one number.
     pub(crate) const fn lean_span(draw: Draw) -> Self {
         Self::new(Recipe::LeanSpan, draw)
+    }
+
+    /// Returns a number and a redacted owner.
+    pub(crate) const fn ruled_span(draw: Draw) -> Self {
+        Self::new(Recipe::RuledSpan, draw)
+    }
+
+    /// Returns the attributes as they are sent: those of a ruled span before its rules.
+    pub(crate) const fn before_rules(self) -> Self {
+        match self.recipe {
+            Recipe::RuledSpan => Self { recipe: Recipe::UnruledSpan, ..self },
+            _ => self,
+        }
     }
 
     /// Returns fifteen attributes of every type.
@@ -138,6 +153,15 @@ impl AttributeList for Set {
         match self.recipe {
             Recipe::Nothing => {}
             Recipe::LeanSpan => take("load.n", draw_number(draw)),
+            Recipe::RuledSpan => {
+                take("load.n", draw_number(draw));
+                take("load.owner", SentValue::Text("user ****"));
+            }
+            Recipe::UnruledSpan => {
+                take("load.number", draw_number(draw));
+                let owner = format!("user {}@example.com", Hex::new(draw.0).as_str());
+                take("load.owner", SentValue::Text(&owner));
+            }
             Recipe::RichSpan => self.rich_attributes(take),
             Recipe::Event => {
                 take("attempt", SentValue::Int(draw.bits(31, 4) as i64));

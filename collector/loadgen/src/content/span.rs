@@ -25,6 +25,12 @@ const NAMES: [&str; 16] = [
     "pay.authorise",
     "mail.send now",
 ];
+/// The name of spans that rules drop, between the records of a load.
+const NOISE: &str = "noise";
+/// One such span follows every eighth record.
+const NOISE_EVERY: u64 = 8;
+/// Their indices are those of records and this, beyond all of a plan: a stored one is no record.
+const NOISE_OFFSET: u64 = 1 << 40;
 const EVENTS: [&str; 4] = ["done", "retry", "tick", "wait"];
 
 /// Result of a span, with OTLP's numbers.
@@ -137,6 +143,7 @@ impl Spans {
             LoadShape::Rich => {
                 (Set::rich_span(draw), more.bits(52, 2), [2, 1, 0, 0][more.bits(58, 2) as usize])
             }
+            LoadShape::Ruled => (Set::ruled_span(draw), 1, u64::from(more.is_rare(58, 6))),
             _ => (Set::lean_span(draw), 1, u64::from(more.is_rare(58, 6))),
         };
         SpanContent {
@@ -156,6 +163,16 @@ impl Spans {
             shape: self.shape,
             draw,
         }
+    }
+
+    /// Returns a span that is sent after the one with this index and dropped by rules.
+    pub(crate) fn noise_after(&self, index: u64) -> Option<SpanContent> {
+        let is_due = self.shape == LoadShape::Ruled && index.is_multiple_of(NOISE_EVERY);
+        is_due.then(|| SpanContent {
+            span_id: self.keys.span_id(index + NOISE_OFFSET),
+            name: NOISE,
+            ..self.span_at(index)
+        })
     }
 
     /// Returns the links of span `index`, to the traces before its own.

@@ -32,7 +32,7 @@ pub(crate) struct RequestWriter {
 impl RequestWriter {
     pub(crate) fn new(plan: &LoadPlan) -> Self {
         let records: Box<dyn Records + Send> = match plan.shape {
-            LoadShape::Lean | LoadShape::Rich => Box::new(Spans::new(plan)),
+            LoadShape::Lean | LoadShape::Rich | LoadShape::Ruled => Box::new(Spans::new(plan)),
             LoadShape::Logs => Box::new(log::LogWriter::new(Logs::new(plan))),
             LoadShape::Metrics => Box::new(Points::new(plan)),
         };

@@ -18,6 +18,9 @@ impl Records for Spans {
                 self.links(index, &span).for_each(|link| put_link(out, &link));
                 put_status(out, &span);
             });
+            if let Some(noise) = self.noise_after(index) {
+                put_message(scope, 2, |out| put_span(out, &noise));
+            }
         }
     }
 }
@@ -32,7 +35,7 @@ fn put_span(out: &mut Vec<u8>, span: &SpanContent) {
     put_varint(out, 6, span.kind.into());
     put_fixed64(out, 7, span.start_nanos);
     put_fixed64(out, 8, span.end_nanos);
-    put_attributes(out, 9, &span.attributes);
+    put_attributes(out, 9, &span.attributes.before_rules());
     for SpanEvent { time_nanos, name, attributes } in span.events() {
         put_message(out, 11, |out| {
             put_fixed64(out, 1, time_nanos);

@@ -68,7 +68,8 @@ pub(crate) struct PlanFlags {
     /// Signal to send: traces, logs or metrics.
     #[arg(long, default_value = "traces")]
     signal: Signal,
-    /// Size of each span: lean (about 120 bytes) or rich (about 660 bytes).
+    /// Shape of each span: lean (about 120 bytes), rich (about 660 bytes), or ruled (lean, for an
+    /// edge with the rules of collector/loadgen/src/rules.json).
     #[arg(long, default_value = "lean")]
     shape: SpanShape,
     /// Records of one resource in a request; also the spans of one trace.
@@ -143,11 +144,12 @@ pub(crate) struct CheckFlags {
     deadline_seconds: u64,
 }
 
-/// Size of a span.
+/// Shape of a span.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum SpanShape {
     Lean,
     Rich,
+    Ruled,
 }
 
 fn parse_attributes(text: &str) -> Result<AttributeStorage, String> {
@@ -164,10 +166,11 @@ impl PlanFlags {
         let shape = match (self.signal, self.shape) {
             (Signal::Traces, SpanShape::Lean) => LoadShape::Lean,
             (Signal::Traces, SpanShape::Rich) => LoadShape::Rich,
+            (Signal::Traces, SpanShape::Ruled) => LoadShape::Ruled,
             (Signal::Logs, SpanShape::Lean) => LoadShape::Logs,
             (Signal::Metrics, SpanShape::Lean) => LoadShape::Metrics,
-            (Signal::Logs | Signal::Metrics, SpanShape::Rich) => {
-                bail!("--shape rich requires --signal traces")
+            (Signal::Logs | Signal::Metrics, SpanShape::Rich | SpanShape::Ruled) => {
+                bail!("--shape rich and ruled require --signal traces")
             }
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -35,7 +35,9 @@ pub(super) trait Rows {
 /// Returns the rows of a plan's shape.
 pub(super) fn rows_of_plan(plan: &LoadPlan) -> Box<dyn Rows> {
     match plan.shape {
-        LoadShape::Lean | LoadShape::Rich => Box::new(span::Rows::new(Spans::new(plan))),
+        LoadShape::Lean | LoadShape::Rich | LoadShape::Ruled => {
+            Box::new(span::Rows::new(Spans::new(plan)))
+        }
         LoadShape::Logs => Box::new(log::Rows::new(Logs::new(plan), Times::new(plan))),
         LoadShape::Metrics => Box::new(metric::Rows::new(Points::new(plan), Times::new(plan))),
     }
