@@ -46,13 +46,15 @@ struct MeterState {
 impl ProducerMeter {
     /// Creates a meter without samples.
     pub(crate) fn new() -> Arc<Self> {
-        let state = MeterState {
+        let mut state = MeterState {
             random: random_seed() | 1,
             began: Instant::now(),
             present: Heaviest::default(),
             before: Default::default(),
         };
-        Arc::new(Self { countdown: AtomicI32::new(1), state: Mutex::new(state) })
+        // The first request isn't always read: at an edge that gets few, it would count for 32.
+        let countdown = AtomicI32::new(state.next_distance());
+        Arc::new(Self { countdown, state: Mutex::new(state) })
     }
 
     /// Returns a publisher that passes requests to `next` and samples those that it accepts.

@@ -133,6 +133,7 @@ impl Publish for Refusing {
 #[test]
 fn a_refused_request_does_not_count() {
     let meter = ProducerMeter::new();
+    meter.countdown.store(1, Ordering::Relaxed);
     let publisher = meter.measure_after(Arc::new(Refusing(AtomicI32::new(0))));
     assert!(publisher.accepts_signal(Signal::Logs) && !publisher.accepts_signal(Signal::Traces));
     let budget = Budget::new(1 << 20);
