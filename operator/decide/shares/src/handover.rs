@@ -224,10 +224,10 @@ fn assign_free_targets<'a>(
             [holder] if state_of(step, holder) == Some(PodState::Unreachable) => *holder,
             _ => &wanted.pod,
         };
-        let Some((name, seen)) = step.pods.get_key_value(pod) else { continue };
+        let Some((name, _)) = step.pods.get_key_value(pod) else { continue };
         let takes = matches!(
-            pod_state(seen, step.now, step.silent_seconds),
-            PodState::Ready | PodState::Leaving | PodState::Unreachable
+            state_of(step, name),
+            Some(PodState::Ready | PodState::Leaving | PodState::Unreachable)
         );
         if !takes || holders.iter().any(|holder| *holder != name) {
             continue;

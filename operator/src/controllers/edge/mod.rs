@@ -15,6 +15,7 @@ mod gate;
 mod logs_lost;
 mod node_logs;
 mod observe;
+mod refresh;
 mod routes;
 mod status;
 mod targets;

@@ -1,8 +1,8 @@
 //! Sums what pods report of their nodes' logs: how many nodes read, their backlog, and the
 //! condition `LogsLost`. Pure.
 //!
-//! `logs_lost` sums the losses. Limits: changed figures are written every [`REFRESH`]; a node whose
-//! pod doesn't answer is in no sum.
+//! `logs_lost` sums the losses. Limits: changed figures are written every [`refresh::REFRESH`]; a
+//! node whose pod doesn't answer is in no sum.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,13 @@ use millrace_crds::v1alpha1::{EdgePoolStatus, LogsLostStatus, NodeBehind, NodesS
 use millrace_crds::{ConditionStatus, ConditionType, Reason, find_condition};
 
 use super::logs_lost::{self, NodeResponse, QUIET};
+use super::refresh;
 use crate::pods::{ADMIN_PORT, PodState, ScrapeResults};
 use crate::pool::status::{as_i32, as_i64};
 use crate::report::conditions::{Conditions, status_time};
 use crate::report::events::Notice;
 
-/// The minimum time between writes of changed figures.
-const REFRESH: SignedDuration = SignedDuration::from_secs(60);
-/// The interval at which unchanged figures get a new date, to show that they are current.
-const REDATE: SignedDuration = SignedDuration::from_secs(300);
-/// The age at which figures are no answer: twice [`REDATE`].
+/// The age at which figures are no answer: twice [`refresh::REDATE`].
 const STALE: SignedDuration = SignedDuration::from_secs(600);
 /// The unit of a backlog: 1 MiB, about what a busy node has in flight. So an idle pool's figures,
 /// and with them its status, remain the same.
@@ -158,11 +155,9 @@ fn sum_figures(answers: &[NodeResponse<'_>], silent: i32, now: Timestamp) -> Opt
 
 /// Returns whether the status may retain its figures. A changed number of nodes is written at once.
 fn is_recent_enough(before: &NodesStatus, found: &NodesStatus) -> bool {
-    let age = found.observed_at.0.duration_since(before.observed_at.0);
     let same_nodes = (before.reading, before.unreachable) == (found.reading, found.unreachable);
     let same = same_nodes
         && (before.behind_bytes, &before.furthest_behind)
             == (found.behind_bytes, &found.furthest_behind);
-    let limit = if same { REDATE } else { REFRESH };
-    same_nodes && age >= SignedDuration::ZERO && age < limit
+    same_nodes && refresh::may_retain(&before.observed_at, &found.observed_at, same)
 }

@@ -1,20 +1,17 @@
 //! Sums the records that a pool's pods routed to other topics, by step. Pure.
 //!
 //! A pod counts from its start, and one that doesn't answer is in no sum, so sums may fall. Limits:
-//! if only counts change, they are written every [`REFRESH`].
+//! if only counts change, they are written every [`refresh::REFRESH`].
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use jiff::Timestamp;
 use millrace_crds::v1alpha1::{EdgePool, PoolRouteStatus, ProcessingStep, RouteStep};
 
+use super::refresh;
 use crate::pods::ScrapeResults;
-
-/// The minimum time between writes of changed counts.
-const REFRESH: SignedDuration = SignedDuration::from_secs(60);
-/// The interval at which unchanged counts get a new date, to show that they are current.
-const REDATE: SignedDuration = SignedDuration::from_secs(300);
+use crate::pool::status::as_i64;
+use crate::report::conditions::status_time;
 
 /// The records that the answering pods routed, by step.
 #[derive(Debug, Default, PartialEq)]
@@ -53,8 +50,7 @@ pub(super) fn build_routes(
     routed: Option<&RoutedRecords>,
     now: Timestamp,
 ) -> Vec<PoolRouteStatus> {
-    // Conditions have whole seconds.
-    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let now = status_time(now);
     let routes = route_steps(pool).map(|(step, route)| {
         let (name, signal, topic) = (&step.name, route.signal(), route.topic.as_str());
         let known = before
@@ -70,16 +66,12 @@ pub(super) fn build_routes(
         };
         // A step without a series has routed nothing.
         let records = sums.get(name).copied().unwrap_or_default();
-        let found = build(Some(i64::try_from(records).unwrap_or(i64::MAX)), Some(Time(now)));
-        known.filter(|known| is_recent_enough(known, &found, now)).unwrap_or(found)
+        let found = build(Some(as_i64(records)), Some(now.clone()));
+        let may_retain = |known: &PoolRouteStatus| {
+            let is_unchanged = known.records == found.records;
+            known.observed_at.as_ref().is_some_and(|at| refresh::may_retain(at, &now, is_unchanged))
+        };
+        known.filter(may_retain).unwrap_or(found)
     });
     routes.collect()
-}
-
-/// Returns whether the status may retain its count.
-fn is_recent_enough(before: &PoolRouteStatus, found: &PoolRouteStatus, now: Timestamp) -> bool {
-    let Some(Time(at)) = &before.observed_at else { return false };
-    let age = now.duration_since(*at);
-    let limit = if before.records == found.records { REDATE } else { REFRESH };
-    age >= SignedDuration::ZERO && age < limit
 }

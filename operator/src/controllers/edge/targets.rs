@@ -1,22 +1,17 @@
 //! Reports the targets of a pool that scrapes: figures, and the conditions `TargetsAssigned` and
 //! `ScrapeCapacityReached`. Pure.
 //!
-//! Limits: if only samples change, figures are written every [`REFRESH`]; up and down at each
-//! reconcile.
+//! Limits: if only samples change, figures are written every [`refresh::REFRESH`]; up and down at
+//! each reconcile.
 
-use jiff::SignedDuration;
 use millrace_crds::v1alpha1::{EdgePool, TargetsStatus};
 use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason};
 
+use super::refresh;
 use crate::cache::scraping::Scraping;
 use crate::pods::ADMIN_PORT;
 use crate::pool::status::{as_i32, as_i64};
 use crate::report::conditions::{Conditions, status_time};
-
-/// The minimum time between writes of changed samples.
-const REFRESH: SignedDuration = SignedDuration::from_secs(60);
-/// The interval at which unchanged figures get a new date, to show that they are current.
-const REDATE: SignedDuration = SignedDuration::from_secs(300);
 
 /// Returns the pool's cap, in samples per second.
 pub(super) fn scrape_cap(pool: &EdgePool) -> Option<u32> {
@@ -53,15 +48,13 @@ pub(super) fn build_figures(
 
 /// Returns whether the status may retain its figures.
 fn is_recent_enough(before: &TargetsStatus, now: &TargetsStatus) -> bool {
-    let age = now.observed_at.0.duration_since(before.observed_at.0);
     let same_samples = before.samples_per_second == now.samples_per_second;
-    let limit = if same_samples { REDATE } else { REFRESH };
     let same = TargetsStatus {
         samples_per_second: now.samples_per_second,
         observed_at: now.observed_at.clone(),
         ..before.clone()
     } == *now;
-    same && age >= SignedDuration::ZERO && age < limit
+    same && refresh::may_retain(&before.observed_at, &now.observed_at, same_samples)
 }
 
 /// The remedy if the operator doesn't grant pods the right.

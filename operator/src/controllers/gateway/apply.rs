@@ -51,8 +51,8 @@ pub(super) async fn apply_pool(
     let Validated { observed, sizing, rollout, .. } = validated;
     let names = &observed.draft.names;
     let children = Children::of_owner(context, pool)?;
-    let mut kept_configs = rollout::config_maps(&stateful_set);
-    kept_configs.insert(common.config_map.name_any());
+    let mut retained_configs = rollout::config_maps(&stateful_set);
+    retained_configs.insert(common.config_map.name_any());
     let mut changes = common.apply(&children).await?;
     let untried = match is_paused(pool) {
         true => None,
@@ -70,8 +70,8 @@ pub(super) async fn apply_pool(
     }
     let pruning = common.prune_optional::<GatewayPool>(&children, names).await?;
     if verdict == RolloutVerdict::Complete {
-        let kept: Vec<&str> = kept_configs.iter().map(String::as_str).collect();
-        pruning.prune_configs::<GatewayPool>(&kept, false).await?;
+        let retained: Vec<&str> = retained_configs.iter().map(String::as_str).collect();
+        pruning.prune_configs::<GatewayPool>(&retained, false).await?;
     }
     children.publish_changes().await;
     Ok(Applied {
