@@ -1,5 +1,6 @@
 //! The path of records, all parts real: the collector's binary, a broker and an engine.
 
+mod brokers;
 mod buffer;
 mod dead_letters;
 mod direct;
