@@ -147,12 +147,7 @@ impl Prepared {
         service::create_dir(dir)?;
         service::write_file(
             &prepared.properties(),
-            &settings::server(
-                dir,
-                &prepared.addresses,
-                options.quorum.as_ref(),
-                options.accepts_tokens,
-            ),
+            &settings::server(dir, &prepared.addresses, options),
         )?;
         service::write_file(&prepared.logging(), settings::LOGGING)?;
         if let Some(tls) = &options.tls {

@@ -6,7 +6,7 @@
 //! nothing. All unsafe code of the operator is in this file.
 #![allow(unsafe_code)]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,6 +34,10 @@ pub(super) const PARTITIONS_MAX: usize = 1_000;
 const IN_FLIGHT_MAX: usize = 100;
 /// How much later than its timeout a request may end: the library's timers are coarse.
 const GRACE: Duration = Duration::from_secs(1);
+/// The library's longest timeout of a request. A request to a group's coordinator must not time out
+/// in librdkafka 2.12: it is freed then, and used again when the coordinator is found, which ends
+/// the process. We stop waiting after `limit`, and close the client long before this timeout.
+const GROUP_TIMEOUT_MILLIS: i32 = 3_600_000;
 
 /// A request. It may go to several brokers.
 #[derive(Clone, Debug)]
@@ -55,6 +59,13 @@ pub(super) enum AdminRequest {
         /// The commit for each partition; at least one, no duplicates.
         commits: Vec<(TopicPartition, Commit)>,
     },
+}
+
+impl AdminRequest {
+    /// Returns whether the coordinator of a group answers it.
+    fn is_of_group(&self) -> bool {
+        matches!(self, Self::Commits { .. } | Self::Commit { .. })
+    }
 }
 
 /// A group's commit for a partition.
@@ -106,7 +117,7 @@ pub(super) struct ListedOffset {
 
 /// Sends requests, many at a time, and waits for the responses, in the requests' order. A request
 /// not answered within `limit` counts as timed out, as does one that could not be sent before
-/// `until`.
+/// `until`. If it was for a group's coordinator, the link must be closed, and is marked.
 pub(super) fn send_requests(
     link: &BrokerClient,
     questions: &[AdminRequest],
@@ -117,20 +128,30 @@ pub(super) fn send_requests(
         questions.iter().map(|_| Err(Code::OperationTimedOut)).collect();
     let line = ResponseQueue::new(link);
     let mut waiting: VecDeque<(usize, &AdminRequest)> = questions.iter().enumerate().collect();
-    let mut under_way = 0;
+    let mut under_way = BTreeSet::new();
+    let mut sent_at = Instant::now();
     loop {
-        while under_way < IN_FLIGHT_MAX && Instant::now() < until {
+        while under_way.len() < IN_FLIGHT_MAX && Instant::now() < until {
             let Some((number, question)) = waiting.pop_front() else { break };
             match line.submit_request(number, question, limit) {
-                Ok(()) => under_way += 1,
+                Ok(()) => {
+                    under_way.insert(number);
+                    sent_at = Instant::now();
+                }
                 Err(code) => answers[number] = Err(code),
             }
         }
-        if under_way == 0 {
+        if under_way.is_empty() {
             return answers;
         }
-        let Some(event) = line.next(limit + GRACE) else { return answers };
-        under_way -= 1;
+        let wait = (sent_at + limit + GRACE).saturating_duration_since(Instant::now());
+        let Some(event) = line.next(wait) else {
+            if under_way.iter().any(|number| questions[*number].is_of_group()) {
+                link.mark_unusable();
+            }
+            return answers;
+        };
+        under_way.remove(&event.request_index());
         if let Some(question) = questions.get(event.request_index()) {
             answers[event.request_index()] = event.read_response(question);
         }
@@ -158,7 +179,6 @@ impl<'a> ResponseQueue<'a> {
         limit: Duration,
     ) -> Result<(), Code> {
         use sys::rd_kafka_admin_op_t as Op;
-        let millis = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1);
         let client = self.link.consumer.client().native_ptr();
         let operation = match question {
             AdminRequest::Topics(_) => Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
@@ -166,13 +186,16 @@ impl<'a> ResponseQueue<'a> {
             AdminRequest::Commits { .. } => Op::RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS,
             AdminRequest::Commit { .. } => Op::RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS,
         };
-        let of_group =
-            matches!(question, AdminRequest::Commits { .. } | AdminRequest::Commit { .. });
-        if of_group && !self.link.in_group {
+        let is_of_group = question.is_of_group();
+        if is_of_group && !self.link.in_group {
             // When a coordinator moved, librdkafka 2.12 makes the client's own group search for its
             // coordinator, and dereferences a null pointer if the client has no group.
             return Err(Code::InvalidArgument);
         }
+        let millis = match is_of_group {
+            true => GROUP_TIMEOUT_MILLIS,
+            false => i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1),
+        };
         let prepared = Prepared::from_request(question)?;
         // SAFETY: client and queue are valid; the library copies its arguments, which are freed
         // here or by `prepared`, each once. The timeout is within the allowed range.

@@ -4,7 +4,7 @@
 //! collected here, so that a wrong password is distinguished from a dead broker within seconds.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -152,6 +152,8 @@ pub(super) struct BrokerClient {
     pub(super) consumer: Arc<BaseConsumer<Causes>>,
     /// Whether the client has a group, without which it can't query any group's commits.
     pub(super) in_group: bool,
+    /// Whether a request to a group's coordinator is abandoned and still under way in the library.
+    unusable: AtomicBool,
     /// The client that changes topics; created when first needed.
     admin: OnceLock<Arc<AdminClient<DefaultClientContext>>>,
     /// Renews the tokens of both clients.
@@ -196,7 +198,8 @@ impl BrokerClient {
             {
                 check_brokers_allowed(outbound, metadata.brokers(), reaching)?;
                 let in_group = group.is_some();
-                return Ok(Self { consumer, in_group, admin: OnceLock::new(), tokens });
+                let unusable = AtomicBool::new(false);
+                return Ok(Self { consumer, in_group, unusable, admin: OnceLock::new(), tokens });
             }
             poll_client(&consumer);
             if let Some(failure) =
@@ -224,6 +227,16 @@ impl BrokerClient {
             tokens.attach(&made, ErrorEvents::Unpolled);
         }
         Ok(self.admin.get_or_init(|| made))
+    }
+
+    /// Records that the client must be closed soon: a request of it is abandoned.
+    pub(super) fn mark_unusable(&self) {
+        self.unusable.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the client must be closed.
+    pub(super) fn is_unusable(&self) -> bool {
+        self.unusable.load(Ordering::Relaxed)
     }
 
     /// Polls error events, so that they don't accumulate in a cached client.

@@ -145,7 +145,7 @@ impl KafkaSession {
     }
 
     /// Checks the outcomes of a call. If no broker answered, finds the reason with a new link and
-    /// returns that.
+    /// returns that. A link with an abandoned request is closed.
     pub(super) fn check_outcomes<T>(
         &self,
         link: &Arc<BrokerClient>,
@@ -154,6 +154,9 @@ impl KafkaSession {
         mut outcomes: Vec<Result<T, Failure>>,
     ) -> Vec<Result<T, Failure>> {
         link.poll_events();
+        if link.is_unusable() {
+            self.close_link(link);
+        }
         let silent = |it: &Result<T, Failure>| {
             let failure = it.as_ref().err();
             failure.is_some_and(|it| it.reason == Reason::KafkaUnreachable && !it.passes)

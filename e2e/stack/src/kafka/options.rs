@@ -2,8 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::service::{KeyStore, Result, Secret, ServiceError};
+
+/// The session of a test's broker: tests wait for its end.
+const SESSION: Duration = Duration::from_secs(3);
 
 /// Where clients reach the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +80,9 @@ pub struct BrokerOptions {
     /// dropped. A start takes 1.8 s of processor time then, instead of 3.6; in minutes of faults the
     /// second compiler took an eighth of all processor time.
     pub is_brief: bool,
+    /// How long its controller waits for a killed broker before others lead in its place, and before
+    /// it may come back.
+    pub session: Duration,
     /// The cluster it belongs to. `None`: it is alone. [`super::Broker::start_cluster`] fills it in.
     pub quorum: Option<Quorum>,
 }
@@ -95,6 +102,7 @@ impl Default for BrokerOptions {
             accepts_tokens: false,
             heap_mib: 512,
             is_brief,
+            session: SESSION,
             quorum: None,
         }
     }

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::{Addresses, Credentials, Quorum};
+use super::{Addresses, BrokerOptions, Credentials, Quorum};
 
 /// What the broker logs, and how.
 pub(super) const LOGGING: &str = include_str!("../../kafka/log4j2.properties");
@@ -31,8 +31,6 @@ share.coordinator.state.topic.num.partitions=2
 auto.create.topics.enable=false
 # Groups form at once: a test should not wait 3 s for members that never come.
 group.initial.rebalance.delay.ms=0
-# After a kill the controller waits this long before it lets the same broker register again.
-broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
 # Two cores.
 num.network.threads=2
@@ -81,12 +79,8 @@ fn membership(quorum: &Quorum) -> String {
 }
 
 /// The text of `server.properties`.
-pub(super) fn server(
-    dir: &Path,
-    addresses: &Addresses,
-    quorum: Option<&Quorum>,
-    accepts_tokens: bool,
-) -> String {
+pub(super) fn server(dir: &Path, addresses: &Addresses, options: &BrokerOptions) -> String {
+    let BrokerOptions { quorum, accepts_tokens, session, .. } = options;
     let Addresses { plaintext, advertised, sasl, tls, internal, controller } = addresses;
     let membership = match quorum {
         Some(quorum) => membership(quorum),
@@ -102,15 +96,17 @@ pub(super) fn server(
     };
     let listeners = public(*plaintext);
     let advertised = public(plaintext.map(|own| advertised.unwrap_or(own)));
-    let tokens = if accepts_tokens { TOKENS } else { PASSWORDS };
+    let tokens = if *accepts_tokens { TOKENS } else { PASSWORDS };
     let encryption = tls.map(|_| encryption(dir)).unwrap_or_default();
     format!(
         "{COMMON}{membership}{tokens}{encryption}\
+         broker.session.timeout.ms={session}\n\
          log.dirs={dir}\n\
          listeners={listeners},CONTROLLER://{controller}\n\
          advertised.listeners={advertised}\n\
          listener.name.sasl.scram-sha-512.sasl.jaas.config=\
          org.apache.kafka.common.security.scram.ScramLoginModule required;\n",
+        session = session.as_millis(),
         dir = dir.join("data").display(),
     )
 }
@@ -162,7 +158,8 @@ mod tests {
     /// A controller listener that clients are told of would send them to the wrong port.
     #[test]
     fn the_controller_is_listened_on_but_not_advertised() {
-        let text = server(Path::new("/d"), &addresses(Some("10.0.0.1:9095")), None, false);
+        let text =
+            server(Path::new("/d"), &addresses(Some("10.0.0.1:9095")), &BrokerOptions::default());
         let line = |key: &str| text.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
         assert!(line("listeners=").ends_with("SASL://10.0.0.1:9095,CONTROLLER://127.0.0.1:9093"));
         assert!(line("advertised.listeners=").ends_with("SASL://10.0.0.1:9095"));
@@ -171,7 +168,7 @@ mod tests {
     /// A broker without a SASL listener must not offer one.
     #[test]
     fn no_sasl_listener_is_written_unless_asked_for() {
-        let text = server(Path::new("/d"), &addresses(None), None, false);
+        let text = server(Path::new("/d"), &addresses(None), &BrokerOptions::default());
         assert!(!text.contains("SASL://"));
     }
 
@@ -180,7 +177,7 @@ mod tests {
     fn the_encrypted_listener_has_a_key_store() {
         let tls = Some("10.0.0.1:9096".parse().unwrap());
         let addresses = Addresses { tls, ..addresses(Some("10.0.0.1:9095")) };
-        let text = server(Path::new("/d"), &addresses, None, false);
+        let text = server(Path::new("/d"), &addresses, &BrokerOptions::default());
         assert!(text.contains("SASL://10.0.0.1:9095,TLS://10.0.0.1:9096"));
         assert!(text.contains("listener.name.tls.ssl.keystore.location=/d/key-store.pem\n"));
     }
@@ -190,8 +187,9 @@ mod tests {
     fn three_brokers_keep_three_replicas_and_two_acknowledge() {
         let controllers: Vec<SocketAddr> =
             ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"].map(|it| it.parse().unwrap()).into();
-        let quorum = Quorum { controllers, node_id: 2 };
-        let text = server(Path::new("/d"), &addresses(None), Some(&quorum), false);
+        let quorum = Some(Quorum { controllers, node_id: 2 });
+        let options = BrokerOptions { quorum, ..BrokerOptions::default() };
+        let text = server(Path::new("/d"), &addresses(None), &options);
         for line in [
             "node.id=2",
             "controller.quorum.voters=1@127.0.0.1:1,2@127.0.0.1:2,3@127.0.0.1:3",
@@ -201,7 +199,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|it| it == line), "{line} is not in:\n{text}");
         }
-        let alone = server(Path::new("/d"), &addresses(None), None, false);
+        let alone = server(Path::new("/d"), &addresses(None), &BrokerOptions::default());
         assert!(alone.contains("min.insync.replicas=1\n"), "{alone}");
     }
 

@@ -170,15 +170,11 @@ pub(super) fn kafka_command(paths: &Paths) -> Result<Command> {
         password: secret(paths, "kafka-password")?,
     };
     let options = kafka::BrokerOptions {
-        dir: None,
         plaintext: None,
-        advertised: None,
         sasl: Some((listener(KAFKA_PORT), credentials)),
         tls: Some(tls),
-        accepts_tokens: false,
         heap_mib: KAFKA_HEAP_MIB,
-        is_brief: cfg!(debug_assertions),
-        quorum: None,
+        ..kafka::BrokerOptions::default()
     };
     Ok(kafka::Prepared::new(&paths.state().join("kafka"), &options)?.command())
 }
