@@ -10,9 +10,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::rules;
 use super::tuning::any_fields;
 use crate::amounts::{CpuQuantity, MemoryQuantity};
+use crate::v1alpha1::rules;
 
 /// Requests and limits of one pod, as in a Kubernetes container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -195,7 +195,7 @@ pub struct ServiceAccountSettings {
 }
 
 impl ServiceAccountSettings {
-    pub(super) fn is_default(&self) -> bool {
+    pub(in crate::v1alpha1) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -215,7 +215,7 @@ impl Default for NetworkPolicySettings {
     }
 }
 
-pub(super) fn yes() -> bool {
+pub(in crate::v1alpha1) fn yes() -> bool {
     true
 }
 

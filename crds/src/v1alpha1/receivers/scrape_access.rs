@@ -9,10 +9,10 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::authentication::{CaSource, CertificateSecret};
-use super::rules;
-use super::secrets::CredentialsRef;
 use crate::names::{SecretKey, SecretName};
+use crate::v1alpha1::connections::authentication::{CaSource, CertificateSecret};
+use crate::v1alpha1::connections::secrets::CredentialsRef;
+use crate::v1alpha1::rules;
 
 /// The protocol of a target.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::rules;
 use super::scrape_rules::RelabelRule;
+use crate::v1alpha1::rules;
 
 /// Scrape targets that the operator discovers in the cluster; requires discovery.enabled in its
 /// chart.

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::authentication::{CaSource, ClickHouseAuthentication, KafkaAuthentication};
 use super::coordination::Coordination;
-use super::rules;
 use crate::names::{BootstrapServer, ClickHouseEndpoint, ClusterName, DatabaseName, TablePrefix};
+use crate::v1alpha1::rules;
 
 /// How to reach Kafka.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

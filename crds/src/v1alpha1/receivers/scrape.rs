@@ -6,14 +6,14 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::discovery::KubernetesDiscovery;
-use super::pods::yes;
-use super::rules;
 use super::scrape_access::{
     ScrapeAuthorization, ScrapeBasicAuth, ScrapeOAuth2, ScrapeProxy, ScrapeScheme, ScrapeTls,
     login_rules, params,
 };
 use super::scrape_rules::{RelabelRule, ScrapeHttpList};
 use crate::amounts::MemoryQuantity;
+use crate::v1alpha1::pools::pods::yes;
+use crate::v1alpha1::rules;
 
 /// Prometheus scrape targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -3,13 +3,13 @@
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::rules;
-use super::signals::{PerSignal, Signal, TopicSettings, grow_expression};
-use super::table::{
+use crate::names::TopicName;
+use crate::v1alpha1::rules;
+use crate::v1alpha1::signals::{PerSignal, Signal, TopicSettings, grow_expression};
+use crate::v1alpha1::table::ttl::TableTtl;
+use crate::v1alpha1::table::{
     TABLES_STAY, TableSettings, attributes_expression, signal_table_rules, table_stays,
 };
-use super::table_ttl::TableTtl;
-use crate::names::TopicName;
 
 /// The signals of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::authentication::{CaSource, CertificateSecret};
 use super::pods::yes;
-use super::rules;
-use super::secrets::SecretKeyRef;
 use crate::names::OtlpEndpoint;
+use crate::v1alpha1::connections::authentication::{CaSource, CertificateSecret};
+use crate::v1alpha1::connections::secrets::SecretKeyRef;
+use crate::v1alpha1::rules;
 
 /// Telemetry of the pods themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,8 +5,8 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::rules;
 use crate::amounts::MemoryQuantity;
+use crate::v1alpha1::rules;
 
 /// When a gateway inserts a batch: at the first limit reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,7 +28,7 @@ pub struct GatewayBatch {
 }
 
 impl GatewayBatch {
-    pub(super) fn is_default(&self) -> bool {
+    pub(in crate::v1alpha1) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -59,7 +59,7 @@ pub struct EdgeProducer {
 }
 
 impl EdgeProducer {
-    pub(super) fn is_default(&self) -> bool {
+    pub(in crate::v1alpha1) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -95,7 +95,7 @@ pub struct OtlpLimits {
 }
 
 impl OtlpLimits {
-    pub(super) fn is_default(&self) -> bool {
+    pub(in crate::v1alpha1) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -119,7 +119,7 @@ fn bytes_within(schema: &mut Schema, field: &str, least: &str, most: &str) {
 }
 
 /// Limits static resource attributes: 64 keys of 1 to 256 characters, values of up to 256.
-pub(super) fn attributes_map(schema: &mut Schema) {
+pub(in crate::v1alpha1) fn attributes_map(schema: &mut Schema) {
     rules::map::<64, 256>(schema);
     rules::add_rule(
         schema,
@@ -132,6 +132,6 @@ pub(super) fn attributes_map(schema: &mut Schema) {
 /// PodSpec. With two copies of a PodSpec's schema, a pipeline's definition would nearly exceed the
 /// annotation limit of `kubectl apply`, even without descriptions: the operator checks the fields
 /// instead.
-pub(super) fn any_fields(_: &mut SchemaGenerator) -> Schema {
+pub(in crate::v1alpha1) fn any_fields(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }

@@ -5,8 +5,8 @@
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::rules;
-use super::secrets::SecretKeyRef;
+use crate::v1alpha1::connections::secrets::SecretKeyRef;
+use crate::v1alpha1::rules;
 
 /// Secrets and personal data to find in texts, and lists of attribute keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,8 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::processing::ProcessedSignal;
-use super::status::LagStatus;
+use super::ProcessedSignal;
+use crate::v1alpha1::pools::status::LagStatus;
 
 /// One route step of an edge pool, as last observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,9 +5,9 @@
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::rules;
 use super::secrets::SecretKeyRef;
 use crate::names::{ConfigMapName, SecretKey, SecretName};
+use crate::v1alpha1::rules;
 
 /// Certificates of certificate authorities, in a Secret or a ConfigMap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::rules;
+use crate::v1alpha1::rules;
 
 /// The most names of labels or annotations in a list.
 const NAMES_MAX: usize = 64;

@@ -9,10 +9,10 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::authentication::CaSource;
-use super::rules;
 use super::secrets::CredentialsRef;
 use crate::amounts::MemoryQuantity;
 use crate::names::CoordinationServer;
+use crate::v1alpha1::rules;
 
 /// The Keeper or ZooKeeper servers to monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,7 @@
 //! User control of existing objects: fields of their spec, so that whoever may change the object
 //! may use it, and the audit log records it.
 
-use super::{
+use crate::v1alpha1::{
     EdgePool, GatewayPool, RolloutAction, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
 

@@ -5,7 +5,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::rules;
+use crate::v1alpha1::rules;
 
 /// Ratios of spans and log records to retain, consistent by trace id. Data points are never
 /// sampled.
