@@ -6,8 +6,8 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use crate::lines::Lines;
-use crate::problem::{ConfigError, Problem};
+use crate::document::lines::Lines;
+use crate::document::problem::{ConfigError, Problem};
 use crate::{
     Acknowledge, AcknowledgeInsert, Admin, ClickHouseExporter, Config, Exporters, KafkaExporter,
     KafkaReceiver, Memory, OwnOtlp, OwnTelemetry, Positions, Receivers, Shutdown,

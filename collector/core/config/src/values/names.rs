@@ -3,7 +3,7 @@
 //! A value of one of these types has been checked once, where it was read; nothing downstream
 //! checks or quotes it again.
 
-use crate::text::as_text;
+use crate::values::text::as_text;
 
 /// A name outside its alphabet or length.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

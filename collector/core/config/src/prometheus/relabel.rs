@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::section::section;
+use crate::document::section::section;
 
 section! {
     /// Relabeling rule, as in Prometheus' `relabel_config`.

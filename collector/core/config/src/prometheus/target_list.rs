@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::text::as_text;
+use crate::values::text::as_text;
 
 /// The longest list: 10,000 targets with 200 bytes of addresses and labels each.
 pub const TARGET_LIST_BYTES_MAX: usize = 2 * 1024 * 1024;

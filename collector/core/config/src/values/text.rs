@@ -43,7 +43,7 @@ macro_rules! as_text {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                crate::text::deserialize(deserializer, $what)
+                crate::values::text::deserialize(deserializer, $what)
             }
         }
 

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::secret::SecretFile;
-use crate::section::section;
-use crate::url::{HttpUrl, NoProxy};
+use crate::document::section::section;
+use crate::values::secret::SecretFile;
+use crate::values::url::{HttpUrl, NoProxy};
 
 section! {
     /// How an HTTP server is accessed. Files are read again when they change.

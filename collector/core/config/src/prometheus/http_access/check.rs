@@ -1,9 +1,9 @@
 //! Judges the settings of requests to a server over HTTP.
 
 use super::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
-use crate::check::Checker;
-use crate::network::host_and_port;
-use crate::url::Scheme;
+use crate::document::check::Checker;
+use crate::values::network::host_and_port;
+use crate::values::url::Scheme;
 
 /// Most scopes, further fields, and hosts without a proxy.
 const ENTRIES_MAX: usize = 64;

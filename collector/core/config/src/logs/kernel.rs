@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::check::Checker;
-use crate::section::section;
+use crate::document::check::Checker;
+use crate::document::section::section;
 
 section! {
     /// The kernel log.

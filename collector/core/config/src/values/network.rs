@@ -1,6 +1,6 @@
 //! Checked addresses of the systems outside: Kafka brokers, ClickHouse endpoints, scraped targets.
 
-use crate::text::as_text;
+use crate::values::text::as_text;
 
 /// An address that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::Checker;
-use crate::section::section;
-use crate::units::ByteSize;
+use crate::document::check::Checker;
+use crate::document::section::section;
+use crate::values::units::ByteSize;
 
 /// What the longest record of a file may be set to: a batch of them is a message of a mebibyte.
 pub(crate) const RECORD_BYTES: RangeInclusive<ByteSize> = ByteSize::kib(1)..=ByteSize::kib(512);

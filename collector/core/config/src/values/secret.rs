@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::Checker;
-use crate::text::as_text;
+use crate::document::check::Checker;
+use crate::values::text::as_text;
 
 /// The longest secret read, in bytes: far above any password or private key in use.
 pub const MAX_SECRET_BYTES: u64 = 64 * 1024;

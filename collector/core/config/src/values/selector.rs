@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use crate::section::section;
+use crate::document::section::section;
 
 section! {
     /// Label selector of objects. All requirements must match.

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::host_and_port;
-use crate::text::as_text;
+use crate::values::network::host_and_port;
+use crate::values::text::as_text;
 
 /// The longest URL, in bytes: what common servers take as a request's first line.
 const URL_BYTES_MAX: usize = 8 * 1024;

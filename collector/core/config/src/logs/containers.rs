@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::Checker;
-use crate::log_records::{Multiline, Parse, RECORD_BYTES, StartAt, owned_names};
-use crate::section::section;
-use crate::selector::LabelSelector;
-use crate::units::ByteSize;
+use crate::document::check::Checker;
+use crate::document::section::section;
+use crate::logs::log_records::{Multiline, Parse, RECORD_BYTES, StartAt, owned_names};
+use crate::values::selector::LabelSelector;
+use crate::values::units::ByteSize;
 
 /// Most names of labels or annotations, each compared with those of a pod when it changes.
 const POD_NAMES_MAX: usize = 64;
@@ -185,9 +185,9 @@ impl Checker<'_> {
 #[cfg(test)]
 pub(crate) mod arbitrary {
     use super::{ContainersReceiver, NamespaceWeight, PodMetadata};
-    use crate::log_records::arbitrary::{multiline, parse, start_at};
-    use crate::round_trip::size;
-    use crate::selector::arbitrary::label_selector;
+    use crate::document::round_trip::size;
+    use crate::logs::log_records::arbitrary::{multiline, parse, start_at};
+    use crate::values::selector::arbitrary::label_selector;
     use proptest::option;
     use proptest::prelude::{Strategy, any};
 

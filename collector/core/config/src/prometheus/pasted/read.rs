@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde_norway::Value;
 
-use crate::lines::Lines;
+use crate::document::lines::Lines;
 
 /// Units of times, in milliseconds, the longer name of two that begin alike first.
 const UNITS: [(&str, u64); 7] = [

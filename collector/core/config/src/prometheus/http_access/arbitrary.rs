@@ -1,9 +1,9 @@
 //! Settings of requests over HTTP, whatever they are.
 
 use super::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
-use crate::round_trip::parsed;
-use crate::secret::arbitrary::file;
-use crate::url::{HttpUrl, NoProxy};
+use crate::document::round_trip::parsed;
+use crate::values::secret::arbitrary::file;
+use crate::values::url::{HttpUrl, NoProxy};
 use proptest::option;
 use proptest::prelude::{Strategy, any};
 

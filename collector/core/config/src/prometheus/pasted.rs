@@ -13,7 +13,7 @@ mod read;
 
 use serde_norway::Value;
 
-use crate::lines::Lines;
+use crate::document::lines::Lines;
 use crate::{Authorization, ByteSize, HttpTargets, RelabelAction, RelabelRule, Scheme, ScrapeJob};
 use access::{ProxyFields, parse_authorization, parse_basic_auth, parse_oauth2, parse_tls};
 use read::PastedReader;

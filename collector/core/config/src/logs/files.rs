@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::Checker;
-use crate::log_records::{Multiline, Parse, RECORD_BYTES, StartAt};
-use crate::section::section;
-use crate::units::ByteSize;
+use crate::document::check::Checker;
+use crate::document::section::section;
+use crate::logs::log_records::{Multiline, Parse, RECORD_BYTES, StartAt};
+use crate::values::units::ByteSize;
 
 section! {
     /// Log files of the host or of a volume: lines of text.
@@ -77,8 +77,8 @@ impl Checker<'_> {
 #[cfg(test)]
 pub(crate) mod arbitrary {
     use super::{Encoding, FilesReceiver};
-    use crate::log_records::arbitrary::{multiline, parse, start_at};
-    use crate::round_trip::size;
+    use crate::document::round_trip::size;
+    use crate::logs::log_records::arbitrary::{multiline, parse, start_at};
     use proptest::option;
     use proptest::prelude::Strategy;
 
