@@ -15,7 +15,7 @@ use millrace_wire::Signal;
 
 use crate::budget::Budget;
 use crate::drain::Drain;
-use crate::publish::Publish;
+use crate::interfaces::publish::Publish;
 use crate::readiness::Readiness;
 use crate::telemetry::Telemetry;
 

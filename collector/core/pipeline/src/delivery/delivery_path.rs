@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backoff::BackoffPolicy;
 use crate::budget::Budget;
-use crate::cancellation::Cancellation;
+use crate::delivery::backoff::BackoffPolicy;
+use crate::delivery::cancellation::Cancellation;
 use crate::drain::Drain;
 use crate::publish::{PendingDelivery, Publish, PublishError, PublishRequest};
 use crate::telemetry::Telemetry;
