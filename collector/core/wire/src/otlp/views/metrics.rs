@@ -26,9 +26,9 @@ pub struct Metric<'a> {
 pub enum MetricData<'a> {
     /// None, or of an unknown kind.
     Empty,
-    /// Each a [`super::NumberPoint`].
+    /// Each a [`crate::otlp::NumberPoint`].
     Gauge(Points<'a>),
-    /// Each a [`super::NumberPoint`].
+    /// Each a [`crate::otlp::NumberPoint`].
     Sum {
         /// The points.
         points: Points<'a>,
@@ -37,21 +37,21 @@ pub enum MetricData<'a> {
         /// Whether the sum only grows.
         monotonic: bool,
     },
-    /// Each a [`super::HistogramPoint`].
+    /// Each a [`crate::otlp::HistogramPoint`].
     Histogram {
         /// The points.
         points: Points<'a>,
         /// Temporality.
         temporality: i32,
     },
-    /// Each an [`super::ExponentialHistogramPoint`].
+    /// Each an [`crate::otlp::ExponentialHistogramPoint`].
     ExponentialHistogram {
         /// The points.
         points: Points<'a>,
         /// Temporality.
         temporality: i32,
     },
-    /// Each a [`super::SummaryPoint`].
+    /// Each a [`crate::otlp::SummaryPoint`].
     Summary(Points<'a>),
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::WireFault;
 use crate::otlp::common::{KeyValues, Repeated};
-use crate::otlp::numbers::Numbers;
+use crate::otlp::views::numbers::Numbers;
 use crate::otlp::walk::walk;
 
 /// A point of a gauge or sum. Times are nanoseconds since 1970.

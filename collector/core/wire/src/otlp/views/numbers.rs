@@ -14,7 +14,7 @@ pub struct Numbers<'a> {
 impl<'a> Numbers<'a> {
     /// Adds the occurrence whose tag has just been read while walking `message`.
     #[inline]
-    pub(super) fn gather(
+    pub(in crate::otlp) fn gather(
         &mut self,
         tag: u32,
         message: &'a [u8],
