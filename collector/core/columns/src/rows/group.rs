@@ -4,7 +4,7 @@ use millrace_wire::otlp::{AnyValue, Resource};
 use millrace_wire::protobuf::WireFault;
 
 use crate::column::{Dictionary, Sets};
-use crate::text;
+use crate::format::text;
 
 /// Key of the resource attribute that `ServiceName` holds.
 const SERVICE_NAME: &[u8] = b"service.name";

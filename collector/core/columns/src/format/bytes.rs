@@ -7,7 +7,7 @@
 
 use millrace_wire::protobuf::put_varint;
 
-use crate::hex;
+use crate::format::hex;
 
 /// The longest text copied in place: two copies of half of it, which may overlap.
 const SHORT: usize = 32;

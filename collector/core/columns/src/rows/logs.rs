@@ -4,14 +4,14 @@ use millrace_schema::{AttributeStorage, TableKind};
 use millrace_wire::otlp::{AnyValue, LogRecord, ResourceGroup, ScopeGroup, resource_groups};
 use millrace_wire::protobuf::WireFault;
 
-use crate::append::{AppendRefusal, RowBounds, ticks};
 use crate::block::{Levels, Serials, TableBlock, visits};
 use crate::column::{Dictionary, Fixed, Sets, Strings};
 use crate::day::Day;
-use crate::group::push_resource;
+use crate::format::text;
 use crate::options::Options;
 use crate::partitions::Partitions;
-use crate::text;
+use crate::rows::append::{AppendRefusal, RowBounds, ticks};
+use crate::rows::group::push_resource;
 
 pub(crate) struct LogBlock {
     levels: Levels,

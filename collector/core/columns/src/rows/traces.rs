@@ -4,13 +4,13 @@ use millrace_schema::TableKind;
 use millrace_wire::otlp::{Event, Link, ResourceGroup, ScopeGroup, Span, resource_groups};
 use millrace_wire::protobuf::WireFault;
 
-use crate::append::{AppendRefusal, RowBounds, ticks};
 use crate::block::{Levels, Serials, TableBlock, visits};
 use crate::column::{Dictionary, Fixed, LabelColumn, Sets, Strings};
 use crate::day::Day;
-use crate::group::push_resource;
 use crate::options::Options;
 use crate::partitions::Partitions;
+use crate::rows::append::{AppendRefusal, RowBounds, ticks};
+use crate::rows::group::push_resource;
 
 /// `SpanKind` by number, in the Collector's spelling; empty for unknown numbers.
 static SPAN_KINDS: [&str; 7] =

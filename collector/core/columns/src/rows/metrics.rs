@@ -7,13 +7,13 @@ use millrace_wire::otlp::{
 };
 use millrace_wire::protobuf::WireFault;
 
-use crate::append::{AppendRefusal, RowBounds, ticks};
 use crate::block::{ColumnLevel, Levels, Serials, TableBlock};
 use crate::column::{ColumnBuilder, Dictionary, Fixed, Numbers, Sets, Strings};
 use crate::day::Day;
-use crate::group::push_resource;
 use crate::options::Options;
 use crate::partitions::Partitions;
+use crate::rows::append::{AppendRefusal, RowBounds, ticks};
+use crate::rows::group::push_resource;
 
 /// The metrics tables, in the order of [`KINDS`].
 pub(crate) type MetricTables = [Partitions<MetricBlock>; 5];

@@ -4,7 +4,7 @@
 use millrace_wire::otlp::{AnyValue, KeyValue, Repeated};
 use millrace_wire::protobuf::WireFault;
 
-use crate::decimal;
+use crate::format::decimal;
 
 /// The deepest nesting that is written; deeper values are written as `null`. The edge refuses such
 /// requests at the same depth, so this only protects the stack against other writers to Kafka.
@@ -110,7 +110,7 @@ fn append_quoted(text: &[u8], out: &mut Vec<u8>) {
             b'\t' => out.extend_from_slice(b"\\t"),
             0..0x20 => {
                 out.extend_from_slice(b"\\u00");
-                crate::hex::append_hex(&[byte], out);
+                crate::format::hex::append_hex(&[byte], out);
             }
             _ => out.push(byte),
         }
