@@ -11,17 +11,17 @@ mod stale_markers;
 
 use memchr::memchr;
 
-use crate::convert::Converter;
-use crate::family::{Family, Type};
 use crate::limits::{BodyFault, BodyLimits, BodyPart, FaultKind, LINE_BYTES_MAX};
-use crate::line::{BodyFormat, LineKind, LineParser};
 use crate::memory::SeriesMemory;
-use crate::names::NameIterator;
-use crate::pass::Pass;
-use crate::protobuf::{Families, Piece};
+use crate::memory::names::NameIterator;
+use crate::memory::pass::Pass;
+use crate::otlp::convert::Converter;
+use crate::otlp::family::{Family, Type};
+use crate::otlp::write::{MetricsRequest, MetricsWriter, NumberPoint};
+use crate::parse::line::{BodyFormat, LineKind, LineParser};
+use crate::parse::protobuf::{Families, Piece};
 use crate::series_kind::SeriesKind;
-use crate::target::TargetAttributes;
-use crate::write::{MetricsRequest, MetricsWriter, NumberPoint};
+use crate::targets::target::TargetAttributes;
 
 use relabeled::RelabelState;
 

@@ -10,12 +10,12 @@ use millrace_wire::protobuf::{
     FIXED64, LENGTH, VARINT, begin_group, end_group, field_tag, put_bytes, put_varint, varint_len,
 };
 
-use crate::encode::{put_attribute, put_fixed64};
-use crate::family::Family;
 use crate::limits::{REQUEST_BYTES, TARGET_INFO_BYTES_MAX};
-use crate::native::Native;
+use crate::otlp::encode::{put_attribute, put_fixed64};
+use crate::otlp::family::Family;
+use crate::parse::native::Native;
 use crate::series_kind::SeriesKind;
-use crate::target::TargetAttributes;
+use crate::targets::target::TargetAttributes;
 
 // Fields of ExportMetricsServiceRequest, ResourceMetrics, ScopeMetrics.
 const RESOURCE_METRICS: u8 = field_tag(1, LENGTH) as u8;

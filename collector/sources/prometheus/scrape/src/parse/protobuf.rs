@@ -6,11 +6,11 @@
 
 use millrace_wire::protobuf::{Cursor, FIXED32, FIXED64, LENGTH, VARINT, field_tag};
 
-use crate::convert::{Converter, ScrapeContext};
-use crate::family::Type;
 use crate::limits::{BodyLimits, FaultKind, METRIC_BYTES_MAX};
-use crate::line::LineParser;
-use crate::native;
+use crate::otlp::convert::{Converter, ScrapeContext};
+use crate::otlp::family::Type;
+use crate::parse::line::LineParser;
+use crate::parse::native;
 
 /// The most bytes of a variable-length integer.
 const VARINT_BYTES: usize = 10;

@@ -6,9 +6,10 @@
 
 use hashbrown::HashTable;
 
+use crate::memory::names::{NameEncoder, NameIterator, SeriesEntry, SeriesFlags};
+use crate::memory::series::{SeriesList, SeriesState, replace_behind};
+use crate::memory::start_time::start_time;
 use crate::memory::{SeriesMemory, SeriesObservation, SeriesStart};
-use crate::names::{NameEncoder, NameIterator, SeriesEntry, SeriesFlags};
-use crate::series::{SeriesList, SeriesState, replace_behind};
 
 /// The most bytes of a list that are retained for the next scrape, of any target: those of 16,384
 /// counters.
@@ -283,16 +284,6 @@ impl Pass {
         );
         memory.target_info = target_info;
         memory.is_marked = false;
-    }
-}
-
-/// Returns the start of a series as far as known: its first scrape, or the first one after a reset.
-#[inline]
-fn start_time(old: Option<SeriesState>, value: Option<f64>, time_unix_nano: u64) -> u64 {
-    match (old, value) {
-        (Some(old), Some(value)) if value >= old.value => old.start_unix_nano,
-        (Some(old), None) => old.start_unix_nano,
-        _ => time_unix_nano,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millrace_wire::protobuf::put_varint;
 
-use crate::encode::{
+use crate::otlp::encode::{
     EXPONENTIAL_ATTRIBUTE, HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE,
     put_attribute, put_integer,
 };

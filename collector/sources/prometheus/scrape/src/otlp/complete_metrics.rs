@@ -1,14 +1,14 @@
 //! Converts complete metrics of the protobuf format to points.
 
-use crate::convert::{Converter, SampleTime, ScrapeContext};
-use crate::encode::{EXPONENTIAL_ATTRIBUTE, HISTOGRAM_ATTRIBUTE, SUMMARY_ATTRIBUTE};
-use crate::family::Type;
-use crate::group::SeriesGroup;
-use crate::hash::Hash;
 use crate::limits::FaultKind;
-use crate::line::{BodyFormat, LineParser};
 use crate::memory::SeriesObservation;
-use crate::native::{HistogramParts, Native, put_exemplar};
+use crate::memory::hash::Hash;
+use crate::otlp::convert::{Converter, SampleTime, ScrapeContext};
+use crate::otlp::encode::{EXPONENTIAL_ATTRIBUTE, HISTOGRAM_ATTRIBUTE, SUMMARY_ATTRIBUTE};
+use crate::otlp::family::Type;
+use crate::otlp::group::SeriesGroup;
+use crate::parse::line::{BodyFormat, LineParser};
+use crate::parse::native::{HistogramParts, Native, put_exemplar};
 use crate::series_kind::SeriesKind;
 
 impl Converter {

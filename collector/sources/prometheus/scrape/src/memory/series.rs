@@ -2,7 +2,7 @@
 //! last value. So a gauge takes 8 bytes, any other series 24, and the mark of a start a quarter of
 //! a byte.
 
-use crate::names::reserve_for;
+use crate::memory::names::reserve_for;
 use crate::series_kind::SeriesKind;
 
 /// The number of series of a [`BitBlock`].

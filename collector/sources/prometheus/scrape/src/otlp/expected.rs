@@ -5,13 +5,13 @@
 //! names, no escapes, blanks, empty values, or labels of the target). Lines that differ in any
 //! other respect are left to the full parser.
 
-use crate::convert::{Converter, SampleTime, ScrapeContext};
-use crate::encode::{NUMBER_ATTRIBUTE, put_attribute};
-use crate::family::SampleRole;
-use crate::hash::Hash;
 use crate::limits::BodyLimits;
-use crate::line::{BodyFormat, Label, LineParser, ParsedSample, skip_blanks};
-use crate::number::parse_leading;
+use crate::memory::hash::Hash;
+use crate::otlp::convert::{Converter, SampleTime, ScrapeContext};
+use crate::otlp::encode::{NUMBER_ATTRIBUTE, put_attribute};
+use crate::otlp::family::SampleRole;
+use crate::parse::line::{BodyFormat, Label, LineParser, ParsedSample, skip_blanks};
+use crate::parse::number::parse_leading;
 use crate::series_kind::SeriesKind;
 
 /// Whether an identity consists of its name and labels in the plainest form, without gaps. The

@@ -4,7 +4,7 @@
 
 use hashbrown::HashTable;
 
-use crate::hash::hash_of;
+use crate::memory::hash::hash_of;
 use crate::series_kind::SeriesKind;
 
 /// Lengths of at most 127 take a byte.
@@ -12,7 +12,7 @@ const VARINT_BITS: u32 = 7;
 
 /// The flag of a series whose samples have timestamps: Prometheus doesn't mark those as stale.
 const TIMED: u8 = 0x80;
-/// The flag of a text in the plainest form: see [`crate::expected`].
+/// The flag of a text in the plainest form: see [`crate::otlp::expected`].
 const PLAIN: u8 = 0x40;
 /// The flag of a text whose next part is copied.
 const COPIED: u8 = 0x20;

@@ -2,8 +2,8 @@
 //! line and copies nothing.
 
 use crate::limits::{FaultKind, LABELS_MAX};
-use crate::native::decode_exemplar;
-use crate::number::{parse_float, parse_millis, parse_seconds};
+use crate::parse::native::decode_exemplar;
+use crate::parse::number::{parse_float, parse_millis, parse_seconds};
 
 /// The format of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! A metric family: its metadata, and the roles of its samples' names.
 
-use crate::encode::append_unescaped;
 use crate::limits::{DESCRIPTION_BYTES_MAX, FaultKind};
+use crate::otlp::encode::append_unescaped;
 use crate::series_kind::SeriesKind;
 
 /// The type of a family.

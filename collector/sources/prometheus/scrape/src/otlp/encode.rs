@@ -4,7 +4,7 @@ use millrace_wire::protobuf::{
     FIXED64, LENGTH, VARINT, field_tag, put_bytes, put_varint, varint_len,
 };
 
-use crate::line::{Label, LineText, SampleExemplar};
+use crate::parse::line::{Label, LineText, SampleExemplar};
 
 pub(crate) const RESOURCE_ATTRIBUTE: u8 = field_tag(1, LENGTH) as u8;
 pub(crate) const NUMBER_ATTRIBUTE: u8 = field_tag(7, LENGTH) as u8;

@@ -1,22 +1,22 @@
 //! Converts samples to points, by their family's type and with the target's labels.
 
-use crate::encode::{
+use crate::limits::{FaultKind, TARGET_INFO_BYTES_MAX};
+use crate::memory::hash::Hash;
+use crate::memory::pass::Pass;
+use crate::memory::{SeriesMemory, SeriesObservation};
+use crate::otlp::encode::{
     EXPONENTIAL_ATTRIBUTE, HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE,
     SUMMARY_ATTRIBUTE, put_attribute, put_exemplar, unescaped_text,
 };
-use crate::expected::is_plain;
-use crate::family::{Family, SampleRole, Type};
-use crate::group::{Groups, SeriesGroup};
-use crate::hash::Hash;
-use crate::limits::{FaultKind, TARGET_INFO_BYTES_MAX};
-use crate::line::{BodyFormat, LineParser, LineText, ParsedSample};
-use crate::memory::{SeriesMemory, SeriesObservation};
-use crate::number::parse_seconds;
-use crate::pass::Pass;
+use crate::otlp::expected::is_plain;
+use crate::otlp::family::{Family, SampleRole, Type};
+use crate::otlp::group::{Groups, SeriesGroup};
+use crate::otlp::write::{MetricsWriter, NumberPoint, Values};
+use crate::parse::line::{BodyFormat, LineParser, LineText, ParsedSample};
+use crate::parse::number::parse_seconds;
 use crate::scrape::SampleCounts;
 use crate::series_kind::SeriesKind;
-use crate::target::{EXPORTED, TargetAttributes};
-use crate::write::{MetricsWriter, NumberPoint, Values};
+use crate::targets::target::{EXPORTED, TargetAttributes};
 
 /// Labels that state a sample's role, not its series.
 const BOUND: &[u8] = b"le";
@@ -352,8 +352,8 @@ impl Converter {
                     self.counts.dropped += 1;
                     return Ok(());
                 };
-                let at =
-                    crate::number::parse_float(label.value.span.slice_of(line)).unwrap_or(f64::NAN);
+                let at = crate::parse::number::parse_float(label.value.span.slice_of(line))
+                    .unwrap_or(f64::NAN);
                 group.pairs.push((at, sample.value));
                 grew += size_of::<(f64, f64)>();
                 grew += put_bucket_exemplar(group, line, parser);

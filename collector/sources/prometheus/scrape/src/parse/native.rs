@@ -7,10 +7,10 @@
 
 use millrace_wire::protobuf::{Cursor, FIXED64, LENGTH, VARINT, field_tag, unzigzag};
 
-use crate::encode::{put_exemplar_label, put_exemplar_value};
-use crate::group::exact_integer;
 use crate::limits::{DENSE_BUCKETS_MAX, FaultKind};
-use crate::protobuf::{LABEL, decode_label};
+use crate::otlp::encode::{put_exemplar_label, put_exemplar_value};
+use crate::otlp::group::exact_integer;
+use crate::parse::protobuf::{LABEL, decode_label};
 
 /// The value of gauges, counters and untyped metrics.
 pub(crate) const VALUE: u32 = field_tag(1, FIXED64);
