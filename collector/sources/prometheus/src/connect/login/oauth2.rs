@@ -13,12 +13,12 @@ use millrace_oauth::{TokenExchange, TokenRequest, begin_form, read_response};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use super::address::Network;
 use super::basic_auth::sensitive_value;
-use super::fault::{ConnectError, FileFault, TokenFault};
-use super::files::{FileValue, OnFault};
-use super::link::Dialer;
-use super::{ServerOrigin, build_request};
+use crate::connect::address::Network;
+use crate::connect::fault::{ConnectError, FileFault, TokenFault};
+use crate::connect::files::{FileValue, OnFault};
+use crate::connect::link::Dialer;
+use crate::connect::{ServerOrigin, build_request};
 
 /// The time-out of a token request.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ const RETRY_PERIOD: Duration = Duration::from_secs(5);
 
 /// The tokens of one job.
 #[derive(Debug)]
-pub(super) struct Tokens {
+pub(in crate::connect) struct Tokens {
     dialer: Dialer,
     settings: OAuth2,
     /// The request's form without the client's credentials.
@@ -55,7 +55,7 @@ struct CachedToken {
 }
 
 impl Tokens {
-    pub(super) fn new(settings: &OAuth2, network: &Network) -> Self {
+    pub(in crate::connect) fn new(settings: &OAuth2, network: &Network) -> Self {
         let OAuth2 {
             client_id: _,
             client_id_file,
@@ -80,7 +80,7 @@ impl Tokens {
     }
 
     /// Returns the header with a valid token.
-    pub(super) async fn auth_header(&self) -> Result<HeaderValue, ConnectError> {
+    pub(in crate::connect) async fn auth_header(&self) -> Result<HeaderValue, ConnectError> {
         let settings = self.settings.clone();
         let client = self.client.get(move |read| build_client(&settings, read)).await?;
         let mut held = self.cached.lock().await;

@@ -5,24 +5,24 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use millrace_config::BasicAuth;
 
-use super::fault::{ConnectError, FileFault};
-use super::files::{FileValue, OnFault};
+use crate::connect::fault::{ConnectError, FileFault};
+use crate::connect::files::{FileValue, OnFault};
 
 /// A user name and a password.
 #[derive(Debug)]
-pub(super) struct Basic {
+pub(in crate::connect) struct Basic {
     settings: BasicAuth,
     header: FileValue<HeaderValue>,
 }
 
 impl Basic {
-    pub(super) fn new(settings: &BasicAuth) -> Self {
+    pub(in crate::connect) fn new(settings: &BasicAuth) -> Self {
         let BasicAuth { username: _, username_file, password_file } = settings;
         let files = [username_file, password_file].into_iter().flatten().cloned().collect();
         Self { settings: settings.clone(), header: FileValue::new(files, OnFault::Fail) }
     }
 
-    pub(super) async fn auth_header(&self) -> Result<HeaderValue, ConnectError> {
+    pub(in crate::connect) async fn auth_header(&self) -> Result<HeaderValue, ConnectError> {
         let settings = self.settings.clone();
         let header = self.header.get(move |read| basic_header(&settings, read));
         Ok(HeaderValue::clone(&*header.await?))

@@ -15,7 +15,7 @@ const SPARE_MAX: usize = 4;
 
 /// The retained buffers.
 #[derive(Debug, Default)]
-pub(super) struct SpareBuffers(Mutex<Vec<(Box<ScrapeBuffers>, Reservation)>>);
+pub(crate) struct SpareBuffers(Mutex<Vec<(Box<ScrapeBuffers>, Reservation)>>);
 
 impl SpareBuffers {
     /// Returns retained or new buffers. The caller reserves their bytes.

@@ -14,10 +14,10 @@ pub(super) const PIECE_BYTES: usize = 1024;
 const RETAINED_BYTES: usize = 64 * 1024;
 
 /// The decompressor of one body.
-pub(super) struct Gunzip(MultiGzDecoder<Vec<u8>>);
+pub(crate) struct Gunzip(MultiGzDecoder<Vec<u8>>);
 
 impl Gunzip {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(MultiGzDecoder::new(Vec::new()))
     }
 

@@ -8,11 +8,11 @@ use tokio::time::sleep;
 /// How long a running scrape may take once another pod has its target, or its settings changed: no
 /// other task scrapes the target until it ends. Most take milliseconds; a hand-over takes 15 s in
 /// all.
-pub(super) const RELEASE_TIME: Duration = Duration::from_secs(5);
+pub(crate) const RELEASE_TIME: Duration = Duration::from_secs(5);
 
 /// The fate of a stopped target's series.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum SeriesFate {
+pub(crate) enum SeriesFate {
     /// The task marks them as stale.
     #[default]
     MarkStale,
@@ -22,22 +22,22 @@ pub(super) enum SeriesFate {
 
 /// A request to stop scraping a target.
 #[derive(Debug, Default)]
-pub(super) struct StopRequest {
-    pub(super) series: SeriesFate,
+pub(crate) struct StopRequest {
+    pub(crate) series: SeriesFate,
     /// Dropped when the last scrape has ended. With `None` no task waits for that, and the scrape
     /// may use its normal time.
-    pub(super) scraping: Option<mpsc::Sender<()>>,
+    pub(crate) scraping: Option<mpsc::Sender<()>>,
 }
 
 /// A task's view of its stop request.
 #[derive(Debug)]
-pub(super) struct TaskStop {
+pub(crate) struct TaskStop {
     stopped: oneshot::Receiver<StopRequest>,
     leave: Option<StopRequest>,
 }
 
 impl TaskStop {
-    pub(super) fn new(stopped: oneshot::Receiver<StopRequest>) -> Self {
+    pub(crate) fn new(stopped: oneshot::Receiver<StopRequest>) -> Self {
         Self { stopped, leave: None }
     }
 

@@ -10,7 +10,8 @@ use hyper::body::Incoming;
 use millrace_config::HttpUrl;
 use millrace_scrape::{BodyFault, BodyFormat};
 
-use super::connect::{self, ConnectError, Connector, IDLE_BYTES, IdleSlot};
+use crate::connect;
+use crate::connect::{ConnectError, Connector, IDLE_BYTES, IdleSlot};
 
 /// The preferred format where native histograms are requested.
 macro_rules! protobuf {
@@ -42,7 +43,7 @@ const TIMEOUT_HEADER: HeaderName = HeaderName::from_static("x-prometheus-scrape-
 
 /// Why a scrape failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error("cannot read the answer: {0}")]
@@ -64,10 +65,10 @@ pub(super) enum Failure {
 
 /// The HTTP client of one target.
 #[derive(Debug)]
-pub(super) struct TargetClient {
+pub(crate) struct TargetClient {
     url: HttpUrl,
     headers: HeaderMap,
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
     connector: Arc<Connector>,
     /// `None` if the connection is closed after each scrape.
     idle_slot: Option<IdleSlot>,
@@ -75,20 +76,20 @@ pub(super) struct TargetClient {
 
 /// A response whose body has yet to be read.
 #[derive(Debug)]
-pub(super) struct ScrapeResponse {
-    pub(super) format: BodyFormat,
+pub(crate) struct ScrapeResponse {
+    pub(crate) format: BodyFormat,
     pub(super) is_gzip: bool,
     inner: connect::HttpResponse,
 }
 
 impl ScrapeResponse {
-    pub(super) fn body(&mut self) -> &mut Incoming {
+    pub(crate) fn body(&mut self) -> &mut Incoming {
         &mut self.inner.body
     }
 }
 
 impl TargetClient {
-    pub(super) fn new(
+    pub(crate) fn new(
         url: HttpUrl,
         (interval, timeout_seconds): (Duration, u32),
         native_histograms: bool,
@@ -109,7 +110,7 @@ impl TargetClient {
     }
 
     /// Retains the connection of a response that was read to its end, for the next scrape.
-    pub(super) fn retain_connection(&self, answer: ScrapeResponse) {
+    pub(crate) fn retain_connection(&self, answer: ScrapeResponse) {
         if let Some(kept) = &self.idle_slot {
             answer.inner.retain_connection(kept);
         }
@@ -121,7 +122,7 @@ impl TargetClient {
     }
 
     /// Closes the idle connection.
-    pub(super) fn close_idle(&self) {
+    pub(crate) fn close_idle(&self) {
         if let Some(kept) = &self.idle_slot {
             kept.close_idle();
         }
