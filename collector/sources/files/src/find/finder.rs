@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use millrace_tail::{InodeId, Tail};
 
-use super::KNOWN_FILES_MAX;
 use super::source::FileSource;
 use super::walk::{Capacity, DirectoryScanner, PathFault, ResolvedPath, ScanResult, identity_of};
 use super::watch::{DirectoryWatcher, watches_max};
+use crate::KNOWN_FILES_MAX;
 
 /// The longest time between two walks, after which changes without events (a network file system, a
 /// file that is mounted elsewhere) are found. With 11,000 files in as many pods a walk took 0.3 s:
@@ -25,16 +25,16 @@ pub(super) const WALK_INTERVAL: Duration = Duration::from_secs(60);
 const ROOTS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The maximum files that a scan lists, twice as many as may be known.
-pub(super) const SCAN_FILES_MAX: usize = 2 * KNOWN_FILES_MAX;
+pub(crate) const SCAN_FILES_MAX: usize = 2 * KNOWN_FILES_MAX;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FinderSettings {
+pub(crate) struct FinderSettings {
     /// The longest time between two walks.
-    pub(super) walk_interval: Duration,
+    pub(crate) walk_interval: Duration,
     /// The maximum number of watched directories.
-    pub(super) watches: usize,
+    pub(crate) watches: usize,
     /// The maximum files that a scan lists, excluding known ones.
-    pub(super) files: usize,
+    pub(crate) files: usize,
 }
 
 impl Default for FinderSettings {
@@ -44,9 +44,9 @@ impl Default for FinderSettings {
 }
 
 #[derive(Debug)]
-pub(super) struct Finder {
+pub(crate) struct Finder {
     walk: DirectoryScanner,
-    pub(super) watch: DirectoryWatcher,
+    pub(crate) watch: DirectoryWatcher,
     walk_interval: Duration,
     files_max: usize,
     /// When all directories were last walked regardless of events.
@@ -57,7 +57,7 @@ pub(super) struct Finder {
 }
 
 impl Finder {
-    pub(super) fn new(finding: FinderSettings) -> Self {
+    pub(crate) fn new(finding: FinderSettings) -> Self {
         Self {
             walk: DirectoryScanner::default(),
             watch: DirectoryWatcher::new(finding.watches),
@@ -71,7 +71,7 @@ impl Finder {
     }
 
     /// Walks all directories. `reserve` reserves memory of the byte budget for a number of files.
-    pub(super) fn walk_all(
+    pub(crate) fn walk_all(
         &mut self,
         sources: &[FileSource],
         tail: &Tail,
@@ -95,18 +95,18 @@ impl Finder {
     }
 
     /// Makes the next walk a full one, which also renews the watches.
-    pub(super) fn force_full_walk(&mut self) {
+    pub(crate) fn force_full_walk(&mut self) {
         self.walked_at = None;
     }
 
     /// Logs once why a path isn't read.
-    pub(super) fn report_unread(&mut self, path: &Path, why: &str) {
+    pub(crate) fn report_unread(&mut self, path: &Path, why: &str) {
         self.walk.report_unread(path, why);
     }
 
     /// Whether all directories must be walked: an entry appeared, moved or went, may have done so
     /// without an event, or the interval has passed.
-    pub(super) fn needs_walk(&mut self, now: Instant) -> bool {
+    pub(crate) fn needs_walk(&mut self, now: Instant) -> bool {
         self.watch.has_changed()
             || self.watch.unwatched() > 0
             || self.is_due(now)
@@ -133,7 +133,7 @@ impl Finder {
 
     /// Returns the single files to check: those with write events, and those without events. None
     /// if a walk is needed instead.
-    pub(super) fn files_to_check(&mut self, now: Instant) -> Option<(Vec<PathBuf>, Vec<PathBuf>)> {
+    pub(crate) fn files_to_check(&mut self, now: Instant) -> Option<(Vec<PathBuf>, Vec<PathBuf>)> {
         let is_other = |one: &ResolvedPath| file_at(&one.path) != one.file;
         if self.polled_files.iter().any(is_other) {
             return None;

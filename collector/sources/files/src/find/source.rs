@@ -17,7 +17,7 @@ use super::forms::{Forms, to_traces};
 use super::links::Links;
 use super::namespace_filter::NamespaceFilter;
 use super::parse::{build_parse, build_roles};
-use super::{SourceSettings, StartError};
+use crate::{SourceSettings, StartError};
 
 /// How long an unfinished record waits by default: a container's partial line for its next part,
 /// multiline records of a pod that chose them.
@@ -28,33 +28,33 @@ const NOT_TEXT: [&str; 2] = ["gz", "tmp"];
 
 /// A directory to walk, and the number of levels below it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Root {
-    pub(super) folder: PathBuf,
+pub(crate) struct Root {
+    pub(crate) folder: PathBuf,
     pub(super) levels: usize,
 }
 
 #[derive(Debug)]
-pub(super) struct FileSource {
+pub(crate) struct FileSource {
     /// Its share in the fair queue, for files without a namespace.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The recorded names: its directory, or each of its patterns.
-    pub(super) names: Vec<String>,
-    pub(super) from_end: bool,
+    pub(crate) names: Vec<String>,
+    pub(crate) from_end: bool,
     pub(super) roots: Vec<Root>,
-    pub(super) form: Arc<RecordRules>,
+    pub(crate) form: Arc<RecordRules>,
     /// The roles of fields, for pods that choose a parser.
     roles: Roles,
     /// The longest written record, by this form or one that a pod chose.
-    pub(super) written_bytes: usize,
+    pub(crate) written_bytes: usize,
     /// The weights of namespaces that have one.
-    pub(super) weights: HashMap<String, Weight>,
-    pub(super) links: Links,
-    pub(super) kind: SourceKind,
+    pub(crate) weights: HashMap<String, Weight>,
+    pub(crate) links: Links,
+    pub(crate) kind: SourceKind,
 }
 
 /// How a source selects its files.
 #[derive(Debug)]
-pub(super) enum SourceKind {
+pub(crate) enum SourceKind {
     Containers {
         folder: PathBuf,
         namespaces: NamespaceFilter,
@@ -71,7 +71,7 @@ pub(super) enum SourceKind {
 const LEVELS_MAX: usize = 32;
 
 impl FileSource {
-    pub(super) fn from_settings(settings: &SourceSettings) -> Result<Self, StartError> {
+    pub(crate) fn from_settings(settings: &SourceSettings) -> Result<Self, StartError> {
         match settings {
             SourceSettings::Containers(settings) => Self::from_containers(settings),
             SourceSettings::Files(settings) => Self::from_files(settings),
@@ -147,7 +147,7 @@ impl FileSource {
     }
 
     /// Marks which of the source's names are on record.
-    pub(super) fn mark_recorded(&mut self, is_known: impl Fn(&str) -> bool) {
+    pub(crate) fn mark_recorded(&mut self, is_known: impl Fn(&str) -> bool) {
         if let SourceKind::Patterns { recalled, .. } = &mut self.kind {
             *recalled = self.names.iter().map(|name| is_known(name)).collect();
         }
@@ -161,7 +161,7 @@ impl FileSource {
     }
 
     /// Whether a file of this path is read, or would be if its namespace were selected.
-    pub(super) fn may_read(&self, path: &Path) -> bool {
+    pub(crate) fn may_read(&self, path: &Path) -> bool {
         match &self.kind {
             SourceKind::Containers { folder, .. } => parse_container_path(folder, path).is_some(),
             SourceKind::Patterns { .. } => self.reads_file(path),
@@ -169,7 +169,7 @@ impl FileSource {
     }
 
     /// Whether a file of this path is read.
-    pub(super) fn reads_file(&self, path: &Path) -> bool {
+    pub(crate) fn reads_file(&self, path: &Path) -> bool {
         match &self.kind {
             SourceKind::Containers { folder, namespaces } => parse_container_path(folder, path)
                 .is_some_and(|of| namespaces.reads_namespace(of.namespace)),
@@ -192,7 +192,7 @@ impl FileSource {
 
     /// Sets the namespaces that have the selected labels, and returns whether the selection
     /// changes.
-    pub(super) fn set_namespaces(&mut self, chosen: &Arc<HashSet<String>>) -> bool {
+    pub(crate) fn set_namespaces(&mut self, chosen: &Arc<HashSet<String>>) -> bool {
         match &mut self.kind {
             SourceKind::Containers { namespaces, .. } => namespaces.set_labeled(chosen),
             SourceKind::Patterns { .. } => false,
@@ -200,17 +200,17 @@ impl FileSource {
     }
 
     /// Whether a file, or a pod's directory, belongs to a namespace that isn't read.
-    pub(super) fn excludes_path(&self, path: &Path) -> bool {
+    pub(crate) fn excludes_path(&self, path: &Path) -> bool {
         let SourceKind::Containers { namespaces, .. } = &self.kind else { return false };
         self.namespace_of(path).is_some_and(|namespace| !namespaces.reads_namespace(namespace))
     }
 
-    pub(super) fn has_pods(&self) -> bool {
+    pub(crate) fn has_pods(&self) -> bool {
         matches!(self.kind, SourceKind::Containers { .. })
     }
 
     /// The namespace of the pod that writes a file, or wrote a rotated one.
-    pub(super) fn namespace_of<'a>(&self, path: &'a Path) -> Option<&'a str> {
+    pub(crate) fn namespace_of<'a>(&self, path: &'a Path) -> Option<&'a str> {
         let SourceKind::Containers { folder, .. } = &self.kind else { return None };
         let owner = path.strip_prefix(folder).ok()?.components().next()?;
         owner.as_os_str().to_str()?.split('_').next()
@@ -218,12 +218,12 @@ impl FileSource {
 
     /// The file's share in the fair queue: its namespace, or its source. A source's name contains a
     /// space, so it can't equal a namespace's.
-    pub(super) fn share_of<'a>(&'a self, path: &'a Path) -> &'a str {
+    pub(crate) fn share_of<'a>(&'a self, path: &'a Path) -> &'a str {
         self.namespace_of(path).unwrap_or(&self.name)
     }
 
     /// The form that a pod's annotations choose for a file. None: the source's form.
-    pub(super) fn form_for(
+    pub(crate) fn form_for(
         &self,
         path: &Path,
         pod: &PodInfo,
@@ -235,14 +235,14 @@ impl FileSource {
     }
 
     /// The pod that writes a file, if it is known.
-    pub(super) fn pod_of(&self, path: &Path, pods: &dyn PodLookup) -> Option<Arc<PodInfo>> {
+    pub(crate) fn pod_of(&self, path: &Path, pods: &dyn PodLookup) -> Option<Arc<PodInfo>> {
         let SourceKind::Containers { folder, .. } = &self.kind else { return None };
         let ContainerPath { namespace, pod, uid, .. } = parse_container_path(folder, path)?;
         pods.find_pod(uid, namespace, pod)
     }
 
     /// The attributes common to all records of a file; for a container's file including its pod's.
-    pub(super) fn attributes_of(&self, path: &Path, known: Option<&PodInfo>) -> Attributes {
+    pub(crate) fn attributes_of(&self, path: &Path, known: Option<&PodInfo>) -> Attributes {
         match &self.kind {
             SourceKind::Containers { folder, .. } => match parse_container_path(folder, path) {
                 Some(ContainerPath { namespace, pod, uid, container, restarts }) => {

@@ -8,13 +8,14 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::open::{self, OpenedFile};
+use crate::open;
+use crate::open::OpenedFile;
 
 /// The suffix of Docker's file names: `ID/ID-json.log`.
 const DOCKER_ENDING: &str = "-json.log";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Links {
+pub(crate) enum Links {
     /// None.
     Unfollowed,
     /// Links to any regular file.
@@ -62,7 +63,7 @@ impl Links {
     ///
     /// # Errors
     /// System errors; also if it is no regular file, or a link that isn't followed.
-    pub(super) fn open_file(&self, path: &Path) -> io::Result<OpenedFile> {
+    pub(crate) fn open_file(&self, path: &Path) -> io::Result<OpenedFile> {
         match self {
             Self::Unfollowed => open::open_regular(path, false),
             Self::Followed => open::open_regular(path, true),

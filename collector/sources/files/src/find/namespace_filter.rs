@@ -9,7 +9,7 @@ use std::sync::Arc;
 use millrace_config::ContainersReceiver;
 
 #[derive(Debug)]
-pub(super) struct NamespaceFilter {
+pub(crate) struct NamespaceFilter {
     included: NamespaceSet,
     excluded: HashSet<String>,
 }
@@ -23,7 +23,7 @@ enum NamespaceSet {
 }
 
 impl NamespaceFilter {
-    pub(super) fn from_settings(settings: &ContainersReceiver) -> Self {
+    pub(crate) fn from_settings(settings: &ContainersReceiver) -> Self {
         let set = |names: &[String]| names.iter().cloned().collect();
         let wanted = if settings.namespace_selector.is_some() {
             NamespaceSet::ByLabels(None)

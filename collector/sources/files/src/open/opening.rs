@@ -7,17 +7,18 @@ use std::time::Instant;
 use millrace_lines::{LineReader, Resume, TextEncoding};
 use millrace_tail::{FileId, InodeId, OpenOutcome, Position};
 
-use super::open::{self, Buffer, Content, OpenLogFile, OpenedFile};
 use super::pending_opens::PendingOpen;
 use super::unpack::{UNPACK_BYTES, Unpack};
-use super::worker::{EVENTS_INTERVAL, FilesWorker};
+use super::{Buffer, Content, OpenLogFile, OpenedFile};
+use crate::open;
+use crate::worker::{EVENTS_INTERVAL, FilesWorker};
 
 /// The maximum compressed files read at a time: 4 of some 600 KiB, and one alone is as fast as a
 /// disk.
 const UNPACKED_MAX: usize = 4;
 
 impl FilesWorker {
-    pub(super) fn open_or_wait(&mut self, one: PendingOpen, now: Instant) {
+    pub(crate) fn open_or_wait(&mut self, one: PendingOpen, now: Instant) {
         if self.tail.must_wait(one.file) {
             return self.opening.waiting.push(one);
         }
@@ -29,7 +30,7 @@ impl FilesWorker {
     }
 
     /// Opens waiting files whose dependencies are read.
-    pub(super) fn open_waiting(&mut self, now: Instant) {
+    pub(crate) fn open_waiting(&mut self, now: Instant) {
         let is_due = self.table.is_queue_empty() || now - self.opening.waited_at >= EVENTS_INTERVAL;
         if self.opening.waiting.is_empty() || !is_due {
             return;
@@ -154,7 +155,7 @@ impl FilesWorker {
         );
     }
 
-    pub(super) fn close_file(&mut self, file: FileId) {
+    pub(crate) fn close_file(&mut self, file: FileId) {
         self.is_quiescent = false;
         self.labels.forget_file(file);
         if let Some(open) = self.table.remove(file) {
@@ -163,7 +164,7 @@ impl FilesWorker {
     }
 
     /// Closes a file after a failed read. A later walk opens it again if it still has a name.
-    pub(super) fn handle_read_error(&mut self, file: FileId, error: &std::io::Error) {
+    pub(crate) fn handle_read_error(&mut self, file: FileId, error: &std::io::Error) {
         let Some(open) = self.table.remove(file) else { return };
         self.finder.report_unread(open.label.path(), &error.to_string());
         self.labels.forget_file(file);
@@ -172,7 +173,7 @@ impl FilesWorker {
     }
 
     /// Closes a compressed file of which no more can be read for now.
-    pub(super) fn give_up_packed(&mut self, file: FileId) {
+    pub(crate) fn give_up_packed(&mut self, file: FileId) {
         if let Some(open) = self.table.get_mut(file)
             && let Some(error) = open.read_fault()
         {

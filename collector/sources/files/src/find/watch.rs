@@ -21,7 +21,7 @@ use rustix::io::Errno;
 
 /// The maximum watched directories: two for each file that may be known, a pod's and its
 /// container's. The kernel holds some 1 KiB for each: 64 MiB.
-pub(super) const WATCHES_MAX: usize = 65_536;
+pub(crate) const WATCHES_MAX: usize = 65_536;
 
 /// The fraction (1/n) of the node's limit that is used: the kubelet and others also watch, as root.
 const WATCHES_SHARE: usize = 2;
@@ -78,7 +78,7 @@ struct WrittenNames {
 
 /// All watches, and the events since they were last consumed.
 #[derive(Debug)]
-pub(super) struct DirectoryWatcher {
+pub(crate) struct DirectoryWatcher {
     kernel: Option<OwnedFd>,
     buffer: Vec<MaybeUninit<u8>>,
     most: usize,
@@ -98,7 +98,7 @@ pub(super) struct DirectoryWatcher {
 
 impl DirectoryWatcher {
     /// Watches at most this many directories.
-    pub(super) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self {
             kernel: None,
             buffer: vec![MaybeUninit::uninit(); BUFFER_BYTES],
@@ -118,7 +118,7 @@ impl DirectoryWatcher {
     }
 
     /// The number of directories that the last walk found and that aren't watched.
-    pub(super) fn unwatched(&self) -> usize {
+    pub(crate) fn unwatched(&self) -> usize {
         self.unwatched
     }
 
@@ -133,13 +133,13 @@ impl DirectoryWatcher {
     }
 
     /// The number of queue overflows since the last call.
-    pub(super) fn take_overflows(&mut self) -> u64 {
+    pub(crate) fn take_overflows(&mut self) -> u64 {
         std::mem::take(&mut self.overflows)
     }
 
     /// Begins a walk, which covers all events so far. A full walk (`all`) also checks whether each
     /// watched directory is still the one at its path, and retries unwatched ones.
-    pub(super) fn begin_walk(&mut self, all: bool) {
+    pub(crate) fn begin_walk(&mut self, all: bool) {
         self.has_changed = false;
         self.unwatched = 0;
         self.written.clear();
@@ -277,7 +277,7 @@ impl DirectoryWatcher {
     }
 
     /// Reads the kernel's events.
-    pub(super) fn read_events(&mut self, now: Instant) {
+    pub(crate) fn read_events(&mut self, now: Instant) {
         let Some(kernel) = self.kernel.take() else { return };
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut events = inotify::Reader::new(&kernel, &mut buffer);

@@ -8,8 +8,8 @@ use millrace_config::FilesReceiver;
 
 use millrace_tail::RecordedPositions;
 
-use super::super::{SourceSettings, restore_tail};
 use super::*;
+use crate::{SourceSettings, restore_tail};
 
 /// Scenario: a FIFO, a socket, a directory, and links to a device and a directory, all named like
 /// logs, alongside a log and a link to one elsewhere. Guarantee: the logs are listed, each of the

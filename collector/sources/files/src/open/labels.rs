@@ -14,10 +14,10 @@ use millrace_lines::FileAttributes as Attributes;
 use millrace_pipeline::pods::{PodInfo, PodLookup};
 use millrace_tail::FileId;
 
-use super::forms::Forms;
+use super::OpenLogFile;
 use super::label::Label;
-use super::open::OpenLogFile;
-use super::source::FileSource;
+use crate::find::forms::Forms;
+use crate::find::source::FileSource;
 
 /// The longest that a file waits for its pod. The API server reports a pod before the kubelet
 /// starts it, so a second is ample, and too short to be noticed.
@@ -27,7 +27,7 @@ const WAIT: Duration = Duration::from_secs(1);
 /// cleared and attributes are encoded again as files are read.
 const ATTRIBUTES_MAX: usize = 1024;
 
-pub(super) struct FileLabels {
+pub(crate) struct FileLabels {
     pods: Option<Arc<dyn PodLookup>>,
     /// The version of `pods` at which open files were last labeled.
     version: u64,
@@ -41,7 +41,7 @@ pub(super) struct FileLabels {
 }
 
 impl FileLabels {
-    pub(super) fn new(pods: Option<Arc<dyn PodLookup>>) -> Self {
+    pub(crate) fn new(pods: Option<Arc<dyn PodLookup>>) -> Self {
         let version = pods.as_ref().map_or(0, |pods| pods.version());
         Self {
             pods,
@@ -70,12 +70,12 @@ impl FileLabels {
     }
 
     /// Returns the number of patterns of pods rejected since the last call.
-    pub(super) fn take_rejected(&mut self) -> u64 {
+    pub(crate) fn take_rejected(&mut self) -> u64 {
         self.forms.take_rejected()
     }
 
     /// The attributes common to all records of a file.
-    pub(super) fn attributes_of(
+    pub(crate) fn attributes_of(
         &mut self,
         file: FileId,
         label: &Label,
@@ -89,12 +89,12 @@ impl FileLabels {
     }
 
     /// Drops the cached attributes of a closed file.
-    pub(super) fn forget_file(&mut self, file: FileId) {
+    pub(crate) fn forget_file(&mut self, file: FileId) {
         self.attributes.remove(&file);
     }
 
     /// Whether a file waits for its pod. If so, it is held until [`Self::release_due`] returns it.
-    pub(super) fn hold_for_pod(
+    pub(crate) fn hold_for_pod(
         &mut self,
         file: FileId,
         open: &mut OpenLogFile,
@@ -111,12 +111,12 @@ impl FileLabels {
     }
 
     /// When the longest-waiting file's wait ends.
-    pub(super) fn next_due(&self) -> Option<Instant> {
+    pub(crate) fn next_due(&self) -> Option<Instant> {
         self.waiting.front().map(|(_, until)| *until)
     }
 
     /// Returns the files whose wait is over, or whose pod may be known now.
-    pub(super) fn release_due(&mut self, now: Instant) -> Vec<FileId> {
+    pub(crate) fn release_due(&mut self, now: Instant) -> Vec<FileId> {
         let Some(pods) = self.pods.as_ref().filter(|_| !self.waiting.is_empty()) else {
             return Vec::new();
         };
@@ -129,18 +129,18 @@ impl FileLabels {
     }
 
     /// Whether pods have changed since the last call.
-    pub(super) fn take_changed(&mut self) -> bool {
+    pub(crate) fn take_changed(&mut self) -> bool {
         let now = self.pods.as_ref().map_or(0, |pods| pods.version());
         std::mem::replace(&mut self.version, now) != now
     }
 
     /// Whether a file's pod differs from the one in its label.
-    pub(super) fn has_other_pod(&self, open: &OpenLogFile, sources: &[FileSource]) -> bool {
+    pub(crate) fn has_other_pod(&self, open: &OpenLogFile, sources: &[FileSource]) -> bool {
         self.find_pod(open, sources).is_some_and(|pod| !open.label.has_pod(&pod))
     }
 
     /// Updates a file's label with its pod's current metadata. Returns false if the pod is unknown.
-    pub(super) fn renew_label(
+    pub(crate) fn renew_label(
         &mut self,
         file: FileId,
         open: &mut OpenLogFile,

@@ -19,30 +19,30 @@ const REPORTED_MAX: usize = 1024;
 
 /// Scans directories, and remembers what it has logged.
 #[derive(Debug, Default)]
-pub(super) struct DirectoryScanner {
+pub(crate) struct DirectoryScanner {
     reported: HashSet<PathBuf>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct ScanResult {
-    pub(super) files: Vec<FileObservation>,
+pub(crate) struct ScanResult {
+    pub(crate) files: Vec<FileObservation>,
     /// The paths that could not be read.
-    pub(super) unlisted: UnlistedPaths,
+    pub(crate) unlisted: UnlistedPaths,
     /// Files that may change without an event in their directory: followed links, and files with
     /// several names.
     pub(super) polled_files: Vec<ResolvedPath>,
     /// Files that exist and aren't read for now.
-    pub(super) paused: PauseSet,
+    pub(crate) paused: PauseSet,
 }
 
 /// The bound on a scan's memory.
-pub(super) struct Capacity<'a> {
+pub(crate) struct Capacity<'a> {
     /// Reserves memory for a scan of so many files; false if the budget hasn't enough.
     pub(super) reserve: &'a mut dyn FnMut(usize) -> bool,
     /// Knows the tracked files: those are always listed, or they would count as gone.
-    pub(super) tail: &'a Tail,
+    pub(crate) tail: &'a Tail,
     /// The tracked files, loaded once the capacity is exhausted.
-    pub(super) known_files: Option<HashSet<InodeId>>,
+    pub(crate) known_files: Option<HashSet<InodeId>>,
 }
 
 /// A scan in progress.
@@ -54,9 +54,9 @@ struct Scan<'w, 'c> {
 
 /// A path and the file to which it led, if any.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ResolvedPath {
-    pub(super) path: PathBuf,
-    pub(super) file: Option<InodeId>,
+pub(crate) struct ResolvedPath {
+    pub(crate) path: PathBuf,
+    pub(crate) file: Option<InodeId>,
 }
 
 impl Capacity<'_> {
@@ -255,7 +255,7 @@ impl DirectoryScanner {
     }
 
     /// Logs once why a path isn't read.
-    pub(super) fn report_unread(&mut self, path: &Path, why: &str) {
+    pub(crate) fn report_unread(&mut self, path: &Path, why: &str) {
         if self.reported.len() < REPORTED_MAX && self.reported.insert(path.to_owned()) {
             tracing::warn!(path = %path.display(), why, "a path is not read");
         }
@@ -264,7 +264,7 @@ impl DirectoryScanner {
 
 /// What an error of a call that names a path means for that path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PathFault {
+pub(crate) enum PathFault {
     /// The path does not exist.
     Missing,
     /// A link to itself, a file where a directory should be, a file that its server no longer has.
@@ -302,12 +302,12 @@ fn is_stale(folder: &Path) -> bool {
 }
 
 /// Returns the device and inode.
-pub(super) fn identity_of(found: &Metadata) -> InodeId {
+pub(crate) fn identity_of(found: &Metadata) -> InodeId {
     (found.dev(), found.ino())
 }
 
 /// Returns the size and the modification time in nanoseconds.
-pub(super) fn stamps_of(found: &Metadata) -> (u64, u64) {
+pub(crate) fn stamps_of(found: &Metadata) -> (u64, u64) {
     let seconds = u64::try_from(found.mtime()).unwrap_or_default();
     let nanos = u64::try_from(found.mtime_nsec()).unwrap_or_default();
     (found.size(), seconds.saturating_mul(1_000_000_000).saturating_add(nanos))

@@ -19,7 +19,7 @@ type FormKey = (Option<TextParser>, Option<Lines>);
 
 /// The forms of pods' choices, while files use them.
 #[derive(Debug, Default)]
-pub(super) struct Forms {
+pub(crate) struct Forms {
     known: HashMap<FormKey, Weak<RecordRules>>,
     rejected: u64,
     has_reported: bool,
@@ -71,7 +71,7 @@ impl Forms {
     }
 
     /// Returns the number of patterns rejected since the last call.
-    pub(super) fn take_rejected(&mut self) -> u64 {
+    pub(crate) fn take_rejected(&mut self) -> u64 {
         std::mem::take(&mut self.rejected)
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use millrace_config::{Parse as Settings, ParseFormat, TimeFormat, Timestamp};
 use millrace_lines::{ParseRules, Roles, TimeLayout, TimestampFormat as Format};
 
-use super::StartError;
+use crate::StartError;
 
 /// Builds the parser, or None if nothing is parsed. `source` names the source in errors.
 pub(super) fn build_parse(

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use millrace_pipeline::budget::Reservation;
 use millrace_tail::{FairQueue, FileId};
 
-use super::open::OpenLogFile;
-use super::source::FileSource;
+use super::OpenLogFile;
+use crate::find::source::FileSource;
 
 /// The number of files for which a scan's memory is reserved at a time.
 const SCAN_FILES: usize = 1024;
@@ -17,14 +17,14 @@ const SCAN_FILES: usize = 1024;
 const SCAN_FILE_BYTES: u64 = 512;
 
 /// The bytes that the first scan reserves: 512 KiB.
-pub(super) const SCAN_BYTES: u64 = SCAN_FILES as u64 * SCAN_FILE_BYTES;
+pub(crate) const SCAN_BYTES: u64 = SCAN_FILES as u64 * SCAN_FILE_BYTES;
 
 /// How many files a scan may list with this many bytes.
-pub(super) fn scan_capacity(bytes: u64) -> usize {
+pub(crate) fn scan_capacity(bytes: u64) -> usize {
     SCAN_FILES + usize::try_from(bytes / SCAN_FILE_BYTES).unwrap_or(usize::MAX)
 }
 
-pub(super) struct OpenFiles {
+pub(crate) struct OpenFiles {
     open: HashMap<FileId, Box<OpenLogFile>>,
     fair_queue: FairQueue<FileId>,
     /// Files whose reader may hold a record that waits for another line.
@@ -37,7 +37,7 @@ pub(super) struct OpenFiles {
 
 impl OpenFiles {
     /// `held` covers the buffer so far.
-    pub(super) fn new(sources: &[FileSource], held: Reservation) -> Self {
+    pub(crate) fn new(sources: &[FileSource], held: Reservation) -> Self {
         let weights = sources.iter().flat_map(|source| source.weights.clone()).collect();
         Self {
             open: HashMap::new(),
@@ -48,37 +48,37 @@ impl OpenFiles {
         }
     }
 
-    pub(super) fn get(&self, file: FileId) -> Option<&OpenLogFile> {
+    pub(crate) fn get(&self, file: FileId) -> Option<&OpenLogFile> {
         self.open.get(&file).map(|open| &**open)
     }
 
-    pub(super) fn get_mut(&mut self, file: FileId) -> Option<&mut OpenLogFile> {
+    pub(crate) fn get_mut(&mut self, file: FileId) -> Option<&mut OpenLogFile> {
         self.open.get_mut(&file).map(|open| &mut **open)
     }
 
     /// The files that match the predicate.
-    pub(super) fn filter_files(&self, holds: impl Fn(&OpenLogFile) -> bool) -> Vec<FileId> {
+    pub(crate) fn filter_files(&self, holds: impl Fn(&OpenLogFile) -> bool) -> Vec<FileId> {
         self.open.iter().filter(|(_, open)| holds(open)).map(|(file, _)| *file).collect()
     }
 
     #[cfg(test)]
-    pub(super) fn inodes(&self) -> std::collections::HashSet<u64> {
+    pub(crate) fn inodes(&self) -> std::collections::HashSet<u64> {
         self.open.values().filter_map(|open| open.inode()).collect()
     }
 
-    pub(super) fn insert(&mut self, file: FileId, open: OpenLogFile) {
+    pub(crate) fn insert(&mut self, file: FileId, open: OpenLogFile) {
         self.open.insert(file, Box::new(open));
     }
 
     /// Removes a file that is to be closed, and releases its bytes.
-    pub(super) fn remove(&mut self, file: FileId) -> Option<Box<OpenLogFile>> {
+    pub(crate) fn remove(&mut self, file: FileId) -> Option<Box<OpenLogFile>> {
         let open = self.open.remove(&file)?;
         self.release_bytes(open.held_bytes);
         Some(open)
     }
 
     /// Moves an open file to the id of its new text.
-    pub(super) fn replace_id(&mut self, file: FileId, next: FileId) -> Option<&mut OpenLogFile> {
+    pub(crate) fn replace_id(&mut self, file: FileId, next: FileId) -> Option<&mut OpenLogFile> {
         let open = self.open.remove(&file)?;
         Some(&mut **self.open.entry(next).insert_entry(open).into_mut())
     }
@@ -95,7 +95,7 @@ impl OpenFiles {
 
     /// Reserves memory for a scan of so many files; false if the budget hasn't enough. Later scans
     /// reuse the reservation.
-    pub(super) fn reserve_scan(&mut self, files: usize) -> bool {
+    pub(crate) fn reserve_scan(&mut self, files: usize) -> bool {
         while self.scan_files < files {
             if !self.reserve_bytes(SCAN_BYTES) {
                 return false;
@@ -111,7 +111,7 @@ impl OpenFiles {
 
     /// Adjusts the reservation to the unfinished records that a reader holds. False if the budget
     /// hasn't enough.
-    pub(super) fn cover_held(&mut self, file: FileId) -> bool {
+    pub(crate) fn cover_held(&mut self, file: FileId) -> bool {
         let Some(open) = self.open.get_mut(&file) else { return true };
         let held_bytes = open.needed_bytes();
         let sum = self.held.bytes() - open.held_bytes.min(self.held.bytes()) + held_bytes;
@@ -122,12 +122,12 @@ impl OpenFiles {
         covered
     }
 
-    pub(super) fn is_queued(&self, file: FileId) -> bool {
+    pub(crate) fn is_queued(&self, file: FileId) -> bool {
         self.get(file).is_some_and(|open| open.queued)
     }
 
     /// Marks a file as having text to read, and queues it once.
-    pub(super) fn queue_file(&mut self, file: FileId, sources: &[FileSource]) {
+    pub(crate) fn queue_file(&mut self, file: FileId, sources: &[FileSource]) {
         if let Some(open) = self.get_mut(file)
             && !std::mem::replace(&mut open.queued, true)
         {
@@ -136,7 +136,7 @@ impl OpenFiles {
     }
 
     /// Pushes a file that is ready to be read into the fair queue.
-    pub(super) fn push_to_queue(&mut self, file: FileId, sources: &[FileSource]) {
+    pub(crate) fn push_to_queue(&mut self, file: FileId, sources: &[FileSource]) {
         if let Some(open) = self.open.get(&file)
             && let Some(source) = sources.get(open.source)
         {
@@ -144,27 +144,27 @@ impl OpenFiles {
         }
     }
 
-    pub(super) fn is_queue_empty(&self) -> bool {
+    pub(crate) fn is_queue_empty(&self) -> bool {
         self.fair_queue.is_empty()
     }
 
     /// The next file in fair order.
-    pub(super) fn next(&mut self) -> Option<FileId> {
+    pub(crate) fn next(&mut self) -> Option<FileId> {
         self.fair_queue.pop()
     }
 
     /// Charges the bytes and the processor time of the last read to its share.
-    pub(super) fn charge_usage(&mut self, bytes: u64, processor_time: Duration) {
+    pub(crate) fn charge_usage(&mut self, bytes: u64, processor_time: Duration) {
         self.fair_queue.charge_usage(bytes, processor_time);
     }
 
     /// Records that a file's reader may hold a record that waits for another line.
-    pub(super) fn mark_unfinished(&mut self, file: FileId) {
+    pub(crate) fn mark_unfinished(&mut self, file: FileId) {
         self.unfinished.insert(file);
     }
 
     /// The files with an overdue record that aren't queued to be read.
-    pub(super) fn overdue_files(&mut self, sources: &[FileSource], now: Instant) -> Vec<FileId> {
+    pub(crate) fn overdue_files(&mut self, sources: &[FileSource], now: Instant) -> Vec<FileId> {
         let Self { open, unfinished, .. } = self;
         let holds = |file: &FileId| open.get(file).is_some_and(|open| open.reader.has_open());
         unfinished.retain(holds);

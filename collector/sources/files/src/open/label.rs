@@ -9,30 +9,30 @@ use millrace_pipeline::pods::PodInfo;
 
 /// An open file's path, and its pod as far as it is known.
 #[derive(Debug)]
-pub(super) struct Label {
+pub(crate) struct Label {
     /// The path of the file's text.
-    pub(super) path: Arc<Path>,
+    pub(crate) path: Arc<Path>,
     /// Whether the file is a pod's, and pods are looked up.
     pub(super) is_of_pod: bool,
-    pub(super) pod: Option<Arc<PodInfo>>,
+    pub(crate) pod: Option<Arc<PodInfo>>,
     /// The form that its pod's annotations choose. None: the source's form.
-    pub(super) form: Option<Arc<RecordRules>>,
+    pub(crate) form: Option<Arc<RecordRules>>,
     /// Until when the file waits for an unknown pod.
     pub(super) waits_until: Option<Instant>,
 }
 
 impl Label {
     /// Whether the file is a pod's and that pod is unknown.
-    pub(super) fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(&self) -> bool {
         self.is_of_pod && self.pod.is_none()
     }
 
     /// The form by which the file is read from its next line on: `usual` is its source's.
-    pub(super) fn form_for<'a>(&'a self, usual: &'a Arc<RecordRules>) -> &'a Arc<RecordRules> {
+    pub(crate) fn form_for<'a>(&'a self, usual: &'a Arc<RecordRules>) -> &'a Arc<RecordRules> {
         self.form.as_ref().unwrap_or(usual)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 

@@ -23,7 +23,7 @@ const SKIP_BYTES: u64 = 4 << 20;
 /// The size of the text's length field, modulo 2^32, at the end of a compressed file.
 const LENGTH_BYTES: usize = 4;
 
-pub(super) struct Unpack {
+pub(crate) struct Unpack {
     decoder: MultiGzDecoder<BufReader<File>>,
     head: Vec<u8>,
     /// Decompressed text that isn't consumed yet.
@@ -35,11 +35,11 @@ pub(super) struct Unpack {
     end: Option<io::Result<()>>,
 }
 
-/// The result of a read, like [`super::open::FileSlice`].
-pub(super) struct UnpackedSlice {
-    pub(super) length: usize,
+/// The result of a read, like [`super::FileSlice`].
+pub(crate) struct UnpackedSlice {
+    pub(crate) length: usize,
     /// The end of all text; greater than what was read while there may be more.
-    pub(super) size: u64,
+    pub(crate) size: u64,
 }
 
 impl Unpack {
@@ -47,7 +47,7 @@ impl Unpack {
     ///
     /// # Errors
     /// If not even that can be decompressed.
-    pub(super) fn new(file: File) -> io::Result<Self> {
+    pub(crate) fn new(file: File) -> io::Result<Self> {
         let length = file.metadata()?.len();
         let mut told = [0; LENGTH_BYTES];
         let at = length.checked_sub(LENGTH_BYTES as u64);
@@ -70,27 +70,27 @@ impl Unpack {
     }
 
     #[cfg(test)]
-    pub(super) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         self.decoder.get_ref().get_ref()
     }
 
-    pub(super) fn head(&self) -> &[u8] {
+    pub(crate) fn head(&self) -> &[u8] {
         &self.head
     }
 
     /// The length of the text, as far as it is known.
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         let known = self.from + self.text.len() as u64;
         if matches!(self.end, Some(Ok(()))) { known } else { self.declared_bytes.max(known + 1) }
     }
 
     /// The error that prevents reading more text, if the end wasn't reached.
-    pub(super) fn read_fault(&self) -> Option<&io::Error> {
+    pub(crate) fn read_fault(&self) -> Option<&io::Error> {
         self.end.as_ref().and_then(|end| end.as_ref().err())
     }
 
     /// Reads text from `offset`, which is never before that of an earlier call.
-    pub(super) fn read(&mut self, offset: u64, into: &mut [u8]) -> UnpackedSlice {
+    pub(crate) fn read(&mut self, offset: u64, into: &mut [u8]) -> UnpackedSlice {
         self.skip_to(offset);
         if matches!(self.end, Some(Ok(()))) && self.from + (self.text.len() as u64) < offset {
             let error =
