@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::inode::{FileId, Identification, InodeId};
 use crate::machine::Tail;
-use crate::names::nearest_name;
-use crate::patience::SCANS_AT_END;
+use crate::scan::inode::{FileId, Identification, InodeId};
+use crate::scan::names::nearest_name;
+use crate::text::patience::SCANS_AT_END;
 use crate::text::{FileText, ReadState};
 
 /// The result of checking a single file.

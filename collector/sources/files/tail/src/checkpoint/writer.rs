@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::checkpoint::{CheckpointBody, CheckpointEntry, NAME, PackedEntry, seal_document};
-use crate::inode::{Inode, InodeId};
 use crate::machine::Tail;
-use crate::position::Position;
+use crate::scan::inode::{Inode, InodeId};
 use crate::text::FileText;
+use crate::text::position::Position;
 
 impl Tail {
     /// The document to write, if it changed since the last call.

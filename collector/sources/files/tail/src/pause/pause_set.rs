@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::inode::InodeId;
+use crate::scan::inode::InodeId;
 use crate::text::FileText;
 
 /// The paused files and sources.

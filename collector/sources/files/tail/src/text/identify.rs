@@ -14,12 +14,12 @@ use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::fingerprint::Fingerprint;
-use crate::inode::{FileId, Identification, Inode, InodeId, PassedFile};
 use crate::machine::{OpenOutcome, ReadOutcome, Tail, TailEvent};
-use crate::names::{is_kin, unpacked_path};
-use crate::patience::SCANS_FOR_COPY;
-use crate::position::Position;
+use crate::scan::inode::{FileId, Identification, Inode, InodeId, PassedFile};
+use crate::scan::names::{is_kin, unpacked_path};
+use crate::text::fingerprint::Fingerprint;
+use crate::text::patience::SCANS_FOR_COPY;
+use crate::text::position::Position;
 use crate::text::{FileText, NOWHERE, ReadState};
 
 enum TextMatch {
