@@ -4,10 +4,10 @@
 
 use memchr::memchr2;
 
+use crate::container::json_text::{RawString, append_unescaped, read_string, skip_space};
+use crate::container::time;
 use crate::container::{LinePart, OutputStream};
-use crate::json_text::{RawString, append_unescaped, read_string, skip_space};
 use crate::text::without_cr;
-use crate::time;
 
 /// Parses a line. Text with escapes is unescaped into `scratch`. None if the line is no such
 /// object.
