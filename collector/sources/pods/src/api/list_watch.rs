@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use crate::api::event::{Object, WatchEvent};
+use crate::api::watch_loop::{WatchSource, limit_watch};
 use crate::api::{ApiEndpoint, ApiError, ListQuery, WatchRequest, WatchStream};
-use crate::event::{Object, WatchEvent};
-use crate::watch_loop::{WatchSource, limit_watch};
 
 /// A store of listed objects.
 pub(crate) trait ObjectStore: Send {
