@@ -13,7 +13,7 @@ use millrace_source_prometheus::{PrometheusSource, TargetStatus};
 use tokio::task::JoinSet;
 
 use crate::common::RunError;
-use crate::pods::EdgeWatches;
+use crate::edge::pods::EdgeWatches;
 
 /// What sources need besides their settings.
 #[derive(Default)]

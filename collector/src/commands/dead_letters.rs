@@ -20,8 +20,8 @@ use millrace_dead_letters::{
 };
 use millrace_wire::Signal;
 
-use crate::output;
-use crate::run::{EXIT_FAILED, EXIT_SETTINGS, load_settings};
+use crate::commands::output;
+use crate::commands::run::{EXIT_FAILED, EXIT_SETTINGS, load_settings};
 
 /// The default suffix of a dead-letter topic's name.
 const SUFFIX: &str = "_dead_letter";

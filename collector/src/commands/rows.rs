@@ -17,8 +17,8 @@ use millrace_config::{CollectorMode, EdgeExporter};
 use millrace_sink_clickhouse::{SinkError, TestRowCounts, TestRows, TestRowsError, TestRun};
 use serde_json::json;
 
-use crate::output;
-use crate::run::{EXIT_FAILED, EXIT_SETTINGS, load_settings};
+use crate::commands::output;
+use crate::commands::run::{EXIT_FAILED, EXIT_SETTINGS, load_settings};
 
 /// The interval of polls while somebody follows a record; a poll is one narrow query.
 const INTERVAL: Duration = Duration::from_millis(250);

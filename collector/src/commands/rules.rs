@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use millrace_collector::args::{Output, RulesCommand};
 use millrace_processing::explain;
 
-use crate::output;
-use crate::run::{EXIT_FAILED, EXIT_SETTINGS, load_settings};
+use crate::commands::output;
+use crate::commands::run::{EXIT_FAILED, EXIT_SETTINGS, load_settings};
 
 /// Runs a command.
 pub(crate) fn run(command: RulesCommand) -> ExitCode {

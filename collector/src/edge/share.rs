@@ -6,8 +6,8 @@ use millrace_pipeline::share::Shares;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_pods::ShareOwner;
 
-use crate::api_server::{api_endpoint, required_variable};
 use crate::common::RunError;
+use crate::edge::api_server::{api_endpoint, required_variable};
 
 /// The variable with the pod's namespace, from the downward API.
 const NAMESPACE: &str = "POD_NAMESPACE";

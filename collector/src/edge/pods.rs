@@ -11,9 +11,9 @@ use millrace_pipeline::telemetry::Telemetry;
 use millrace_pods::{MetadataRules, NamespaceWatchMetrics, PodReaders, WatchedPods};
 use millrace_rules::Rules;
 
-use crate::api_server::{api_endpoint, required_variable};
 use crate::common::RunError;
-use crate::share::watch_share;
+use crate::edge::api_server::{api_endpoint, required_variable};
+use crate::edge::share::watch_share;
 
 /// The variable with the name of the pod's node.
 const NODE: &str = "NODE_NAME";

@@ -25,11 +25,14 @@ use millrace_rules::Rules;
 use millrace_source_prometheus::TargetStatus;
 
 use crate::admin::AdminContext;
+use crate::admin::page::{RecordPath, StatusPage};
+use crate::admin::producers::ProducerMeter;
+use crate::commands::output;
 use crate::common::{Common, RunError, VERSION};
-use crate::page::{RecordPath, StatusPage};
+use crate::edge::sources;
 use crate::process::Signals;
-use crate::producers::ProducerMeter;
-use crate::{admin, allocator, edge, export, gateway, output, process, sources};
+use crate::process::{allocator, export};
+use crate::{admin, edge, gateway, process};
 
 /// The exit code for unusable settings: the number of a usage error in sysexits.h.
 pub(crate) const EXIT_SETTINGS: u8 = 64;
