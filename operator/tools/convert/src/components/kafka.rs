@@ -9,10 +9,10 @@ use millrace_crds::{BootstrapServer, TopicName};
 
 use crate::account::{Fate, Fields, by_name};
 use crate::advice;
+use crate::components::otlp::quantity_of;
+use crate::components::tls::{TlsTargets, account_tls};
 use crate::draft::{DeploymentMode, PipelineDraft, checked_name, pool_path};
-use crate::otlp::quantity_of;
 use crate::service::signal_path;
-use crate::tls::{TlsTargets, account_tls};
 use crate::tree::Node;
 use crate::work::Work;
 

@@ -18,10 +18,11 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::Instant;
 
-use super::exec::{self, CONFIG};
-use super::watch::read_facts;
-use super::{CommandOutput, CommandSession};
+use super::CONFIG;
 use crate::args::{ClusterArgs, Send, TestRunArgs, Verify};
+use crate::command::exec;
+use crate::command::watch::read_facts;
+use crate::command::{CommandOutput, CommandSession};
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::gather::{Depth, EdgeAddress};
@@ -41,7 +42,7 @@ const COMPLAINT_BYTES_MAX: u64 = 64 * 1024;
 const INSTEAD: &str = "`kubectl millrace status` shows why its gateways are not ready";
 
 /// Sends one record.
-pub(super) async fn send_record(
+pub(in crate::command) async fn send_record(
     session: &CommandSession,
     cluster_args: &ClusterArgs,
     args: &Send,
@@ -52,7 +53,7 @@ pub(super) async fn send_record(
 }
 
 /// Sends many records.
-pub(super) async fn verify_load(
+pub(in crate::command) async fn verify_load(
     session: &CommandSession,
     cluster_args: &ClusterArgs,
     args: &Verify,

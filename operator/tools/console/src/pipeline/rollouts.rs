@@ -5,7 +5,7 @@ use millrace_reports::RolloutLine;
 use millrace_reports::units::{format_bytes, format_count, format_duration};
 
 use crate::html::{Html, HtmlCell};
-use crate::pipeline::ITEMS_MAX;
+use crate::pipeline::limits::ITEMS_MAX;
 
 /// Renders all pools; a stable one in one line.
 pub(crate) fn push_rollouts(html: &mut Html, lines: &[RolloutLine]) {

@@ -5,7 +5,7 @@ use millrace_reports::units::{format_bytes, format_count, format_duration};
 use millrace_reports::{PlannedStep, PoolSources};
 
 use crate::html::{Html, HtmlCell};
-use crate::pipeline::ITEMS_MAX;
+use crate::pipeline::limits::ITEMS_MAX;
 
 /// Renders the tables of a pipeline; `steps` are those whose statements are known.
 pub(crate) fn push_tables(html: &mut Html, schemas: &[TelemetrySchema], steps: &[PlannedStep]) {

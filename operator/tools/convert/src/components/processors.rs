@@ -5,8 +5,8 @@ use millrace_crds::v1alpha1::{ContainersReceiver, Signal};
 
 use crate::account::Fate;
 use crate::advice;
+use crate::components::rules;
 use crate::draft::pool_path;
-use crate::rules;
 use crate::service::{ServiceSection, type_of};
 use crate::tree::Node;
 use crate::work::Work;

@@ -6,7 +6,7 @@ use millrace_reports::{EdgeHop, GatewayHop, ReportingPods, SignalPath, TablesHop
 use crate::html::Html;
 use crate::lag_meter::{LagLevel, measure_lag, push_lag};
 use crate::links::{LinkNames, LinkTemplate, push_link};
-use crate::pipeline::POOLS_MAX;
+use crate::pipeline::limits::POOLS_MAX;
 
 /// The state of a hop.
 #[derive(Clone, Copy)]

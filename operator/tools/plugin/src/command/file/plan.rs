@@ -5,14 +5,14 @@ use millrace_crds::v1alpha1::{TelemetryPipeline, TelemetrySchema};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{CommandOutput, CommandSession, file};
 use crate::args::{ClusterArgs, PlanArgs};
+use crate::command::{CommandOutput, CommandSession, file};
 use crate::error::Error;
 use crate::gather::Cluster;
 use crate::{render, report};
 
 /// Runs the command.
-pub(super) async fn run(
+pub(in crate::command) async fn run(
     session: &CommandSession,
     cluster_args: &ClusterArgs,
     args: &PlanArgs,

@@ -8,7 +8,7 @@ use super::RuleProcessor;
 use super::step::{processed_signal, step_path};
 use crate::account::Fate;
 use crate::advice;
-use crate::processors::{NAMES_MAX, object_key, pod_key, selected_names};
+use crate::components::processors::{NAMES_MAX, object_key, pod_key, selected_names};
 use crate::tree::Node;
 use crate::work::Work;
 

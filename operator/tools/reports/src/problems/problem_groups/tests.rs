@@ -1,7 +1,7 @@
 //! Tests of grouping, as a table.
 
 use super::group_findings;
-use crate::findings::{Finding, RolloutCause, Severity};
+use crate::problems::findings::{Finding, RolloutCause, Severity};
 
 fn finding(object: &str, condition: &str, reason: &str, message: &str) -> Finding {
     let (kind, name) = object.split_once(' ').unwrap();

@@ -4,14 +4,14 @@ use millrace_crds::v1alpha1::TelemetryPipeline;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{CommandOutput, CommandSession, file};
 use crate::args::ExplainDefaults;
+use crate::command::{CommandOutput, CommandSession, file};
 use crate::error::Error;
 use crate::render::{self, Palette};
 use crate::report;
 
 /// Explains the first object of a file; needs no cluster.
-pub(super) fn explain_file(path: &str) -> Result<CommandOutput, Error> {
+pub(in crate::command) fn explain_file(path: &str) -> Result<CommandOutput, Error> {
     let failed = |cause: String| Error::File { path: path.to_owned(), cause };
     let text = file::read_input(path)?;
     for document in serde_norway::Deserializer::from_str(&text) {
@@ -25,7 +25,7 @@ pub(super) fn explain_file(path: &str) -> Result<CommandOutput, Error> {
 }
 
 /// Explains a pipeline of the cluster.
-pub(super) async fn run(
+pub(in crate::command) async fn run(
     session: &CommandSession,
     args: &ExplainDefaults,
 ) -> Result<CommandOutput, Error> {

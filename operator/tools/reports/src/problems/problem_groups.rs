@@ -6,7 +6,7 @@
 
 use millrace_crds::Reason;
 
-use crate::findings::Finding;
+use crate::problems::findings::Finding;
 
 /// Problems with one cause.
 #[derive(Clone, Debug, PartialEq)]

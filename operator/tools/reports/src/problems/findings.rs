@@ -6,7 +6,7 @@ use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason, Remedy, r
 use serde::Serialize;
 
 use crate::facts::Facts;
-use crate::rollout::{RolloutLine, rollout_lines};
+use crate::pools::rollout::{RolloutLine, rollout_lines};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

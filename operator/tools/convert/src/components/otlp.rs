@@ -10,8 +10,8 @@ use millrace_crds::v1alpha1::{
 
 use crate::account::{Fate, by_name};
 use crate::advice;
+use crate::components::tls::{TlsTargets, account_tls};
 use crate::draft::{checked_name, pool_path};
-use crate::tls::{TlsTargets, account_tls};
 use crate::tree::{Node, TextValue};
 use crate::work::Work;
 

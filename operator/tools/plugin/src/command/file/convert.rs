@@ -4,13 +4,16 @@
 use millrace_convert::{ConvertOptions, Unreadable, convert_config};
 use serde_json::{Value, json};
 
-use super::{CommandOutput, file};
 use crate::args::{ClusterArgs, Convert};
+use crate::command::{CommandOutput, file};
 use crate::error::Error;
 use crate::render::{self, Palette};
 
 /// Runs the command.
-pub(super) fn run(cluster_args: &ClusterArgs, args: &Convert) -> Result<CommandOutput, Error> {
+pub(in crate::command) fn run(
+    cluster_args: &ClusterArgs,
+    args: &Convert,
+) -> Result<CommandOutput, Error> {
     let text = file::read_input(&args.filename)?;
     let wanted =
         ConvertOptions { name: args.name.clone(), namespace: cluster_args.namespace.clone() };

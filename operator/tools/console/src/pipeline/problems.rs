@@ -6,7 +6,7 @@ use millrace_reports::units::{format_duration, format_plural};
 use millrace_reports::{Finding, ProblemGroup, Severity, group_findings};
 
 use crate::html::{Html, split_text};
-use crate::pipeline::ITEMS_MAX;
+use crate::pipeline::limits::ITEMS_MAX;
 
 /// The severities in the order of the page: word, class, whether they are unfolded.
 const SEVERITIES: [(Severity, &str, &str, bool); 4] = [

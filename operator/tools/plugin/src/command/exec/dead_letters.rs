@@ -6,10 +6,11 @@ use std::process::Stdio;
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::exec::{self, CONFIG};
-use super::watch::read_facts;
-use super::{CommandOutput, CommandSession};
+use super::CONFIG;
 use crate::args::{ClusterArgs, DeadLetterCommand, Named, Output};
+use crate::command::exec;
+use crate::command::watch::read_facts;
+use crate::command::{CommandOutput, CommandSession};
 use crate::error::Error;
 use crate::gather::Depth;
 
@@ -18,7 +19,7 @@ const INSTEAD: &str = "run millrace-collector dead-letters with --brokers yourse
                        (page Lost data and dead letters)";
 
 /// Runs the command; the tool's output passes unchanged.
-pub(super) async fn run(
+pub(in crate::command) async fn run(
     session: &CommandSession,
     cluster_args: &ClusterArgs,
     output: Output,

@@ -7,12 +7,12 @@ use millrace_rule_settings::{build_settings, compile_rules, pool_steps};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{CommandOutput, file};
 use crate::args::{RulesCommand, RulesTest};
+use crate::command::{CommandOutput, file};
 use crate::error::Error;
 
 /// Runs the command.
-pub(super) fn run(command: &RulesCommand) -> Result<CommandOutput, Error> {
+pub(in crate::command) fn run(command: &RulesCommand) -> Result<CommandOutput, Error> {
     let RulesCommand::Test(args) = command;
     let of_file = |path: &str, cause: String| Error::File { path: path.to_owned(), cause };
     let text = file::read_input(&args.filename)?;
