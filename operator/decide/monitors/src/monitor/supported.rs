@@ -1,8 +1,8 @@
 //! All known fields of monitors with their handling, for the documentation.
 
-use crate::fields::{FieldHandling, MonitorField};
+use crate::monitor::fields::{FieldHandling, MonitorField};
+use crate::monitor::{access, by_address, by_labels, fields, rules};
 use crate::scraped::MonitorKind;
-use crate::{access, by_address, by_labels, fields, rules};
 
 /// A field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,9 @@ use millrace_config::{
 };
 use serde_json::Value;
 
-use crate::fields::{MonitorField, MonitorReader, ignored, no_effect, read, refused, text_excerpt};
+use crate::monitor::fields::{
+    MonitorField, MonitorReader, ignored, no_effect, read, refused, text_excerpt,
+};
 
 /// The advice for a field that names a file.
 const FILE: &str = "files of Prometheus' pods do not exist here: name a key of a Secret";

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use millrace_scrape::relabel::Rule;
 use serde_json::Value;
 
-use crate::access::{HTTP_1, HasDraft, JobDraft, credential_fields, proxy_fields};
-use crate::endpoint::{
+use crate::monitor::access::{HTTP_1, HasDraft, JobDraft, credential_fields, proxy_fields};
+use crate::monitor::endpoint::{
     EndpointParts, EndpointSource, HasLimits, MonitorEndpoint, MonitorLimits, assemble_endpoint,
     limit_fields, read_params, read_path, read_scheme, sample_fields,
 };
-use crate::fields::{MonitorField, MonitorReader, no_effect, read, refused, text_excerpt};
-use crate::rules::{copy_rule, job_name_rule, read_rules, set_rule};
+use crate::monitor::fields::{MonitorField, MonitorReader, no_effect, read, refused, text_excerpt};
+use crate::monitor::rules::{copy_rule, job_name_rule, read_rules, set_rule};
 use crate::selector::{Namespaces, Selector};
 
 /// The advice for an unknown discovery.
@@ -174,7 +174,7 @@ pub(crate) const KUBERNETES: &[MonitorField<KubernetesDraft>] = &[
     }),
     read("namespaces", |r, to, at, it| r.read_fields(at, it, &[KUBERNETES_NAMESPACES], to)),
     read("attachMetadata", |r, to, at, it| {
-        r.read_fields(at, it, &[crate::by_labels::ATTACH], &mut to.with_node);
+        r.read_fields(at, it, &[crate::monitor::by_labels::ATTACH], &mut to.with_node);
     }),
     no_effect("followRedirects", "the operator uses its own client for the API server"),
     no_effect("enableHTTP2", "the operator uses its own client for the API server"),

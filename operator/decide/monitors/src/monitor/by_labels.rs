@@ -6,13 +6,15 @@
 use millrace_scrape::relabel::Rule;
 use serde_json::Value;
 
-use crate::access::{HasDraft, JobDraft, credential_fields, proxy_fields, redirect_fields};
-use crate::endpoint::{
+use crate::monitor::access::{
+    HasDraft, JobDraft, credential_fields, proxy_fields, redirect_fields,
+};
+use crate::monitor::endpoint::{
     EndpointParts, EndpointSource, HasLimits, MonitorEndpoint, MonitorLimits, assemble_endpoint,
     http_fields, limit_fields, sample_fields,
 };
-use crate::fields::{MonitorField, MonitorReader, no_effect, read};
-use crate::rules::{
+use crate::monitor::fields::{MonitorField, MonitorReader, no_effect, read};
+use crate::monitor::rules::{
     copy_nonempty_rule, copy_rule, job_name_rule, keep_rule, read_rules, running_rule,
     sanitize_name, set_rule,
 };

@@ -10,8 +10,8 @@ use std::time::Duration;
 use millrace_scrape::duration;
 use serde_json::{Map, Value};
 
+use crate::monitor::secrets::{Holder, SecretUse};
 use crate::scraped::{FaultEffect, MonitorFault, MonitorId};
-use crate::secrets::{Holder, SecretUse};
 use crate::selector::{Holds, Requirement, Selector};
 
 /// Maximum faults of one monitor: people read the first ones.

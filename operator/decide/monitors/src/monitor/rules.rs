@@ -3,7 +3,7 @@
 use millrace_scrape::relabel::{Action, Rule};
 use serde_json::Value;
 
-use crate::fields::{MonitorField, MonitorReader, read, text_excerpt};
+use crate::monitor::fields::{MonitorField, MonitorReader, read, text_excerpt};
 
 /// Fields of a rule.
 pub(crate) const RULE: &[MonitorField<Rule>] = &[

@@ -7,9 +7,9 @@
 //! can't help it.
 
 use crate::arrivals::Arrivals;
+use crate::decide::size::{Bounds, useful_sizes};
 use crate::observation::ConsumerGroup;
 use crate::policy::ScalingPolicy;
-use crate::size::{Bounds, useful_sizes};
 
 /// Messages read and not yet committed, in seconds of arrivals: a batch is at most 2 s old, an
 /// insert and its commit some seconds more. Only messages beyond that are a backlog.

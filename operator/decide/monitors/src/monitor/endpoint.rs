@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use millrace_config::{ByteSize, RelabelRule, Scheme, ScrapeJob, ScrapeLimits};
 use millrace_scrape::relabel::{Action, Rule, Rules};
 
-use crate::access::{HasDraft, JobDraft};
-use crate::fields::{MonitorField, MonitorReader, ignored, no_effect, read, refused, text_excerpt};
-use crate::secrets::SecretUse;
+use crate::monitor::access::{HasDraft, JobDraft};
+use crate::monitor::fields::{
+    MonitorField, MonitorReader, ignored, no_effect, read, refused, text_excerpt,
+};
+use crate::monitor::secrets::SecretUse;
 use crate::selector::{Namespaces, Selector};
 
 /// Maximum length of a job's name that collectors accept.
