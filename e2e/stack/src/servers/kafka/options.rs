@@ -1,0 +1,122 @@
+//! What kind of broker to run: its listeners, who may log in, and what it may take.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use crate::servers::service::{Result, Secret, ServiceError};
+
+/// Where clients reach the broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listener {
+    /// The address bound and advertised; a concrete one, since clients are sent back to it.
+    pub host: IpAddr,
+    /// The port; 0 takes a free one.
+    pub port: u16,
+}
+
+impl Listener {
+    /// A free port on 127.0.0.1.
+    pub const LOOPBACK: Self = Self { host: IpAddr::V4(Ipv4Addr::LOCALHOST), port: 0 };
+}
+
+/// Who may log in on the SASL listener. Set when the broker's folder is first formatted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// The user's name.
+    pub user: Secret,
+    /// The user's password.
+    pub password: Secret,
+}
+
+/// A listener with SASL like the other one, over TLS.
+#[derive(Debug, Clone)]
+pub struct TlsListener {
+    /// Where it is. Clients check that the certificate names this host.
+    pub listener: Listener,
+    /// What it shows to clients.
+    pub key_store: KeyStore,
+}
+
+/// A key and its certificate in PEM, as Kafka reads them. It does not print.
+#[derive(Clone)]
+pub struct KeyStore(String);
+
+impl KeyStore {
+    /// Joins a key (PKCS #8, not encrypted) and its certificate.
+    #[must_use]
+    pub fn from_pem(key: &str, certificate: &str) -> Self {
+        Self(format!("{key}\n{certificate}"))
+    }
+
+    /// The text of the file.
+    pub(super) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for KeyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyStore(..)")
+    }
+}
+
+/// What kind of broker to run.
+#[derive(Debug, Clone)]
+pub struct BrokerOptions {
+    /// Where it keeps everything, log included. `None`: a temporary folder, removed at the end.
+    pub dir: Option<PathBuf>,
+    /// A listener without authentication or encryption.
+    pub plaintext: Option<Listener>,
+    /// Where clients of the plaintext listener are sent instead of to the listener itself: a proxy
+    /// in front of it. [`super::Broker::internal_bootstrap`] still leads straight to the broker.
+    pub advertised: Option<SocketAddr>,
+    /// A listener with SASL (SCRAM-SHA-512) and no encryption.
+    pub sasl: Option<(Listener, Credentials)>,
+    /// An encrypted listener for the same credentials; needs `sasl`.
+    pub tls: Option<TlsListener>,
+    /// Whether the SASL listener also accepts OAUTHBEARER with unsigned tokens, of anybody: for
+    /// tests. A connection ends with its token unless the client authenticates again before.
+    pub accepts_tokens: bool,
+    /// The JVM's largest heap, in MiB. It needs some 150 MiB more.
+    pub heap_mib: u32,
+    /// It serves a test: the JVM compiles quickly instead of well, and the broker is killed when
+    /// dropped. A start takes 1.8 s of processor time then, instead of 3.6; in minutes of faults the
+    /// second compiler took an eighth of all processor time.
+    pub is_brief: bool,
+}
+
+impl Default for BrokerOptions {
+    /// Plaintext on a free loopback port, in a temporary folder, with 512 MiB of heap. Benchmarks are
+    /// release builds, and measure on a broker that is compiled well.
+    fn default() -> Self {
+        let plaintext = Some(Listener::LOOPBACK);
+        let is_brief = cfg!(debug_assertions);
+        Self {
+            dir: None,
+            plaintext,
+            advertised: None,
+            sasl: None,
+            tls: None,
+            accepts_tokens: false,
+            heap_mib: 512,
+            is_brief,
+        }
+    }
+}
+
+impl BrokerOptions {
+    /// Refuses combinations of listeners that can't work.
+    pub(super) fn check(&self) -> Result<()> {
+        let refuse =
+            |field, problem: &str| Err(ServiceError::Option { field, problem: problem.to_owned() });
+        if self.plaintext.is_none() && self.sasl.is_none() {
+            let problem = "give at least one listener, or nobody can reach the broker";
+            return refuse("plaintext, sasl", problem);
+        }
+        if self.tls.is_some() && self.sasl.is_none() {
+            return refuse("tls", "give sasl too: it has the credentials");
+        }
+        Ok(())
+    }
+}
