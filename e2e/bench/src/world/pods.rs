@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::account::Account;
+use crate::world::account::Account;
 
 /// The pods of the cluster.
 pub(crate) const PODS: u32 = 10_000;

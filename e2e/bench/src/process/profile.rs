@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 
-use crate::flame;
+use crate::process::flame;
 use crate::process::signal;
 use crate::say;
 

@@ -9,9 +9,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-const GATEWAY: &str = include_str!("../peers/otelcol-gateway.yaml");
-const EDGE: &str = include_str!("../peers/otelcol-edge.yaml");
-const RULES: &str = include_str!("../peers/otelcol-rules.yaml");
+const GATEWAY: &str = include_str!("../../peers/otelcol-gateway.yaml");
+const EDGE: &str = include_str!("../../peers/otelcol-edge.yaml");
+const RULES: &str = include_str!("../../peers/otelcol-rules.yaml");
 
 /// The words that a settings file may hold in braces, and what each becomes.
 #[derive(Debug, Clone, Default)]

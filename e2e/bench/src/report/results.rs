@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::report::yardstick::Yardstick;
 use crate::say;
-use crate::yardstick::Yardstick;
 
 /// Takes results as they come.
 pub(crate) struct Results {

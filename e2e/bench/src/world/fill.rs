@@ -12,9 +12,9 @@ use rdkafka::types::RDKafkaErrorCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::broker::{PARTITIONS, Topics};
 use crate::dataset::Dataset;
 use crate::say;
+use crate::world::broker::{PARTITIONS, Topics};
 
 /// How long the broker may take for all that is under way.
 const FLUSH: Duration = Duration::from_secs(120);

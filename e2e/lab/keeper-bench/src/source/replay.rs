@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pace::Due;
+use crate::source::pace::Due;
 use crate::watches::Changes;
 use crate::wire::{Mode, Request, frame, multi};
 use crate::workload::{DATA_BYTES_MAX, Kind, Made};
