@@ -17,7 +17,7 @@ use millrace_ddl::{
     plan_migration, render,
 };
 
-use crate::sql::Tokens;
+use crate::words::sql::Tokens;
 
 /// Templates kept at once: some kilobytes each.
 const TEMPLATES_MAX: usize = 1000;
