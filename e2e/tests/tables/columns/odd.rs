@@ -2,8 +2,8 @@
 //! is held here or in `columns_engine.rs`. What is refused is tested without an engine, in
 //! `collector/core/columns/tests/refusals.rs`.
 
-use crate::tables::columns_tables::native::Value;
-use crate::tables::columns_tables::{Tables, attribute, request};
+use crate::tables::columns::tables::native::Value;
+use crate::tables::columns::tables::{Tables, attribute, request};
 use millrace_columns::BlockSet;
 use millrace_schema::{AttributeStorage, TableKind};
 use millrace_wire::Signal;

@@ -17,9 +17,10 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::types::RDKafkaErrorCode;
 use tempfile::TempDir;
 
-use crate::collector::{Collector, Launch, Ports};
-use crate::loadgen::Load;
-use crate::{binaries, topics, wait};
+use crate::programs::binaries;
+use crate::programs::collector::{Collector, Launch, Ports};
+use crate::programs::loadgen::Load;
+use crate::{topics, wait};
 
 /// The traces topic and its dead letters, as the operator names them.
 pub const TOPIC: &str = "otlp_traces";

@@ -14,7 +14,7 @@ use millrace_stack::node::HOST_IP;
 use serde_json::{Value, json};
 
 use crate::cluster::network::Blocked;
-use crate::cluster::targets::{INTERVAL, Targets};
+use crate::cluster::receivers::targets::{INTERVAL, Targets};
 
 const TARGETS: usize = 18;
 /// Pods start, are given targets, and balance.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::tables::ddl_client::{block_on, client};
+use crate::tables::ddl::client::{block_on, client};
 use millrace_ddl::render::{create_all, drop_all, insert_statement};
 use millrace_ddl::{
     AttributeColumn, AttributeIndex, AttributeStorage, BodyIndex, ColumnCompression, ComputedType,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::tables::ddl_client::{block_on, client, client_at};
+use crate::tables::ddl::client::{block_on, client, client_at};
 use millrace_ddl::{
     AttributeStorage, Declared, MigrateError, MigrateOptions, MigrationState, Permit, Signals,
     StepClass, TableOptions, TableOrigin, Ttl, migrate_server, read_history,

@@ -1,6 +1,6 @@
 //! Records of who holds tables, in the journal on a real engine.
 
-use crate::tables::ddl_client::{block_on, client};
+use crate::tables::ddl::client::{block_on, client};
 use millrace_ddl::{
     Declared, MigrateOptions, RecordedHolder, Signals, TableOptions, TableOrigin, fetch_holders,
     migrate_server, read_history, record_holder,

@@ -15,14 +15,14 @@ const NAME: &str = "millrace.git";
 const BRANCH: &str = "main";
 
 /// The repository, with a working copy of its newest commit.
-pub(super) struct Repository {
+pub(in crate::gitops) struct Repository {
     copy: TempDir,
     url: String,
 }
 
 impl Repository {
     /// The one that Argo CD is served; empty if there was none.
-    pub(super) fn open(argocd: &ArgoCd<'_>) -> Result<Self> {
+    pub(in crate::gitops) fn open(argocd: &ArgoCd<'_>) -> Result<Self> {
         let bare = argocd.repositories().join(NAME);
         if !bare.exists() {
             let path = bare.to_string_lossy();
@@ -34,37 +34,37 @@ impl Repository {
     }
 
     /// Where Argo CD finds it.
-    pub(super) fn url(&self) -> &str {
+    pub(in crate::gitops) fn url(&self) -> &str {
         &self.url
     }
 
     /// A file or folder of the working copy, for changing it.
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(in crate::gitops) fn path(&self, name: &str) -> PathBuf {
         self.copy.path().join(name)
     }
 
     /// Writes a file of the working copy.
-    pub(super) fn write(&self, name: &str, text: &str) -> Result<()> {
+    pub(in crate::gitops) fn write(&self, name: &str, text: &str) -> Result<()> {
         let path = self.path(name);
         fs::create_dir_all(path.parent().context("a file is in a folder")?)?;
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Commits all of the working copy and pushes it. Gives the commit's id.
-    pub(super) fn commit(&self, message: &str) -> Result<String> {
+    pub(in crate::gitops) fn commit(&self, message: &str) -> Result<String> {
         git(self.copy.path(), &["add", "--all"])?;
         git(self.copy.path(), &["commit", "--quiet", "--allow-empty", "--message", message])?;
         self.push()
     }
 
     /// Takes the newest commit back by another one.
-    pub(super) fn revert(&self) -> Result<String> {
+    pub(in crate::gitops) fn revert(&self) -> Result<String> {
         git(self.copy.path(), &["revert", "--no-edit", "HEAD"])?;
         self.push()
     }
 
     /// Writes the files of the newest commit into a compressed archive.
-    pub(super) fn archive(&self, target: &Path) -> Result<()> {
+    pub(in crate::gitops) fn archive(&self, target: &Path) -> Result<()> {
         let target = format!("--output={}", target.display());
         git(self.copy.path(), &["archive", "--format=tar.gz", &target, "HEAD^{tree}"]).map(drop)
     }

@@ -14,8 +14,8 @@ use millrace_stack::Stack;
 use millrace_stack::node::HOST_IP;
 use serde_json::{Value, json};
 
-use crate::cluster::sharing::{LIMIT, POOL, shared};
-use crate::cluster::targets::{INTERVAL, SLACK, Targets};
+use crate::cluster::receivers::sharing::{LIMIT, POOL, shared};
+use crate::cluster::receivers::targets::{INTERVAL, SLACK, Targets};
 
 /// Services with one target each.
 const SERVICES: usize = 8;

@@ -10,8 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use millrace_stack::service;
 
-use crate::process::Process;
-use crate::{binaries, http, wait};
+use crate::programs::binaries;
+use crate::programs::process::Process;
+use crate::{http, wait};
 
 /// From start to ready, with the broker and the engine up: seconds; more is a fault.
 const READY_LIMIT: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, Key
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 
-use crate::tables::columns_tables::{Tables, attribute, request};
+use crate::tables::columns::tables::{Tables, attribute, request};
 
 fn typed(column: AttributeColumn, path: &str, is_repeating: bool) -> TypedPath {
     TypedPath { column, path: path.parse().unwrap(), is_repeating }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::conformance::{committed, odd, rows};
-use crate::tables::columns_tables::Tables;
+use crate::tables::columns::tables::Tables;
 use millrace_columns::BlockSet;
 use millrace_e2e::lab::Variant;
 use millrace_schema::{AttributeStorage, TableKind};

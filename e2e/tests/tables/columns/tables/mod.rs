@@ -2,9 +2,9 @@
 //! of the columns crate; each uses a part of it.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
-#[path = "../../../../collector/core/columns/tests/native/mod.rs"]
+#[path = "../../../../../collector/core/columns/tests/native/mod.rs"]
 pub mod native;
-#[path = "../../../../collector/core/columns/tests/oracle/mod.rs"]
+#[path = "../../../../../collector/core/columns/tests/oracle/mod.rs"]
 pub mod oracle;
 
 use millrace_columns::{BlockSet, BodyCompression, Options};

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tables::ddl_client::{block_on, client};
+use crate::tables::ddl::client::{block_on, client};
 use millrace_ddl::{
     AttributeStorage, Declared, MigrateOptions, Severity, Signals, StepClass, TableOptions,
     TableOrigin, migrate_server, observe_declared, plan_migration,

@@ -2,14 +2,14 @@
 //! back is what the reference library's messages say, row by row. Not here: the broker and the
 //! collector around it.
 
-#[path = "../../../collector/core/wire/tests/requests/mod.rs"]
+#[path = "../../../../collector/core/wire/tests/requests/mod.rs"]
 mod requests;
 
 use std::fmt::Debug;
 
-use crate::tables::columns_tables::native::Value;
-use crate::tables::columns_tables::oracle::Rows;
-use crate::tables::columns_tables::{Tables, attribute, request};
+use crate::tables::columns::tables::native::Value;
+use crate::tables::columns::tables::oracle::Rows;
+use crate::tables::columns::tables::{Tables, attribute, request};
 use millrace_columns::{BlockSet, BodyCompression};
 use millrace_schema::{AttributeStorage, TableKind};
 use millrace_wire::Signal;

@@ -19,7 +19,7 @@ const FLOWING: u64 = RATE * 4;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A load under way.
-pub(super) struct Flow {
+pub(in crate::gitops) struct Flow {
     running: Running,
     /// Its logs.
     _folder: TempDir,
@@ -27,7 +27,7 @@ pub(super) struct Flow {
 
 impl Flow {
     /// Sends to the pipeline of a namespace, and returns when records are taken.
-    pub(super) fn start(world: &World, namespace: &str, seed: u64) -> Result<Self> {
+    pub(in crate::gitops) fn start(world: &World, namespace: &str, seed: u64) -> Result<Self> {
         let (stack, cluster) = (&world.stack, &world.cluster);
         let load = pipeline::load(stack, cluster, namespace, seed, COUNT, Some(RATE))?;
         let folder = tempfile::tempdir()?;
@@ -37,7 +37,7 @@ impl Flow {
     }
 
     /// Ends it, and compares what was acknowledged with what is stored: each span once, unaltered.
-    pub(super) fn all_stored(self) -> Result<()> {
+    pub(in crate::gitops) fn all_stored(self) -> Result<()> {
         self.running.stop_sending()?;
         let verdict = self.running.verdict(LIMIT)?;
         let faults = verdict.missing + verdict.altered + verdict.duplicated + verdict.invented;

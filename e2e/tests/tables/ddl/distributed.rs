@@ -1,7 +1,7 @@
 //! Tables over shards on a real engine, whose cluster `one_shard` is the engine itself. Not here:
 //! several shards.
 
-use crate::tables::ddl_client::{block_on, client};
+use crate::tables::ddl::client::{block_on, client};
 use millrace_ddl::{
     AttributeStorage, Declared, MigrateOptions, Signals, TableOptions, migrate_server,
 };

@@ -3,7 +3,7 @@
 //! (`e2e/tests/replicated`), and clusters, which this engine cannot run (their text is under
 //! snapshot in the crate).
 
-use crate::tables::ddl_client::{block_on, client, options};
+use crate::tables::ddl::client::{block_on, client, options};
 use millrace_ddl::{
     AttributeStorage, Category, ClientOptions, ConvergeReport, DdlClient, Declared,
     Engine as TableEngine, Identifier, MigrateError, MigrateOptions, Permit, Secret, Severity,

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::Process;
-use crate::{binaries, wait};
+use crate::programs::binaries;
+use crate::programs::process::Process;
+use crate::wait;
 
 /// A load to send and check.
 #[derive(Debug, Clone)]
@@ -236,7 +237,7 @@ impl Running {
     /// # Errors
     /// When it can't be signalled.
     pub fn stop_sending(&self) -> Result<()> {
-        crate::process::signal(self.process.pid(), "INT")
+        crate::programs::process::signal(self.process.pid(), "INT")
     }
 
     /// Wait for the end and take the verdict.
@@ -253,7 +254,7 @@ impl Running {
         let ended = wait::until("the load generator's end", limit, || {
             process.ended()?.context("still running")
         });
-        ended.with_context(|| crate::process::last_lines(&self.process.output(), 20))
+        ended.with_context(|| crate::programs::process::last_lines(&self.process.output(), 20))
     }
 }
 

@@ -1,0 +1,4 @@
+//! What is a broker's: its encryption and its topics.
+
+mod encrypted;
+mod topics;
