@@ -8,8 +8,9 @@ use anyhow::Result;
 use millrace_stack::image::{Platform, digest};
 use serde_json::{Value, json};
 
-use super::images::Image;
-use super::plan::{self, Plan};
+use crate::release::parts::images::Image;
+use crate::release::plan;
+use crate::release::plan::Plan;
 use crate::shell;
 
 /// What a predicate's `buildType` leads to: docs/internals/releasing.md says what its parameters mean.

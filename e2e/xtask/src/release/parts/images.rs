@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use millrace_stack::image::{BuiltIndex, ImageName, ImageSpec, Platform, write_index};
 
 use super::binaries::Programs;
-use super::plan::Plan;
+use crate::release::plan::Plan;
 use crate::say;
 
 /// An image that was made.

@@ -8,8 +8,9 @@ use millrace_stack::image::{ImageName, ImageSpec, Layer, Platform, digest, gzip}
 use serde_json::{Value, json};
 
 use super::binaries::Programs;
-use super::plan::{self, Plan};
-use super::sign::refused;
+use crate::release::evidence::sign::refused;
+use crate::release::plan;
+use crate::release::plan::Plan;
 use crate::{say, shell};
 
 const PROGRAM: &str = "kubectl-millrace";

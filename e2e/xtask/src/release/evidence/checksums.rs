@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use millrace_stack::image::digest;
 
-use super::plan;
+use crate::release::plan;
 
 /// The file's name.
 pub(crate) const FILE: &str = "SHA256SUMS";

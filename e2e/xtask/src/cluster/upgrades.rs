@@ -5,8 +5,9 @@
 use anyhow::Result;
 use millrace_stack::Stack;
 
-use crate::commit::{self, Built, Wanted};
-use crate::stack::Alone;
+use crate::build::commit;
+use crate::build::commit::{Built, Wanted};
+use crate::cluster::stack::Alone;
 use crate::{build, say, test};
 
 /// What is installed of a commit.

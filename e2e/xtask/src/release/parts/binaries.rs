@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::foreign;
 use millrace_stack::image::Platform;
 
-use super::plan::Plan;
+use crate::build::flags::Folders;
 use crate::build::{self, Binaries};
-use crate::flags::Folders;
+use crate::release::plan::Plan;
 use crate::{say, shell};
 
 /// The programs of one platform.

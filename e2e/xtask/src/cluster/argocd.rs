@@ -9,7 +9,7 @@ use millrace_stack::Stack;
 use millrace_stack::argocd::ArgoCd;
 use millrace_stack::flux::Flux;
 
-use crate::stack::Alone;
+use crate::cluster::stack::Alone;
 use crate::{say, test};
 
 /// Which tests run, and on what.

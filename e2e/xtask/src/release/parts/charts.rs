@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::image::{Layer, gzip};
 
 use super::images::Image;
-use super::plan::{self, Plan};
+use crate::release::plan;
+use crate::release::plan::Plan;
 use crate::{say, shell};
 
 /// The lines of values.yaml that a release fills in.

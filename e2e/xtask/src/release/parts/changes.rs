@@ -8,9 +8,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::plan::{self, CHANGES_FILE, Plan};
+use crate::build::commit;
+use crate::release::plan;
+use crate::release::plan::{CHANGES_FILE, Plan};
 use crate::tool::Tool;
-use crate::{commit, say, shell};
+use crate::{say, shell};
 
 /// Without what asks forges and looks for newer versions: it has git alone.
 pub(crate) const GIT_CLIFF: Tool = Tool {

@@ -16,7 +16,8 @@ use millrace_stack::Stack;
 use serde_json::Value;
 
 use crate::build::{self, Binaries, Collectors, Shown};
-use crate::{install, say, shell};
+use crate::cluster::install;
+use crate::{say, shell};
 use figures::{EDGE, Seen, Watch};
 use load::Load;
 use logs::{LOOK, Logs};

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::super::charts::Chart;
 use super::super::images::Image;
-use super::super::plan::{self, Plan};
 use super::{NAMESPACE, PACKAGE, Parts, text};
+use crate::release::plan;
+use crate::release::plan::Plan;
 use crate::shell;
 
 const HOMEPAGE: &str = "https://millrace.dev";

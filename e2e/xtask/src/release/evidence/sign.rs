@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::plan;
+use crate::release::plan;
 use crate::shell;
 
 const KEY_VARIABLE: &str = "MILLRACE_RELEASE_KEY";

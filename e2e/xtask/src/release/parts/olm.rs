@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 
 use super::charts::Chart;
 use super::images::Image;
-use super::plan::{self, Plan};
+use crate::release::plan;
+use crate::release::plan::Plan;
 use crate::{say, shell};
 
 /// What charts are rendered for: a Helm that is built as a module takes itself for Kubernetes 1.20.

@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use millrace_stack::image::digest;
 
-use super::plan;
-use crate::flags::Folders;
+use crate::build::flags::Folders;
+use crate::release::plan;
 use crate::{build, say, shell};
 
 /// What is built twice: small, and with C code in it (LZ4, ring).

@@ -11,10 +11,12 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::http;
 use serde_json::Value;
 
-use super::plan::{self, CHANGES_FILE, Plan};
-use super::publish::Published;
-use super::sign::Signer;
-use super::{checksums, skopeo};
+use crate::release::evidence::checksums;
+use crate::release::evidence::sign::Signer;
+use crate::release::plan;
+use crate::release::plan::{CHANGES_FILE, Plan};
+use crate::release::publish::Published;
+use crate::release::skopeo;
 use crate::{say, shell};
 
 const SCRIPT: &str = include_str!("mirror.sh");
