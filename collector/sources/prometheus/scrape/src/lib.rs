@@ -28,6 +28,7 @@ mod otlp;
 mod parse;
 /// Relabeling, as Prometheus does it.
 pub mod relabel;
+mod sample_counts;
 mod scrape;
 mod series_kind;
 mod targets;
@@ -40,7 +41,8 @@ pub use limits::{
 pub use memory::SeriesMemory;
 pub use otlp::write::MetricsRequest;
 pub use parse::line::BodyFormat;
-pub use scrape::{SampleCounts, Scrape, ScrapeBuffers, ScrapeReport};
+pub use sample_counts::SampleCounts;
+pub use scrape::{Scrape, ScrapeBuffers, ScrapeReport};
 pub use targets::resolve::{
     Defaults, ResolvedTarget, Scheme, TargetError, TargetFault, resolve_target,
 };

@@ -20,6 +20,7 @@ use crate::otlp::family::{Family, Type};
 use crate::otlp::write::{MetricsRequest, MetricsWriter, NumberPoint};
 use crate::parse::line::{BodyFormat, LineKind, LineParser};
 use crate::parse::protobuf::{Families, Piece};
+use crate::sample_counts::SampleCounts;
 use crate::series_kind::SeriesKind;
 use crate::targets::target::TargetAttributes;
 
@@ -35,20 +36,6 @@ const REPORT_SERIES: [&str; 5] = [
     "scrape_samples_post_metric_relabeling",
     "scrape_series_added",
 ];
-
-/// Counts of a body's samples.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SampleCounts {
-    /// Samples: lines of the body that are neither empty nor comments.
-    pub samples: u64,
-    /// Samples of series that the last scrape didn't have.
-    pub added: u64,
-    /// Skipped samples: duplicates, incomplete histograms and summaries, gauge histograms, times
-    /// that OTLP can't represent, a second `target_info`.
-    pub dropped: u64,
-    /// Samples that metric rules dropped.
-    pub removed: u64,
-}
 
 /// Measurements of a scrape that its own series state.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -8,13 +8,13 @@ use crate::otlp::encode::{
     EXPONENTIAL_ATTRIBUTE, HISTOGRAM_ATTRIBUTE, NUMBER_ATTRIBUTE, RESOURCE_ATTRIBUTE,
     SUMMARY_ATTRIBUTE, put_attribute, put_exemplar, unescaped_text,
 };
-use crate::otlp::expected::is_plain;
 use crate::otlp::family::{Family, SampleRole, Type};
 use crate::otlp::group::{Groups, SeriesGroup};
 use crate::otlp::write::{MetricsWriter, NumberPoint, Values};
 use crate::parse::line::{BodyFormat, LineParser, LineText, ParsedSample};
 use crate::parse::number::parse_seconds;
-use crate::scrape::SampleCounts;
+use crate::parse::plain_series::is_plain;
+use crate::sample_counts::SampleCounts;
 use crate::series_kind::SeriesKind;
 use crate::targets::target::{EXPORTED, TargetAttributes};
 

@@ -2,7 +2,6 @@
 //! line and copies nothing.
 
 use crate::limits::{FaultKind, LABELS_MAX};
-use crate::parse::native::decode_exemplar;
 use crate::parse::number::{parse_float, parse_millis, parse_seconds};
 
 /// The format of a body.
@@ -367,17 +366,16 @@ impl LineParser {
         Ok(())
     }
 
-    /// Sets the exemplar from its labels at a position of a line and its message.
+    /// Sets the exemplar, whose labels are at a position of a line.
     pub(crate) fn load_exemplar(
         &mut self,
         line: &[u8],
         start: usize,
-        message: &[u8],
+        exemplar: SampleExemplar,
     ) -> Result<(), FaultKind> {
         self.exemplar_labels.clear();
         read_labels(line, start + 1, (false, false), &mut self.exemplar_labels, None)?;
-        let (value, time) = decode_exemplar(message)?;
-        self.sample.exemplar = Some(SampleExemplar { value, time });
+        self.sample.exemplar = Some(exemplar);
         Ok(())
     }
 

@@ -10,7 +10,8 @@ use millrace_wire::protobuf::{Cursor, FIXED64, LENGTH, VARINT, field_tag, unzigz
 use crate::limits::{DENSE_BUCKETS_MAX, FaultKind};
 use crate::otlp::encode::{put_exemplar_label, put_exemplar_value};
 use crate::otlp::group::exact_integer;
-use crate::parse::protobuf::{LABEL, decode_label};
+use crate::parse::label_pair::{LABEL, decode_label};
+use crate::parse::line::SampleExemplar;
 
 /// The value of gauges, counters and untyped metrics.
 pub(crate) const VALUE: u32 = field_tag(1, FIXED64);
@@ -322,16 +323,16 @@ pub(crate) fn decode_time(message: &[u8]) -> Result<i64, FaultKind> {
 }
 
 /// Decodes an exemplar's value and time.
-pub(crate) fn decode_exemplar(message: &[u8]) -> Result<(f64, Option<i64>), FaultKind> {
-    let (mut cursor, mut value, mut at) = (Cursor::new(message), 0.0, None);
+pub(crate) fn decode_exemplar(message: &[u8]) -> Result<SampleExemplar, FaultKind> {
+    let (mut cursor, mut value, mut time) = (Cursor::new(message), 0.0, None);
     while let Some(one) = cursor.tag()? {
         match (one >> 3, one & 7) {
             (2, FIXED64) => value = cursor.double()?,
-            (3, LENGTH) => at = Some(decode_time(cursor.bytes()?)?),
+            (3, LENGTH) => time = Some(decode_time(cursor.bytes()?)?),
             _ => cursor.skip(one)?,
         }
     }
-    Ok((value, at))
+    Ok(SampleExemplar { value, time })
 }
 
 /// Writes the content of OTLP's exemplar message.
@@ -340,8 +341,8 @@ pub(crate) fn put_exemplar(
     message: &[u8],
     time_unix_nano: u64,
 ) -> Result<(), FaultKind> {
-    let (value, at) = decode_exemplar(message)?;
-    let at = at.and_then(|at| u64::try_from(at).ok()).unwrap_or(time_unix_nano);
+    let SampleExemplar { value, time } = decode_exemplar(message)?;
+    let at = time.and_then(|at| u64::try_from(at).ok()).unwrap_or(time_unix_nano);
     put_exemplar_value(out, at, value);
     let mut cursor = Cursor::new(message);
     while let Some(one) = cursor.tag()? {

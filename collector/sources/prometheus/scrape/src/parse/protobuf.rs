@@ -9,6 +9,7 @@ use millrace_wire::protobuf::{Cursor, FIXED32, FIXED64, LENGTH, VARINT, field_ta
 use crate::limits::{BodyLimits, FaultKind, METRIC_BYTES_MAX};
 use crate::otlp::convert::{Converter, ScrapeContext};
 use crate::otlp::family::Type;
+use crate::parse::label_pair::{LABEL, decode_label};
 use crate::parse::line::LineParser;
 use crate::parse::native;
 
@@ -21,10 +22,7 @@ const HELP: u32 = field_tag(2, LENGTH);
 const TYPE: u32 = field_tag(3, VARINT);
 const METRIC: u32 = field_tag(4, LENGTH);
 const UNIT: u32 = field_tag(5, LENGTH);
-// The value field of LabelPair.
-const LABEL_VALUE: u32 = field_tag(2, LENGTH);
-// Fields of Metric, and the name field of LabelPair.
-pub(crate) const LABEL: u32 = field_tag(1, LENGTH);
+// Fields of Metric, but for its labels.
 pub(crate) const GAUGE: u32 = field_tag(2, LENGTH);
 pub(crate) const COUNTER: u32 = field_tag(3, LENGTH);
 pub(crate) const SUMMARY: u32 = field_tag(4, LENGTH);
@@ -241,6 +239,7 @@ impl Families {
                 let counter = native::Counter::read(value)?;
                 if let Some(exemplar) = counter.exemplar {
                     put_labels(&mut self.text, exemplar, true)?;
+                    let exemplar = native::decode_exemplar(exemplar)?;
                     parser.load_exemplar(&self.text, identity_bytes, exemplar)?;
                 }
                 let value = (counter.value, counter.created_unix_nano);
@@ -365,23 +364,6 @@ pub(crate) fn put_labels(out: &mut Vec<u8>, message: &[u8], opens: bool) -> Resu
     }
     out.push(b'}');
     Ok(())
-}
-
-/// Decodes a label's name and value.
-pub(crate) fn decode_label(message: &[u8]) -> Result<(&[u8], &[u8]), FaultKind> {
-    let (mut name, mut value): (&[u8], &[u8]) = (&[], &[]);
-    let mut cursor = Cursor::new(message);
-    while let Some(tag) = cursor.tag()? {
-        match tag {
-            LABEL => name = cursor.bytes()?,
-            LABEL_VALUE => value = cursor.bytes()?,
-            _ => cursor.skip(tag)?,
-        }
-    }
-    for text in [name, value] {
-        std::str::from_utf8(text).map_err(|_| FaultKind::NotText)?;
-    }
-    if name.is_empty() { Err(FaultKind::LabelName) } else { Ok((name, value)) }
 }
 
 fn put_quoted(out: &mut Vec<u8>, text: &[u8]) {
