@@ -173,6 +173,23 @@ pub fn watermarks(bootstrap: &str, topic: &str) -> Result<Vec<(i64, i64)>> {
     marks.collect::<Result<_, _>>().with_context(|| format!("no watermarks of {topic}"))
 }
 
+/// Which brokers have all of each partition of a topic, by node id; the partition's leader first.
+///
+/// # Errors
+/// When no broker answers, or a partition has no leader.
+pub fn in_sync(bootstrap: &str, topic: &str) -> Result<Vec<Vec<i32>>> {
+    let consumer: BaseConsumer = client(bootstrap).create()?;
+    let metadata = consumer.fetch_metadata(Some(topic), TIMEOUT)?;
+    let found = metadata.topics().first().context("no metadata")?;
+    let in_sync = |partition: &rdkafka::metadata::MetadataPartition| {
+        let leader = partition.leader();
+        ensure!(leader >= 0, "partition {} of {topic} has no leader", partition.id());
+        let others = partition.isr().iter().copied().filter(|id| *id != leader);
+        Ok([leader].into_iter().chain(others).collect())
+    };
+    found.partitions().iter().map(in_sync).collect()
+}
+
 /// How many messages a topic holds.
 ///
 /// # Errors

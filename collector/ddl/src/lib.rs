@@ -40,7 +40,7 @@ pub use client::{
     AddressRule, Budget, CERTIFICATE_HEADER, CONNECT_TIMEOUT, Category, ClientError,
     ClientIdentity, ClientLimits, ClientOptions, DdlClient, EndpointError, RefusedAddresses,
     ResponseStream, STATEMENT_TIMEOUT, Secret, ServerEndpoint, TlsCertificates, UserCredentials,
-    error_chain,
+    describe_transport_error, error_chain,
 };
 pub use declared::explain::{Explanation, explain_tables};
 pub use declared::names::{

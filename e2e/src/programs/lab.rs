@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use millrace_stack::clickhouse::{Engine, EngineOptions};
+use millrace_stack::clickhouse::{Engine, EngineOptions, TlsListener};
 use millrace_stack::kafka::{Broker, BrokerOptions};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -70,21 +70,27 @@ impl Variant {
 pub struct LabOptions {
     /// What kind of broker.
     pub broker: BrokerOptions,
+    /// How many of them, in one cluster.
+    pub brokers: usize,
     /// Partitions of each signal's topic.
     pub partitions: i32,
     /// Where the engine keeps its data, instead of a folder that ends with it.
     pub engine_dir: Option<PathBuf>,
     /// ZooKeepers of the tables, which are replicated then.
     pub zookeeper: Vec<SocketAddr>,
+    /// A listener of the engine over TLS.
+    pub engine_tls: Option<TlsListener>,
 }
 
 impl Default for LabOptions {
     fn default() -> Self {
         Self {
             broker: BrokerOptions::default(),
+            brokers: 1,
             partitions: PARTITIONS,
             engine_dir: None,
             zookeeper: Vec::new(),
+            engine_tls: None,
         }
     }
 }
@@ -92,8 +98,10 @@ impl Default for LabOptions {
 /// A broker, an engine, and a folder for everything else.
 #[derive(Debug)]
 pub struct Lab {
-    /// The Kafka broker.
+    /// The Kafka broker, the first one of a cluster.
     pub broker: Broker,
+    /// The others of the cluster, by node id.
+    pub peers: Vec<Broker>,
     /// The ClickHouse engine.
     pub engine: Engine,
     table_engine: &'static str,
@@ -114,26 +122,26 @@ impl Lab {
     /// # Errors
     /// When any of them doesn't come up.
     pub fn with(options: LabOptions) -> Result<Self> {
-        let LabOptions { broker, partitions, engine_dir, zookeeper } = options;
+        let LabOptions { broker, brokers, partitions, engine_dir, zookeeper, engine_tls } = options;
         let folder = TempDir::new().context("no temporary folder")?;
-        let dir = broker.dir.unwrap_or_else(|| folder.path().join("broker"));
-        let broker = BrokerOptions { dir: Some(dir), ..broker };
+        let dir = broker.dir.clone().unwrap_or_else(|| folder.path().join("broker"));
         let table_engine = if zookeeper.is_empty() { "MergeTree" } else { "ReplicatedMergeTree" };
         let options = EngineOptions {
             dir: engine_dir,
             test_faults: true,
             zookeeper,
+            tls: engine_tls,
             ..EngineOptions::default()
         };
         // Each takes seconds to start.
-        let (broker, engine) = thread::scope(|scope| {
-            let broker = scope.spawn(|| Broker::start(broker));
+        let (kafka, engine) = thread::scope(|scope| {
+            let kafka = scope.spawn(|| start_brokers(brokers, dir, broker));
             let engine = Engine::start(options).context("no engine");
-            let broker = broker.join().map_err(|_| anyhow!("the broker's start panicked"));
-            (broker.and_then(|broker| broker.context("no broker")), engine)
+            let kafka = kafka.join().map_err(|_| anyhow!("the brokers' start panicked"));
+            (kafka.and_then(|kafka| kafka.context("no broker")), engine)
         });
-        let (broker, engine) = (broker?, engine?);
-        let lab = Self { broker, engine, table_engine, folder };
+        let ((broker, peers), engine) = (kafka?, engine?);
+        let lab = Self { broker, peers, engine, table_engine, folder };
         lab.make_topics(partitions)?;
         fs::write(lab.password_file(), lab.engine.password())?;
         fs::write(lab.user_file(), lab.engine.user())?;
@@ -166,14 +174,26 @@ impl Lab {
         self.broker.dir().join("data")
     }
 
+    /// `host:port` of each broker, for `bootstrap.servers`.
+    pub fn bootstrap(&self) -> String {
+        let brokers = [&self.broker].into_iter().chain(&self.peers);
+        brokers.map(Broker::bootstrap).collect::<Vec<_>>().join(",")
+    }
+
+    /// The same, as settings list them.
+    pub fn bootstrap_list(&self) -> String {
+        format!("[\"{}\"]", self.bootstrap().replace(',', "\", \""))
+    }
+
     fn make_topics(&self, partitions: i32) -> Result<()> {
         let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", self.broker.bootstrap());
+        config.set("bootstrap.servers", self.bootstrap());
         let admin: AdminClient<DefaultClientContext> = config.create()?;
         let topics = SIGNALS.map(|signal| format!("otlp_{signal}"));
         let letters = SIGNALS.map(|signal| format!("otlp_{signal}_dead_letter"));
+        let replicas = Broker::replicas(1 + self.peers.len()) as i32;
         let topic = |name, count| {
-            let topic = NewTopic::new(name, count, TopicReplication::Fixed(1));
+            let topic = NewTopic::new(name, count, TopicReplication::Fixed(replicas));
             topic.set("message.timestamp.type", "LogAppendTime")
         };
         let topics = topics.iter().map(|name| topic(name, partitions));
@@ -225,10 +245,10 @@ impl Lab {
         let ports = Ports::free()?;
         let settings = format!(
             "{sections}receivers:\n  otlp:\n    grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
-             {ANY_TIMES}exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n",
+             {ANY_TIMES}exporters:\n  kafka:\n    connection: {{bootstrapServers: {}}}\n",
             ports.grpc,
             ports.http,
-            self.broker.bootstrap(),
+            self.bootstrap_list(),
         );
         self.collector("edge", ports, &settings)
     }
@@ -289,12 +309,12 @@ impl Lab {
     ) -> String {
         let (attributes, database) = (variant.name(), variant.database());
         format!(
-            "receivers:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
+            "receivers:\n  kafka:\n    connection: {{bootstrapServers: {}}}\n    \
              groupId: {group}\n    sessionTimeoutSeconds: 6\n{ANY_TIMES}{receiver}\
              exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    database: {database}\n    \
              attributes: {attributes}\n    \
              credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n{exporter}",
-            self.broker.bootstrap(),
+            self.bootstrap_list(),
             self.engine.url(),
             self.user_file().display(),
             self.password_file().display(),
@@ -361,7 +381,7 @@ impl Lab {
     /// # Errors
     /// When the broker doesn't answer.
     pub fn uncommitted(&self) -> Result<i64> {
-        let bootstrap = self.broker.bootstrap();
+        let bootstrap = self.bootstrap();
         let committed = topics::committed(&bootstrap, GROUP, TOPIC)?;
         let marks = topics::watermarks(&bootstrap, TOPIC)?;
         let behind = |((low, high), done): ((i64, i64), Option<i64>)| high - done.unwrap_or(low);
@@ -384,4 +404,19 @@ impl Lab {
         collector.ready()?;
         Ok(collector)
     }
+}
+
+/// A broker of its own, or several of one cluster: the first, and the others.
+fn start_brokers(
+    count: usize,
+    dir: PathBuf,
+    options: BrokerOptions,
+) -> Result<(Broker, Vec<Broker>)> {
+    if count == 1 {
+        let broker = Broker::start(BrokerOptions { dir: Some(dir), ..options })?;
+        return Ok((broker, Vec::new()));
+    }
+    let mut brokers = Broker::start_cluster(count, &dir, &options)?.into_iter();
+    let first = brokers.next().context("a cluster has a broker at least")?;
+    Ok((first, brokers.collect()))
 }

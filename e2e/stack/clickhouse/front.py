@@ -5,7 +5,8 @@
 The engine comes from the chdb-core package and runs in this process. The configuration is one JSON
 file (see `load`); it alone holds secrets, as hashes. The port opens when the engine serves; SIGTERM
 ends in good order. What is not there: sessions over several requests, external tables, answers
-streamed while the query runs, TLS; replicated tables only with `zookeeper` (see replicated.py).
+streamed while the query runs; replicated tables only with `zookeeper` (see replicated.py), TLS only
+on a second port with `tls`.
 Queries that name files or other hosts are refused, but this is no fence against a hostile user: it
 is for tests.
 """
@@ -17,6 +18,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -51,7 +53,7 @@ def load(path):
         config = json.load(file)
     fields = {
         "host", "port", "data_dir", "users", "default_settings", "max_server_memory_bytes",
-        "max_queries", "limits", "test_faults", "zookeeper",
+        "max_queries", "limits", "test_faults", "zookeeper", "tls",
     }
     if set(config) != fields:
         raise ValueError(f"{path}: missing or unknown field: {sorted(set(config) ^ fields)}")
@@ -123,6 +125,9 @@ class Front(ThreadingHTTPServer):
         self.limits = config["limits"]
         self.default_settings = config["default_settings"]
         self.faults = faults.Faults() if config["test_faults"] else None
+        self.thread = threading.Thread(
+            target=self.serve_forever, args=(_POLL_SECONDS,), daemon=True
+        )
         self._connections = threading.BoundedSemaphore(self.limits["connections"])
         self._state = threading.Condition()
         self._at_work = 0
@@ -177,6 +182,32 @@ class Front(ThreadingHTTPServer):
                 self._state.wait(deadline - time.monotonic())
 
 
+class TlsFront(Front):
+    """The same over TLS, without faults. Each connection's thread waits for its handshake."""
+
+    def __init__(self, config, engine):
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(config["tls"]["key_store"])
+        super().__init__({**config, "port": config["tls"]["port"], "test_faults": False}, engine)
+
+    def get_request(self):
+        """Takes a connection, whose handshake is still to come."""
+        request, address = super().get_request()
+        request = self._context.wrap_socket(
+            request, server_side=True, do_handshake_on_connect=False
+        )
+        return request, address
+
+    def finish_request(self, request, client_address):
+        """Serves a connection; one whose handshake fails is closed, as by any server."""
+        request.settimeout(self.limits["socket_timeout_seconds"])
+        try:
+            request.do_handshake()
+        except OSError:
+            return
+        super().finish_request(request, client_address)
+
+
 def main():
     """Runs until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(description="ClickHouse's HTTP interface over chdb-core.")
@@ -193,17 +224,22 @@ def main():
     if config["zookeeper"]:
         replicated.enable(engines.LIBRARY)
     engine = engines.Engine(config["data_dir"], settings_file, config["max_queries"])
-    front = Front(config, engine)
+    fronts = [Front(config, engine)]
+    if config["tls"]:
+        fronts.append(TlsFront(config, engine))
 
     ends = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ends.set())
-    threading.Thread(target=front.serve_forever, args=(_POLL_SECONDS,), daemon=True).start()
+    for front in fronts:
+        front.thread.start()
     print(f"ClickHouse {engine.version} serves on {config['host']}:{config['port']}", flush=True)
     ends.wait()
-    front.shutdown()
-    front.server_close()
-    front.drain(_DRAIN_SECONDS)
+    for front in fronts:
+        front.shutdown()
+        front.server_close()
+    for front in fronts:
+        front.drain(_DRAIN_SECONDS)
     engine.close()
     # Idle connections' threads still sit in reads: there is nothing left to wait for.
     sys.stdout.flush()

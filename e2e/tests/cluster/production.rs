@@ -1,5 +1,5 @@
-//! The production sample on a real cluster: its Kafka section with TLS and SCRAM as it is, and the
-//! rest but for what one node lacks.
+//! The production sample on a real cluster: Kafka with TLS and SCRAM and ClickHouse over HTTPS as it
+//! is, and the rest but for what one node lacks.
 
 use std::fs;
 use std::path::Path;
@@ -27,14 +27,16 @@ fn sample() -> Value {
     objects.find(|object| object["kind"] == "TelemetryPipeline").unwrap()
 }
 
-/// The sample for the local stack: its addresses, one broker, one ClickHouse without Keeper and TLS,
-/// and pods that fit on a node of two processors. Names that the stack shares are the namespace's.
+/// The sample for the local stack: its addresses and authority, one broker, one ClickHouse without
+/// Keeper, and pods that fit on a node of two processors. Names that the stack shares are the
+/// namespace's.
 fn sample_for(stack: &Stack, namespace: &str, database: &str) -> Value {
     let mut object = sample();
     object["metadata"]["namespace"] = namespace.into();
     let spec = &mut object["spec"];
     spec["kafka"]["bootstrapServers"] = json!([stack.kafka_tls_bootstrap()]);
-    spec["clickhouse"]["endpoints"] = json!([stack.clickhouse_url()]);
+    spec["clickhouse"]["endpoints"] = json!([stack.clickhouse_tls_url()]);
+    spec["clickhouse"]["tls"] = json!({"ca": {"secretName": "kafka-ca", "key": "ca.crt"}});
     spec["clickhouse"]["database"] = database.into();
     spec["clickhouse"].as_object_mut().unwrap().remove("coordination").unwrap();
     let defaults = &mut spec["signals"]["defaults"];
@@ -66,7 +68,7 @@ fn login(user: &Path, password: &Path) -> [String; 2] {
 
 /// Scenario: the sample is applied with an authority that didn't sign the broker's certificate; then
 /// the Secret is corrected, and spans are sent. Guarantee: the pipeline names the cause and the
-/// field; corrected, it is Ready over TLS and SCRAM, and each acknowledged span is stored once, with
+/// field; corrected, it is Ready over TLS to both servers, and each acknowledged span is stored once, with
 /// the sample's attributes, in a table with its TTL and column. Slow: pods start.
 #[test]
 fn the_production_sample_runs_with_tls_and_scram() {

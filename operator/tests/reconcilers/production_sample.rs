@@ -5,8 +5,8 @@ use std::sync::Arc;
 use millrace_certificates::Authority;
 use millrace_operator::controllers::topic::Topics;
 use millrace_operator::kafka::{Pace, Sessions};
-use millrace_stack::kafka::{Broker, BrokerOptions, Credentials, KeyStore, Listener, TlsListener};
-use millrace_stack::service::Secret;
+use millrace_stack::kafka::{Broker, BrokerOptions, Credentials, Listener, TlsListener};
+use millrace_stack::service::{KeyStore, Secret};
 use serde_json::{Value, json};
 
 use crate::reconcilers::support::world::World;

@@ -13,6 +13,10 @@ use super::limits::{Refused, TooLong};
 /// object are always at its start; a stack trace may follow.
 const SERVER_TEXT_CHARS_MAX: usize = 500;
 
+/// What to do about a refused certificate.
+const TLS_ADVICE: &str = "check the CA certificate, the name in the server's certificate, and the \
+                          client certificate if the server requires one";
+
 /// Describes an answer that isn't ClickHouse's, such as a proxy's, by its status alone: a number
 /// can't disclose anything private.
 fn not_its_form(status: Option<u16>) -> String {
@@ -44,10 +48,7 @@ pub enum ClientError {
         cause: String,
     },
     /// The certificate was not accepted, or the client used TLS on a plain port.
-    #[error(
-        "the TLS connection to {endpoint} failed: {cause}; check the CA certificate, the name in \
-         the server's certificate, and the client certificate if the server requires one"
-    )]
+    #[error("the TLS connection to {endpoint} failed: {cause}; {}", TLS_ADVICE)]
     Tls {
         /// The endpoint.
         endpoint: ServerEndpoint,
@@ -383,6 +384,16 @@ fn classify_transport(error: &(dyn StdError + 'static), at: &ServerEndpoint) -> 
         return ClientError::UnknownHost { endpoint, cause };
     }
     ClientError::Unreachable { endpoint, cause }
+}
+
+/// Describes why a server gave no answer; if TLS failed, with what to check.
+#[must_use]
+pub fn describe_transport_error(error: &(dyn StdError + 'static)) -> String {
+    let cause = error_chain(error);
+    match has_cause::<rustls::Error>(error) {
+        Some(_) => format!("the TLS connection failed: {cause}; {TLS_ADVICE}"),
+        None => cause,
+    }
 }
 
 /// Returns the first error of type `E` in the chain; `std::io::Error` hides the one it wraps.

@@ -15,7 +15,7 @@ use clickhouse::query::BytesCursor;
 use clickhouse::{Client as Http, RowOwned, RowRead};
 
 pub use endpoint::{CERTIFICATE_HEADER, EndpointError, Secret, ServerEndpoint, UserCredentials};
-pub use error::{Category, ClientError, error_chain};
+pub use error::{Category, ClientError, describe_transport_error, error_chain};
 use limits::LastStatus;
 pub use limits::{AddressRule, Budget, ClientLimits, RefusedAddresses};
 pub use tls::{ClientIdentity, TlsCertificates};

@@ -14,8 +14,8 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use millrace_config::Credentials;
+use millrace_ddl::describe_transport_error;
 use millrace_ddl::render::Statement;
-use millrace_observe::error_chain;
 use millrace_pipeline::body::InsertBody;
 use millrace_pipeline::failpoint;
 use millrace_pipeline::sink::Insert;
@@ -196,7 +196,8 @@ impl HttpClient {
         time: Duration,
     ) -> Result<(http::response::Parts, Bytes), String> {
         let exchange = async {
-            let response = self.http.request(request).await.map_err(|error| error_chain(&error))?;
+            let response = self.http.request(request).await;
+            let response = response.map_err(|error| describe_transport_error(&error))?;
             let (parts, body) = response.into_parts();
             let body = Limited::new(body, limit_bytes).collect().await;
             let body = body.map_err(|error| format!("the answer broke off: {error}"))?;

@@ -13,8 +13,7 @@ use tokio::time::timeout;
 
 use crate::api::event::WatchEvent;
 use crate::api::reported_fault::ReportedFault;
-use crate::api::watch_loop;
-use crate::api::watch_loop::{WatchSource, limit_watch};
+use crate::api::watch_loop::{self, WatchSource, limit_watch};
 use crate::api::{
     ApiEndpoint, ApiError, EVENT_BYTES_MAX, FULL_OBJECTS, METADATA, WatchRequest, WatchStream,
 };

@@ -5,8 +5,8 @@
 //! same set-up, the command to run, and a probe.
 //!
 //! Needs Python 3.11 or later with pip. The engine (`chdb-core`) is put into the cache once, about
-//! 560 MB. What the front offers and lacks is said at the top of `clickhouse/front.py`; above all,
-//! there is no TLS. Replicated tables need [`EngineOptions::zookeeper`], and have one replica
+//! 560 MB. What the front offers and lacks is said at the top of `clickhouse/front.py`. Replicated
+//! tables need [`EngineOptions::zookeeper`], and have one replica
 //! (`clickhouse/replicated.py`).
 
 mod fault;
@@ -23,10 +23,8 @@ use std::time::Duration;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::servers::http;
-use crate::servers::http::Answer;
-use crate::servers::service;
-use crate::servers::service::{Result, Secret, Service, ServiceError, io_error};
+use crate::servers::http::{self, Answer};
+use crate::servers::service::{self, KeyStore, Result, Secret, Service, ServiceError, io_error};
 
 pub use fault::{Fault, FaultKind};
 pub use server::{MET_VARIABLE, NOT_HERE, SERVER_VARIABLE, require_own_engine};
@@ -105,6 +103,17 @@ pub struct EngineOptions {
     /// The ZooKeepers of replicated tables (x86-64 only). Empty: there are no such tables, and no
     /// `system.part_log`.
     pub zookeeper: Vec<SocketAddr>,
+    /// A second listener, over TLS. `None`: there is none.
+    pub tls: Option<TlsListener>,
+}
+
+/// A listener over TLS, at the same address.
+#[derive(Debug, Clone)]
+pub struct TlsListener {
+    /// Its port; 0 takes a free one.
+    pub port: u16,
+    /// What it shows to clients, who check that it names the address.
+    pub key_store: KeyStore,
 }
 
 impl Default for EngineOptions {
@@ -122,6 +131,7 @@ impl Default for EngineOptions {
             memory_limit_bytes: MEMORY_LIMIT_BYTES,
             test_faults: false,
             zookeeper: Vec::new(),
+            tls: None,
         }
     }
 }
@@ -133,6 +143,7 @@ pub struct Prepared {
     python: PathBuf,
     packages: PathBuf,
     address: SocketAddr,
+    tls: Option<SocketAddr>,
 }
 
 impl Prepared {
@@ -148,21 +159,26 @@ impl Prepared {
                 problem: "give at least one user, or nobody can ask anything".to_owned(),
             });
         }
-        let port = match options.port {
-            0 => service::free_port(options.host)?,
-            port => port,
+        let settle = |port| match port {
+            0 => service::free_port(options.host),
+            port => Ok(port),
         };
+        let settle = |port| settle(port).map(|port| SocketAddr::new(options.host, port));
         let python = install::python()?;
         let packages = install::packages(&python)?;
         let prepared = Self {
             dir: dir.to_owned(),
             python: python.path,
             packages,
-            address: SocketAddr::new(options.host, port),
+            address: settle(options.port)?,
+            tls: options.tls.as_ref().map(|tls| settle(tls.port)).transpose()?,
         };
         service::create_dir(&prepared.front_dir())?;
         for (name, text) in install::FRONT {
             service::write_file(&prepared.front_dir().join(name), text)?;
+        }
+        if let Some(tls) = &options.tls {
+            service::write_file(&prepared.key_store(), tls.key_store.expose())?;
         }
         service::write_file(&prepared.config(), &prepared.config_text(options))?;
         Ok(prepared)
@@ -174,6 +190,10 @@ impl Prepared {
 
     fn config(&self) -> PathBuf {
         self.dir.join("front.json")
+    }
+
+    fn key_store(&self) -> PathBuf {
+        self.dir.join("key-store.pem")
     }
 
     fn config_text(&self, options: &EngineOptions) -> String {
@@ -204,6 +224,9 @@ impl Prepared {
             },
             "test_faults": options.test_faults,
             "zookeeper": options.zookeeper,
+            "tls": self.tls.map(|address| {
+                json!({"port": address.port(), "key_store": self.key_store()})
+            }),
         });
         format!("{config:#}\n")
     }
@@ -229,7 +252,13 @@ impl Prepared {
         format!("http://{}", self.address)
     }
 
-    /// Whether it serves now.
+    /// The base URL of the listener over TLS, if there is one.
+    #[must_use]
+    pub fn tls_url(&self) -> Option<String> {
+        self.tls.map(|address| format!("https://{address}"))
+    }
+
+    /// Whether it serves now. It opens both listeners together.
     ///
     /// # Errors
     /// No connection, no answer within 2 s, or another answer than ClickHouse's to `/ping`.
@@ -307,6 +336,15 @@ impl Engine {
         match &self.place {
             Place::Own(own) => own.prepared.url(),
             Place::Server(server) => server.url().to_owned(),
+        }
+    }
+
+    /// The base URL of the listener over TLS, if it has one.
+    #[must_use]
+    pub fn tls_url(&self) -> Option<String> {
+        match &self.place {
+            Place::Own(own) => own.prepared.tls_url(),
+            Place::Server(_) => None,
         }
     }
 

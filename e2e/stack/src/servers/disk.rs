@@ -8,8 +8,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::servers::service;
-use crate::servers::service::{Result, io_error};
+use crate::servers::service::{self, Result, io_error};
 
 /// What is on it may have grown since it was measured; then it is measured again, and so much more
 /// is left: four pages each time, 1.3 MB at most.

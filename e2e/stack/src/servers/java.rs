@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::servers::service;
-use crate::servers::service::Result;
+use crate::servers::service::{self, Result};
 
 const JDK_HINT: &str =
     "install a JDK of version 17 or later (apt-get install openjdk-17-jdk-headless)";

@@ -1,13 +1,14 @@
 //! A real Kafka broker (4.1, KRaft, one process) for tests and for the local stack.
 //!
 //! [`Broker::start`] gives a test its own broker on loopback, serving when it returns and gone when
-//! dropped. The stack, which starts processes inside its own namespaces, uses [`Prepared`]: the
+//! dropped; [`Broker::start_cluster`] gives it several that replicate. The stack, which starts processes inside its own namespaces, uses [`Prepared`]: the
 //! same set-up, the command to run, and a probe.
 //!
 //! Needs a JDK 17 and Maven. The cache has the jars (45 MB) and what makes starts quick (50 MB). It
 //! must not be used for anything that has to be durable: one replica of everything, no flush to
 //! disk.
 
+mod cluster;
 mod options;
 mod probe;
 mod settings;
@@ -21,10 +22,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::servers::java;
-use crate::servers::service;
-use crate::servers::service::{Result, Service, ServiceError, io_error};
+use crate::servers::service::{self, Result, Service, ServiceError, io_error};
 
-pub use options::{BrokerOptions, Credentials, KeyStore, Listener, TlsListener};
+pub use options::{BrokerOptions, Credentials, Listener, Quorum, TlsListener};
 pub use probe::{answers, serves};
 use start_files::StartFiles;
 
@@ -81,7 +81,10 @@ impl Addresses {
             sasl: options.sasl.as_ref().map(|(listener, _)| settle(*listener)).transpose()?,
             tls: options.tls.as_ref().map(|tls| settle(tls.listener)).transpose()?,
             internal: settle(Listener::LOOPBACK)?,
-            controller: settle(Listener::LOOPBACK)?,
+            controller: match options.quorum.as_ref().and_then(Quorum::controller) {
+                Some(address) => address,
+                None => settle(Listener::LOOPBACK)?,
+            },
         })
     }
 }
@@ -144,13 +147,18 @@ impl Prepared {
         service::create_dir(dir)?;
         service::write_file(
             &prepared.properties(),
-            &settings::server(dir, &prepared.addresses, options.accepts_tokens),
+            &settings::server(
+                dir,
+                &prepared.addresses,
+                options.quorum.as_ref(),
+                options.accepts_tokens,
+            ),
         )?;
         service::write_file(&prepared.logging(), settings::LOGGING)?;
         if let Some(tls) = &options.tls {
             service::write_file(&dir.join(settings::KEY_STORE), tls.key_store.expose())?;
         }
-        prepared.format(options.sasl.as_ref().map(|(_, credentials)| credentials))?;
+        prepared.format(options)?;
         Ok(prepared)
     }
 
@@ -163,7 +171,8 @@ impl Prepared {
     }
 
     /// Formats the folder unless it was. Credentials go in a file of their own, never in arguments.
-    fn format(&self, credentials: Option<&Credentials>) -> Result<()> {
+    fn format(&self, options: &BrokerOptions) -> Result<()> {
+        let credentials = options.sasl.as_ref().map(|(_, credentials)| credentials);
         let arguments = settings::format_arguments(&self.properties(), credentials);
         let file = self.dir.join("format.args");
         if self.dir.join("data/meta.properties").exists() {
@@ -181,7 +190,8 @@ impl Prepared {
             });
         }
         service::write_file(&file, &arguments)?;
-        if let (Some(start_files), None) = (&self.start_files, credentials) {
+        // A folder of a cluster names its broker, which the copy doesn't.
+        if let (Some(start_files), None, None) = (&self.start_files, credentials, &options.quorum) {
             return start_files.format(&self.dir);
         }
         let mut command = self.java("64m");
@@ -253,11 +263,19 @@ impl Prepared {
     }
 
     fn spawn(&self, command: Command, scratch: Option<&Path>) -> Result<Service> {
-        let log = self.dir.join("broker.log");
-        let mut service = Service::spawn("kafka", command, log, scratch, STOP_GRACE)?;
-        service.wait_ready(START_PATIENCE, || serves(self.addresses.internal))?;
-        service.wait_ready(START_PATIENCE, || self.ready())?;
+        let mut service = self.launch(command, scratch)?;
+        self.wait_ready(&mut service)?;
         Ok(service)
+    }
+
+    fn launch(&self, command: Command, scratch: Option<&Path>) -> Result<Service> {
+        let log = self.dir.join("broker.log");
+        Service::spawn("kafka", command, log, scratch, STOP_GRACE)
+    }
+
+    fn wait_ready(&self, service: &mut Service) -> Result<()> {
+        service.wait_ready(START_PATIENCE, || serves(self.addresses.internal))?;
+        service.wait_ready(START_PATIENCE, || self.ready())
     }
 }
 

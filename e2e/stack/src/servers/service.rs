@@ -3,6 +3,7 @@
 //! It knows nothing of Kafka or ClickHouse, and of Kubernetes even less.
 
 mod files;
+mod key_store;
 mod ports;
 mod process;
 
@@ -15,6 +16,7 @@ use std::process::ExitStatus;
 
 pub use files::cache_dir;
 pub(crate) use files::{create_dir, find_tool, home, install_once, run, write_file};
+pub use key_store::KeyStore;
 pub use ports::free_port;
 pub use process::Service;
 

@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::servers::java;
-use crate::servers::service;
-use crate::servers::service::{Result, ServiceError};
+use crate::servers::service::{self, Result, ServiceError};
 
 pub use server::Server;
 pub use words::{Role, four_letters, mntr, role};

@@ -16,11 +16,12 @@ use crate::kafka;
 use crate::node::NODE_IP;
 use crate::paths::Paths;
 use crate::progress::Progress;
-use crate::service::{Secret, io_error, write_file};
+use crate::service::{KeyStore, Secret, io_error, write_file};
 
 const KAFKA_PORT: u16 = 9092;
 const KAFKA_TLS_PORT: u16 = 9093;
 const CLICKHOUSE_PORT: u16 = 8123;
+const CLICKHOUSE_TLS_PORT: u16 = 8443;
 /// Most heap of the broker, in MiB: the demo's million spans need a tenth of it.
 const KAFKA_HEAP_MIB: u32 = 512;
 const USER: &str = "millrace";
@@ -66,6 +67,12 @@ impl Stack {
         format!("http://{}", clickhouse_address())
     }
 
+    /// The same over TLS. The cluster's authority signed the certificate.
+    #[must_use]
+    pub fn clickhouse_tls_url(&self) -> String {
+        format!("https://{}", SocketAddr::from((NODE_IP, CLICKHOUSE_TLS_PORT)))
+    }
+
     /// The file with the engine's user name.
     #[must_use]
     pub fn clickhouse_user_file(&self) -> PathBuf {
@@ -89,11 +96,12 @@ impl Stack {
             "Kubernetes   export KUBECONFIG={}\n\
              Kafka        {}  SASL_PLAINTEXT, SCRAM-SHA-512; {secrets}/kafka-user, -password\n\
              Kafka, TLS   {}  SASL_SSL, the same user; {authority}\n\
-             ClickHouse   {}  {secrets}/clickhouse-user, -password",
+             ClickHouse   {}  {secrets}/clickhouse-user, -password; over TLS {}",
             self.kubeconfig().display(),
             self.kafka_bootstrap(),
             self.kafka_tls_bootstrap(),
             self.clickhouse_url(),
+            self.clickhouse_tls_url(),
         )
     }
 }
@@ -146,11 +154,16 @@ fn read(file: &Path) -> Result<String> {
     Ok(fs::read_to_string(file).map_err(io_error(format!("read {}", file.display())))?)
 }
 
+/// What a server of this name shows to its clients.
+fn key_store(paths: &Paths, name: &str) -> Result<KeyStore> {
+    let [key, certificate] = ["key", "crt"].map(|kind| read(&paths.pki(&format!("{name}.{kind}"))));
+    Ok(KeyStore::from_pem(&key?, &certificate?))
+}
+
 /// The broker's command; formats its folder when it is new.
 pub(super) fn kafka_command(paths: &Paths) -> Result<Command> {
     let listener = |port| kafka::Listener { host: IpAddr::V4(NODE_IP), port };
-    let [key, certificate] = ["kafka.key", "kafka.crt"].map(|name| read(&paths.pki(name)));
-    let key_store = kafka::KeyStore::from_pem(&key?, &certificate?);
+    let key_store = key_store(paths, "kafka")?;
     let tls = kafka::TlsListener { listener: listener(KAFKA_TLS_PORT), key_store };
     let credentials = kafka::Credentials {
         user: secret(paths, "kafka-user")?,
@@ -165,6 +178,7 @@ pub(super) fn kafka_command(paths: &Paths) -> Result<Command> {
         accepts_tokens: false,
         heap_mib: KAFKA_HEAP_MIB,
         is_brief: cfg!(debug_assertions),
+        quorum: None,
     };
     Ok(kafka::Prepared::new(&paths.state().join("kafka"), &options)?.command())
 }
@@ -185,6 +199,10 @@ pub(super) fn clickhouse_command(paths: &Paths) -> Result<Command> {
         host: IpAddr::V4(NODE_IP),
         port: CLICKHOUSE_PORT,
         users: vec![user],
+        tls: Some(clickhouse::TlsListener {
+            port: CLICKHOUSE_TLS_PORT,
+            key_store: key_store(paths, "clickhouse")?,
+        }),
         ..clickhouse::EngineOptions::default()
     };
     Ok(clickhouse::Prepared::new(&paths.state().join("clickhouse"), &options)?.command())

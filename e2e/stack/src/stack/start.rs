@@ -6,8 +6,7 @@ use std::process::Command;
 
 use super::{Stack, health, servers};
 use crate::binaries;
-use crate::cluster::kubernetes;
-use crate::cluster::kubernetes::commands;
+use crate::cluster::kubernetes::{self, commands};
 use crate::component::Component;
 use crate::error::{Result, StackError};
 use crate::prerequisites;

@@ -1,4 +1,5 @@
-//! Kafka over TLS with SCRAM-SHA-512, all parts real: as the production sample connects.
+//! Kafka over TLS with SCRAM-SHA-512 and ClickHouse over HTTPS, all parts real: as the production
+//! sample connects.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +10,9 @@ use millrace_certificates::Authority;
 use millrace_e2e::collector::{Collector, Ports};
 use millrace_e2e::lab::{GROUP, Lab, LabOptions};
 use millrace_e2e::{http, wait};
-use millrace_stack::kafka::{BrokerOptions, Credentials, KeyStore, Listener, TlsListener};
-use millrace_stack::service::Secret;
+use millrace_stack::clickhouse;
+use millrace_stack::kafka::{BrokerOptions, Credentials, Listener, TlsListener};
+use millrace_stack::service::{KeyStore, Secret};
 
 /// For a load of some ten thousand spans on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -23,15 +25,16 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// A lab whose broker has an encrypted listener, with a certificate of this authority.
+/// A lab whose broker and engine have an encrypted listener, with a certificate of this authority.
 fn lab(authority: &Authority) -> Lab {
     let identity = authority.sign("127.0.0.1");
     let key_store = KeyStore::from_pem(&identity.key_pem(), &identity.pem());
+    let engine_tls = Some(clickhouse::TlsListener { port: 0, key_store: key_store.clone() });
     let tls = TlsListener { listener: Listener::LOOPBACK, key_store };
     let (user, password) = (Secret::new(USER).unwrap(), Secret::new(PASSWORD).unwrap());
     let sasl = Some((Listener::LOOPBACK, Credentials { user, password }));
     let broker = BrokerOptions { sasl, tls: Some(tls), ..BrokerOptions::default() };
-    Lab::with(LabOptions { broker, ..LabOptions::default() }).unwrap()
+    Lab::with(LabOptions { broker, engine_tls, ..LabOptions::default() }).unwrap()
 }
 
 /// The connection, in the form in which the operator renders the sample's.
@@ -62,13 +65,14 @@ fn edge(lab: &Lab, name: &str, connection: &str) -> Collector {
     start(lab, name, ports, &settings)
 }
 
-fn gateway(lab: &Lab, connection: &str) -> Collector {
+fn gateway(lab: &Lab, connection: &str, authority: &Path) -> Collector {
     let settings = format!(
         "receivers:\n  kafka:\n{connection}    groupId: {GROUP}\n    workers: 1\n\
          exporters:\n  clickhouse:\n    endpoints: [\"{}\"]\n    database: otel\n    \
-         attributes: JSON\n    \
+         attributes: JSON\n    tls: {{caFile: \"{}\"}}\n    \
          credentials: {{usernameFile: \"{}\", passwordFile: \"{}\"}}\n",
-        lab.engine.url(),
+        lab.engine.tls_url().unwrap(),
+        authority.display(),
         lab.user_file().display(),
         lab.password_file().display(),
     );
@@ -85,16 +89,19 @@ fn expect_cause(collector: &Collector, cause: &str) -> Result<()> {
     })
 }
 
-/// Scenario: an edge and a gateway that trust the broker's authority and have its password.
+/// Scenario: an edge and a gateway that trust the authority of broker and engine and have their
+/// passwords.
 /// Guarantee: every acknowledged span is stored once and unaltered. Slow: a broker and an engine
 /// start.
 #[test]
-fn spans_pass_an_encrypted_broker_with_scram() {
+fn spans_pass_an_encrypted_broker_and_engine() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("brokers");
     let lab = lab(&authority);
     let connection = connection(&lab, folder.path(), &authority, PASSWORD);
-    let (mut edge, mut gateway) = (edge(&lab, "edge", &connection), gateway(&lab, &connection));
+    let trusted = folder.path().join("ca.crt");
+    let mut edge = edge(&lab, "edge", &connection);
+    let mut gateway = gateway(&lab, &connection, &trusted);
     edge.ready().unwrap();
     gateway.ready().unwrap();
     let verdict = lab.load(&edge, 71, 20_000).run(lab.folder(), LIMIT).unwrap();
@@ -124,4 +131,19 @@ fn an_untrusted_broker_and_a_rejected_password_are_distinguished() {
         let text = http::get(edge.ports.admin, "/readyz").unwrap().text();
         assert!(!text.contains("senders retry"), "{text}");
     }
+}
+
+/// Scenario: a gateway that trusts the broker's authority and another one for the engine.
+/// Guarantee: it isn't ready, and states that the certificate is the cause and what to check. Slow:
+/// a broker and an engine start.
+#[test]
+fn an_untrusted_engine_is_named_by_its_gateway() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("servers");
+    let lab = lab(&authority);
+    let connection = connection(&lab, folder.path(), &authority, PASSWORD);
+    let other = write(folder.path(), "other.crt", &Authority::new("others").pem());
+    let gateway = gateway(&lab, &connection, &other);
+    expect_cause(&gateway, "invalid peer certificate").unwrap();
+    expect_cause(&gateway, "check the CA certificate").unwrap();
 }

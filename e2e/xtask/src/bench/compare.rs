@@ -13,8 +13,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::build::commit;
-use crate::build::commit::{Built, Wanted};
+use crate::build::commit::{self, Built, Wanted};
 use crate::{say, shell};
 
 /// What a change may cost at most, on any figure.

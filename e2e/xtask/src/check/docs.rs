@@ -11,8 +11,7 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 
 use crate::links::led_to;
-use crate::reference::metrics_page;
-use crate::reference::metrics_page::OPERATOR_PREFIX;
+use crate::reference::metrics_page::{self, OPERATOR_PREFIX};
 use crate::shell;
 
 /// Files whose words count as names in the tree.

@@ -5,8 +5,7 @@
 use anyhow::Result;
 use millrace_stack::Stack;
 
-use crate::build::commit;
-use crate::build::commit::{Built, Wanted};
+use crate::build::commit::{self, Built, Wanted};
 use crate::cluster::stack::Alone;
 use crate::{build, say, test};
 

@@ -8,8 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::open;
-use crate::open::OpenedFile;
+use crate::open::{self, OpenedFile};
 
 /// The suffix of Docker's file names: `ID/ID-json.log`.
 const DOCKER_ENDING: &str = "-json.log";

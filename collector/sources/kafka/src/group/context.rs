@@ -78,7 +78,6 @@ impl Mailbox {
                     | RDKafkaErrorCode::Authentication
                     | RDKafkaErrorCode::SaslAuthenticationFailed
                     | RDKafkaErrorCode::AllBrokersDown
-                    | RDKafkaErrorCode::BrokerTransportFailure
             )
         );
         let refusal = lock(&self.refusal).clone().filter(|_| is_of_connections);

@@ -162,6 +162,10 @@ impl<M: Member> GroupSession<M> {
 
     /// Handles an error of polling: it concerns the connection, or ends this consumer.
     fn poll_failed(&mut self, error: KafkaError) -> Option<KafkaError> {
+        if is_of_one_broker(&error) {
+            tracing::debug!(worker = self.worker, %error, "a broker can't be reached");
+            return None;
+        }
         self.shared.status.set_trouble(self.worker, self.member.describe_error(&error));
         match error {
             KafkaError::MessageConsumptionFatal(_) => Some(error),
@@ -213,4 +217,15 @@ impl<M: Member> GroupSession<M> {
         // Dropping the consumer closes it, which takes a round trip or the session timeout.
         drop(self);
     }
+}
+
+/// Returns whether an error is of one broker's connection: the others go on, and one of them leads
+/// its partitions soon. If it was the last one, librdkafka also reports that all are down.
+fn is_of_one_broker(error: &KafkaError) -> bool {
+    matches!(
+        error,
+        KafkaError::MessageConsumption(
+            RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::Resolve
+        )
+    )
 }

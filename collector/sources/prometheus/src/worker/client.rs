@@ -10,8 +10,7 @@ use hyper::body::Incoming;
 use millrace_config::HttpUrl;
 use millrace_scrape::{BodyFault, BodyFormat};
 
-use crate::connect;
-use crate::connect::{ConnectError, Connector, IDLE_BYTES, IdleSlot};
+use crate::connect::{self, ConnectError, Connector, IDLE_BYTES, IdleSlot};
 
 /// The preferred format where native histograms are requested.
 macro_rules! protobuf {

@@ -62,6 +62,7 @@ fn wanted() -> Vec<Wanted> {
         ),
         Wanted::server("kubelet-server", NODE_NAME, vec![IpAddr::V4(NODE_IP)], &[NODE_NAME]),
         Wanted::server("kafka", "kafka", vec![IpAddr::V4(NODE_IP)], &[]),
+        Wanted::server("clickhouse", "clickhouse", vec![IpAddr::V4(NODE_IP)], &[]),
         Wanted::client("kubelet", "system:node:millrace", Some("system:nodes")),
         Wanted::client("kubelet-client", "kube-apiserver-kubelet-client", Some("system:masters")),
         Wanted::client("controller-manager", "system:kube-controller-manager", None),

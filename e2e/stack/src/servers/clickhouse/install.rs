@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::servers::service;
-use crate::servers::service::{Result, ServiceError, io_error};
+use crate::servers::service::{self, Result, ServiceError, io_error};
 
 /// The packages, with their versions.
 const REQUIREMENTS: &str = include_str!("../../../clickhouse/requirements.txt");

@@ -85,6 +85,9 @@ impl Server {
             return Err(ServiceError::Option { field: SERVER_VARIABLE, problem });
         }
         server.is_ours = true;
+        if options.tls.is_some() {
+            return Err(not_here("it can't be given a certificate"));
+        }
         if !options.zookeeper.is_empty() && server.keepers() == 0 {
             return Err(not_here("it has no session with a Keeper"));
         }

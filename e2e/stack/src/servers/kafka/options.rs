@@ -1,10 +1,9 @@
 //! What kind of broker to run: its listeners, who may log in, and what it may take.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use crate::servers::service::{Result, Secret, ServiceError};
+use crate::servers::service::{KeyStore, Result, Secret, ServiceError};
 
 /// Where clients reach the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,26 +37,19 @@ pub struct TlsListener {
     pub key_store: KeyStore,
 }
 
-/// A key and its certificate in PEM, as Kafka reads them. It does not print.
-#[derive(Clone)]
-pub struct KeyStore(String);
-
-impl KeyStore {
-    /// Joins a key (PKCS #8, not encrypted) and its certificate.
-    #[must_use]
-    pub fn from_pem(key: &str, certificate: &str) -> Self {
-        Self(format!("{key}\n{certificate}"))
-    }
-
-    /// The text of the file.
-    pub(super) fn expose(&self) -> &str {
-        &self.0
-    }
+/// The brokers that form a cluster, and which of them one is. Each is a controller too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quorum {
+    /// Where their controllers listen, by node id, which begins at 1.
+    pub controllers: Vec<SocketAddr>,
+    /// Which of them this broker is.
+    pub node_id: usize,
 }
 
-impl fmt::Debug for KeyStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeyStore(..)")
+impl Quorum {
+    /// Where this broker's own controller listens, if there is such a broker.
+    pub(super) fn controller(&self) -> Option<SocketAddr> {
+        self.controllers.get(self.node_id.checked_sub(1)?).copied()
     }
 }
 
@@ -84,6 +76,8 @@ pub struct BrokerOptions {
     /// dropped. A start takes 1.8 s of processor time then, instead of 3.6; in minutes of faults the
     /// second compiler took an eighth of all processor time.
     pub is_brief: bool,
+    /// The cluster it belongs to. `None`: it is alone. [`super::Broker::start_cluster`] fills it in.
+    pub quorum: Option<Quorum>,
 }
 
 impl Default for BrokerOptions {
@@ -101,6 +95,7 @@ impl Default for BrokerOptions {
             accepts_tokens: false,
             heap_mib: 512,
             is_brief,
+            quorum: None,
         }
     }
 }
@@ -116,6 +111,12 @@ impl BrokerOptions {
         }
         if self.tls.is_some() && self.sasl.is_none() {
             return refuse("tls", "give sasl too: it has the credentials");
+        }
+        if self.quorum.as_ref().is_some_and(|quorum| quorum.controller().is_none()) {
+            return refuse(
+                "quorum",
+                "the node id begins at 1 and must name one of the controllers",
+            );
         }
         Ok(())
     }

@@ -1,11 +1,12 @@
 //! The broker's settings as text: `server.properties`, and the arguments of the formatting tool.
 //!
-//! Pure: values in, text out. Everything has one replica, and topics are never made by accident.
+//! Pure: values in, text out. A broker that is alone keeps one replica of everything, and topics are
+//! never made by accident.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::{Addresses, Credentials};
+use super::{Addresses, Credentials, Quorum};
 
 /// What the broker logs, and how.
 pub(super) const LOGGING: &str = include_str!("../../../kafka/log4j2.properties");
@@ -19,18 +20,9 @@ pub(super) const KEY_STORE: &str = "key-store.pem";
 /// Settings that are the same for every local broker.
 const COMMON: &str = "\
 process.roles=broker,controller
-node.id=1
 inter.broker.listener.name=INTERNAL
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SASL_SSL
-# One broker: one replica of everything.
-default.replication.factor=1
-min.insync.replicas=1
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
 # Few partitions of the broker's own topics: each costs files and start-up time.
 offsets.topic.num.partitions=4
 transaction.state.log.num.partitions=2
@@ -59,9 +51,47 @@ unsecuredLoginStringClaim_sub=\"broker\";
 listener.name.sasl.oauthbearer.connections.max.reauth.ms=3600000
 ";
 
+/// Replicas that a topic has at most.
+const REPLICAS_LIMIT: usize = 3;
+
+/// Replicas of a topic in a cluster of so many brokers.
+pub(super) fn replicas(brokers: usize) -> usize {
+    brokers.min(REPLICAS_LIMIT)
+}
+
+/// Who the broker is among the others, and how many replicas each topic has: with three, two must
+/// acknowledge.
+fn membership(quorum: &Quorum) -> String {
+    let Quorum { controllers, node_id } = quorum;
+    let replicas = replicas(controllers.len());
+    let in_sync = replicas.div_ceil(2);
+    let voters = controllers.iter().zip(1..).map(|(address, id)| format!("{id}@{address}"));
+    format!(
+        "node.id={node_id}\n\
+         controller.quorum.voters={}\n\
+         default.replication.factor={replicas}\n\
+         min.insync.replicas={in_sync}\n\
+         offsets.topic.replication.factor={replicas}\n\
+         transaction.state.log.replication.factor={replicas}\n\
+         transaction.state.log.min.isr={in_sync}\n\
+         share.coordinator.state.topic.replication.factor={replicas}\n\
+         share.coordinator.state.topic.min.isr={in_sync}\n",
+        voters.collect::<Vec<_>>().join(","),
+    )
+}
+
 /// The text of `server.properties`.
-pub(super) fn server(dir: &Path, addresses: &Addresses, accepts_tokens: bool) -> String {
+pub(super) fn server(
+    dir: &Path,
+    addresses: &Addresses,
+    quorum: Option<&Quorum>,
+    accepts_tokens: bool,
+) -> String {
     let Addresses { plaintext, advertised, sasl, tls, internal, controller } = addresses;
+    let membership = match quorum {
+        Some(quorum) => membership(quorum),
+        None => membership(&Quorum { controllers: vec![*controller], node_id: 1 }),
+    };
     let named = |name: &str, address: &SocketAddr| format!("{name}://{address}");
     let public = |plaintext: Option<SocketAddr>| {
         let mut public = vec![named("INTERNAL", internal)];
@@ -75,9 +105,8 @@ pub(super) fn server(dir: &Path, addresses: &Addresses, accepts_tokens: bool) ->
     let tokens = if accepts_tokens { TOKENS } else { PASSWORDS };
     let encryption = tls.map(|_| encryption(dir)).unwrap_or_default();
     format!(
-        "{COMMON}{tokens}{encryption}\
+        "{COMMON}{membership}{tokens}{encryption}\
          log.dirs={dir}\n\
-         controller.quorum.voters=1@{controller}\n\
          listeners={listeners},CONTROLLER://{controller}\n\
          advertised.listeners={advertised}\n\
          listener.name.sasl.scram-sha-512.sasl.jaas.config=\
@@ -133,7 +162,7 @@ mod tests {
     /// A controller listener that clients are told of would send them to the wrong port.
     #[test]
     fn the_controller_is_listened_on_but_not_advertised() {
-        let text = server(Path::new("/d"), &addresses(Some("10.0.0.1:9095")), false);
+        let text = server(Path::new("/d"), &addresses(Some("10.0.0.1:9095")), None, false);
         let line = |key: &str| text.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
         assert!(line("listeners=").ends_with("SASL://10.0.0.1:9095,CONTROLLER://127.0.0.1:9093"));
         assert!(line("advertised.listeners=").ends_with("SASL://10.0.0.1:9095"));
@@ -142,7 +171,7 @@ mod tests {
     /// A broker without a SASL listener must not offer one.
     #[test]
     fn no_sasl_listener_is_written_unless_asked_for() {
-        let text = server(Path::new("/d"), &addresses(None), false);
+        let text = server(Path::new("/d"), &addresses(None), None, false);
         assert!(!text.contains("SASL://"));
     }
 
@@ -151,9 +180,29 @@ mod tests {
     fn the_encrypted_listener_has_a_key_store() {
         let tls = Some("10.0.0.1:9096".parse().unwrap());
         let addresses = Addresses { tls, ..addresses(Some("10.0.0.1:9095")) };
-        let text = server(Path::new("/d"), &addresses, false);
+        let text = server(Path::new("/d"), &addresses, None, false);
         assert!(text.contains("SASL://10.0.0.1:9095,TLS://10.0.0.1:9096"));
         assert!(text.contains("listener.name.tls.ssl.keystore.location=/d/key-store.pem\n"));
+    }
+
+    /// With one replica, or with an acknowledgement by one, a broker's end would lose messages.
+    #[test]
+    fn three_brokers_keep_three_replicas_and_two_acknowledge() {
+        let controllers: Vec<SocketAddr> =
+            ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"].map(|it| it.parse().unwrap()).into();
+        let quorum = Quorum { controllers, node_id: 2 };
+        let text = server(Path::new("/d"), &addresses(None), Some(&quorum), false);
+        for line in [
+            "node.id=2",
+            "controller.quorum.voters=1@127.0.0.1:1,2@127.0.0.1:2,3@127.0.0.1:3",
+            "default.replication.factor=3",
+            "min.insync.replicas=2",
+            "offsets.topic.replication.factor=3",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in:\n{text}");
+        }
+        let alone = server(Path::new("/d"), &addresses(None), None, false);
+        assert!(alone.contains("min.insync.replicas=1\n"), "{alone}");
     }
 
     /// The password reaches the formatting tool through the file alone.

@@ -7,8 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{BrokerOptions, DATA, Prepared};
-use crate::servers::service;
-use crate::servers::service::{Result, Service, io_error};
+use crate::servers::service::{self, Result, Service, io_error};
 
 /// What the archive is made for is named by it: another JVM, other jars make another.
 const FOLDER: &str = "kafka-4.1.0-start";

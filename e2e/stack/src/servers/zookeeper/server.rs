@@ -10,8 +10,7 @@ use rustix::process::Signal;
 
 use super::{Addresses, EnsembleOptions, install, role, settings};
 use crate::servers::java;
-use crate::servers::service;
-use crate::servers::service::{Result, Service, ServiceError};
+use crate::servers::service::{self, Result, Service, ServiceError};
 
 /// A server ends within a second of being asked; then it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(10);

@@ -9,8 +9,7 @@ use millrace_stack::image::{Platform, digest};
 use serde_json::{Value, json};
 
 use crate::release::parts::images::Image;
-use crate::release::plan;
-use crate::release::plan::Plan;
+use crate::release::plan::{self, Plan};
 use crate::shell;
 
 /// What a predicate's `buildType` leads to: docs/internals/releasing.md says what its parameters mean.

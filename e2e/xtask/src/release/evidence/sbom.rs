@@ -12,8 +12,7 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::image::{ImageSpec, Platform, digest};
 use serde_json::{Value, json};
 
-use crate::release::plan;
-use crate::release::plan::Plan;
+use crate::release::plan::{self, Plan};
 use crate::shell;
 
 /// A crate as `cargo tree` names it.

@@ -13,8 +13,7 @@ use serde_json::Value;
 
 use crate::release::evidence::checksums;
 use crate::release::evidence::sign::Signer;
-use crate::release::plan;
-use crate::release::plan::{CHANGES_FILE, Plan};
+use crate::release::plan::{self, CHANGES_FILE, Plan};
 use crate::release::publish::Published;
 use crate::release::skopeo;
 use crate::{say, shell};

@@ -9,8 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::build::commit;
-use crate::release::plan;
-use crate::release::plan::{CHANGES_FILE, Plan};
+use crate::release::plan::{self, CHANGES_FILE, Plan};
 use crate::tool::Tool;
 use crate::{say, shell};
 

@@ -11,8 +11,7 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::image::{Layer, gzip};
 
 use super::images::Image;
-use crate::release::plan;
-use crate::release::plan::Plan;
+use crate::release::plan::{self, Plan};
 use crate::{say, shell};
 
 /// The lines of values.yaml that a release fills in.

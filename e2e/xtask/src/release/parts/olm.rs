@@ -17,8 +17,7 @@ use serde_json::{Value, json};
 
 use super::charts::Chart;
 use super::images::Image;
-use crate::release::plan;
-use crate::release::plan::Plan;
+use crate::release::plan::{self, Plan};
 use crate::{say, shell};
 
 /// What charts are rendered for: a Helm that is built as a module takes itself for Kubernetes 1.20.

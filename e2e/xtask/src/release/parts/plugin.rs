@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use super::binaries::Programs;
 use crate::release::evidence::sign::refused;
-use crate::release::plan;
-use crate::release::plan::Plan;
+use crate::release::plan::{self, Plan};
 use crate::{say, shell};
 
 const PROGRAM: &str = "kubectl-millrace";

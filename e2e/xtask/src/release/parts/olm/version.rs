@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use super::super::charts::Chart;
 use super::super::images::Image;
 use super::{NAMESPACE, PACKAGE, Parts, text};
-use crate::release::plan;
-use crate::release::plan::Plan;
+use crate::release::plan::{self, Plan};
 use crate::shell;
 
 const HOMEPAGE: &str = "https://millrace.dev";
