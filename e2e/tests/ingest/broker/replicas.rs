@@ -59,7 +59,7 @@ fn pass(load: &mut Running, spans: u64) {
 
 /// Polls `/readyz` of collectors ten times a second while `action` runs; gives what wasn't ready.
 fn unready_during(collectors: &[&Collector], action: impl FnOnce()) -> Vec<String> {
-    let (end, ended) = mpsc::channel::<()>();
+    let (end, ended) = mpsc::sync_channel::<()>(1);
     let admins: Vec<_> = collectors.iter().map(|it| (it.name(), it.ports.admin)).collect();
     thread::scope(|scope| {
         let poller = scope.spawn(move || {
