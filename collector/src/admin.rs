@@ -5,6 +5,9 @@
 //! A connection serves one request. Every connection is accepted, and above the limit the oldest is
 //! closed: an answer takes milliseconds, so other clients' open connections can't block a probe.
 
+pub(crate) mod page;
+pub(crate) mod producers;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
@@ -33,8 +36,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::page::{StatusPage, share, targets};
-use crate::producers::ProducerMeter;
+use crate::admin::page::{StatusPage, share, targets};
+use crate::admin::producers::ProducerMeter;
 
 /// The maximum number of connections: a kubelet, a Prometheus or two, and a person. Each holds a
 /// request head and an answer: 7 MB in all with 0.2 MB of metrics each, as of 1,000 partitions; 32

@@ -16,7 +16,7 @@ use millrace_source_kafka::StartError;
 use millrace_source_prometheus::TargetStatus;
 
 use crate::admin::AdminError;
-use crate::producers::ProducerMeter;
+use crate::admin::producers::ProducerMeter;
 
 /// The version, as in image tags.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -3,6 +3,12 @@
 //! Start: the exporter begins to contact its servers, then listeners are bound; ready when both
 //! work. End: stop accepting, answer open requests, flush, then close the exporter.
 
+mod api_server;
+mod pods;
+mod request_memory;
+mod share;
+pub(crate) mod sources;
+
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -14,9 +20,9 @@ use millrace_sink_clickhouse::ToClickHouse;
 use millrace_sink_kafka::ToKafka;
 
 use crate::common::{Common, RunError, rule_quarters, with_rules};
-use crate::pods::start_watches;
-use crate::request_memory::RequestMemory;
-use crate::sources::{EdgeSources, SourceNeeds};
+use crate::edge::pods::start_watches;
+use crate::edge::request_memory::RequestMemory;
+use crate::edge::sources::{EdgeSources, SourceNeeds};
 
 /// Returns the exporter of these settings.
 fn exporter_of(settings: EdgeExporter) -> Box<dyn Exporter> {

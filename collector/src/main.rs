@@ -5,24 +5,11 @@
 //! 1 something failed, 64 the settings can't be used.
 
 mod admin;
-mod allocator;
-mod api_server;
+mod commands;
 mod common;
-mod dead_letters;
 mod edge;
-mod export;
 mod gateway;
-mod output;
-mod page;
-mod pods;
 mod process;
-mod producers;
-mod request_memory;
-mod rows;
-mod rules;
-mod run;
-mod share;
-mod sources;
 
 use std::process::ExitCode;
 
@@ -35,11 +22,11 @@ fn main() -> ExitCode {
     millrace_librdkafka_clock::link_clock();
     failpoint::hit("start");
     match Args::parse().command {
-        Command::Run { config } => run::run(&config),
-        Command::Validate { config } => run::validate(&config),
-        Command::DeadLetters(command) => dead_letters::run(command),
-        Command::Rules(command) => rules::run(command),
-        Command::Rows(arguments) => rows::run(arguments),
-        Command::Version => run::print_version(),
+        Command::Run { config } => commands::run::run(&config),
+        Command::Validate { config } => commands::run::validate(&config),
+        Command::DeadLetters(command) => commands::dead_letters::run(command),
+        Command::Rules(command) => commands::rules::run(command),
+        Command::Rows(arguments) => commands::rows::run(arguments),
+        Command::Version => commands::run::print_version(),
     }
 }

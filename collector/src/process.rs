@@ -1,5 +1,8 @@
 //! Process-wide parts: log, panics, signals, cores.
 
+pub(crate) mod allocator;
+pub(crate) mod export;
+
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

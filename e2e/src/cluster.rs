@@ -1,6 +1,10 @@
 //! The cluster under test, through kubectl as a user would use it, and namespaces that go with
 //! their test.
 
+pub mod console;
+pub mod pipeline;
+pub mod rights;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

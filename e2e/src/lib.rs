@@ -2,20 +2,15 @@
 //! binaries run as programs. Nothing here links the operator or the collector, and everything
 //! started is stopped when its guard drops.
 
-pub mod binaries;
 pub mod browser;
 pub mod chart;
 pub mod cluster;
-pub mod collector;
-pub mod console;
 pub mod http;
-pub mod lab;
-pub mod loadgen;
-pub mod memory;
 pub mod page;
-pub mod pipeline;
-pub mod process;
-pub mod rights;
+mod programs;
 pub mod segment;
 pub mod topics;
 pub mod wait;
+
+pub use cluster::{console, pipeline, rights};
+pub use programs::{binaries, collector, lab, loadgen, memory, process};

@@ -1,6 +1,12 @@
 //! Declares the tables: database, prefix, signals with their options, cluster. Values are checked
 //! on construction, so a [`Declared`] always renders. No clock, no I/O, no SQL text.
 
+pub(crate) mod explain;
+pub(crate) mod names;
+pub(crate) mod options;
+mod revision;
+pub(crate) mod ttl;
+
 use std::collections::BTreeSet;
 
 use millrace_schema::{
@@ -8,8 +14,8 @@ use millrace_schema::{
     TableKind, View, attribute_column, laid_out, trace_id_view,
 };
 
-use crate::names::{ClusterName, TableName};
-use crate::options::{OptionsError, Replication, Signals, TableOptions};
+use crate::declared::names::{ClusterName, TableName};
+use crate::declared::options::{OptionsError, Replication, Signals, TableOptions};
 
 /// The declared tables of one pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -320,8 +326,8 @@ fn table_shape(kind: TableKind, options: &TableOptions) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Engine;
-    use crate::ttl::Ttl;
+    use crate::declared::options::Engine;
+    use crate::declared::ttl::Ttl;
 
     fn declared(signals: Signals, engine: Engine) -> Declared {
         let options = TableOptions { engine, ..TableOptions::default() };

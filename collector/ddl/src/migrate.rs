@@ -1,10 +1,15 @@
 //! Runs pending steps as numbered migrations, each recorded in the journal before its first
 //! statement and after each one. A run that stops anywhere leaves its migration open; the next run
 //! finds it, plans again from the live tables and continues. Claims exclude concurrent runs (see
-//! [`crate::journal`]).
+//! [`crate::migrate::journal`]).
 //!
 //! Without pending steps nothing is written, not even the journal. SQL text in the journal is never
 //! run.
+
+pub(crate) mod apply;
+pub(crate) mod journal;
+pub(crate) mod plan;
+pub(crate) mod preflight;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,14 +17,14 @@ use sha2::{Digest, Sha256};
 
 use crate::client::{ClientError, DdlClient, STATEMENT_TIMEOUT};
 use crate::declared::Declared;
-use crate::drift::{Drift, find_drift};
-use crate::journal::{History, JournalError, JournalEvent, Row, phase_name};
-use crate::observe::{Observed, observe_declared};
-use crate::origin::{TableOrigin, detect_origin};
-use crate::plan::{
+use crate::live::drift::{Drift, find_drift};
+use crate::live::observe::{Observed, observe_declared};
+use crate::live::origin::{TableOrigin, detect_origin};
+use crate::migrate::journal::{History, JournalError, JournalEvent, Row, phase_name};
+use crate::migrate::plan::{
     Blocked, MigrationPlan, Permit, Phase, PlanStep, needed_privileges, plan_migration,
 };
-use crate::preflight::{PreflightError, ServerFacts, run_preflight};
+use crate::migrate::preflight::{PreflightError, ServerFacts, run_preflight};
 use crate::privileges;
 use crate::render::{self, Statement};
 

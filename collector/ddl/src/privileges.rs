@@ -5,6 +5,9 @@
 //!
 //! Limit: it never reports a missing privilege that the server did not report.
 
+pub(crate) mod needs;
+pub(crate) mod privilege;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -12,8 +15,8 @@ use clickhouse::Row;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{ClientError, DdlClient};
-use crate::names::TableName;
-use crate::privilege::{Privilege, PrivilegeScope};
+use crate::declared::names::TableName;
+use crate::privileges::privilege::{Privilege, PrivilegeScope};
 use crate::render;
 
 /// The server's code for text that it cannot parse: it has no `CHECK GRANT`.

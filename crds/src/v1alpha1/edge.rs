@@ -11,22 +11,22 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::collector::CollectorSettings;
-use super::connection::KafkaConnection;
-use super::nodes::{LogsLostStatus, NodesStatus};
-use super::own_telemetry::OwnTelemetry;
-use super::pods::{
+use super::connections::connection::KafkaConnection;
+use super::pools::collector::CollectorSettings;
+use super::pools::nodes::{LogsLostStatus, NodesStatus};
+use super::pools::own_telemetry::OwnTelemetry;
+use super::pools::pods::{
     DisruptionBudgetSettings, ExtraMetadata, NetworkPolicySettings, PodTemplate, Resources,
     ServiceAccountSettings, yes,
 };
+use super::pools::rollout::{CanarySettings, RolloutAction};
+use super::pools::tuning::{EdgeProducer, any_fields, attributes_map};
 use super::processing::ProcessingStep;
+use super::processing::routes::PoolRouteStatus;
 use super::receivers::Receivers;
-use super::rollout::{CanarySettings, RolloutAction};
-use super::routes::PoolRouteStatus;
+use super::receivers::scrape_status::TargetsStatus;
 use super::rules;
-use super::scraping::TargetsStatus;
 use super::signals::{PerSignal, is_not_set};
-use super::tuning::{EdgeProducer, any_fields, attributes_map};
 use crate::amounts::MemoryQuantity;
 use crate::conditions::Condition;
 use crate::names::{StorageClassName, TopicName};

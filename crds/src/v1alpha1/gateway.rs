@@ -8,18 +8,18 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::collector::CollectorSettings;
-use super::connection::{ClickHouseTarget, KafkaConnection};
-use super::own_telemetry::OwnTelemetry;
-use super::pods::{
+use super::connections::connection::{ClickHouseTarget, KafkaConnection};
+use super::pools::collector::CollectorSettings;
+use super::pools::own_telemetry::OwnTelemetry;
+use super::pools::pods::{
     DisruptionBudgetSettings, NetworkPolicySettings, PodTemplate, Resources, ServiceAccountSettings,
 };
-use super::rollout::{RolloutAction, RolloutSettings, RolloutStatus};
+use super::pools::rollout::{RolloutAction, RolloutSettings, RolloutStatus};
+use super::pools::status::{LagStatus, TallyStatus};
+use super::pools::tuning::{GatewayBatch, any_fields};
 use super::rules;
 use super::signals::{Ownership, PerSignal, is_not_set};
-use super::status::{LagStatus, TallyStatus};
 use super::table::Attributes;
-use super::tuning::{GatewayBatch, any_fields};
 use crate::amounts::{CpuQuantity, MemoryQuantity};
 use crate::conditions::Condition;
 use crate::names::{ConsumerGroup, TopicName};

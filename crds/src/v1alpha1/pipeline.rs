@@ -1,25 +1,27 @@
 //! TelemetryPipeline: the kind that most users write. It owns objects of the other kinds.
 
+pub(super) mod signals;
+
 use std::collections::BTreeMap;
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::collector::CollectorSettings;
-use super::connection::{ClickHouseTarget, KafkaConnection};
+use super::connections::connection::{ClickHouseTarget, KafkaConnection};
 use super::edge::{EdgeSettings, no_number_of_daemons, service_stays};
 use super::gateway::{GatewaySettings, group_stays};
-use super::pipeline_signals::PipelineSignals;
+use super::pipeline::signals::PipelineSignals;
+use super::pools::collector::CollectorSettings;
+use super::pools::rollout::RolloutSettings;
+use super::pools::status::{LagStatus, PodCount};
+use super::pools::tuning::attributes_map;
 use super::processing::ProcessingStep;
-use super::rollout::RolloutSettings;
-use super::routes::RouteStatus;
+use super::processing::routes::RouteStatus;
 use super::rules;
 use super::schema::SchemaApproval;
 use super::signals::{DeletionPolicy, Ownership, is_not_set};
-use super::status::{LagStatus, PodCount};
 use super::table::Attributes;
-use super::tuning::attributes_map;
 use crate::conditions::Condition;
 use crate::names::EdgeName;
 

@@ -6,13 +6,18 @@
 //!
 //! Limits: 32 steps, 128 statements or conditions in a list, 8,192 characters each.
 
+pub(super) mod enrichment;
+pub(super) mod redaction;
+pub(super) mod routes;
+pub(super) mod sampling;
+
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::enrichment::EnrichStep;
-use super::redaction::RedactStep;
+use super::processing::enrichment::EnrichStep;
+use super::processing::redaction::RedactStep;
+use super::processing::sampling::SampleStep;
 use super::rules;
-use super::sampling::SampleStep;
 use super::signals::Signal;
 use crate::names::TopicName;
 

@@ -3,15 +3,21 @@
 //!
 //! Each receiver is a separate block with its rules next to it.
 
+pub(super) mod discovery;
+pub(super) mod scrape;
+pub(super) mod scrape_access;
+pub(super) mod scrape_rules;
+pub(super) mod scrape_status;
+
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::authentication::{CaSource, CertificateSecret};
-use super::discovery::LabelSelector;
-use super::pods::yes;
+use super::connections::authentication::{CaSource, CertificateSecret};
+use super::pools::pods::yes;
+use super::pools::tuning::OtlpLimits;
+use super::receivers::discovery::LabelSelector;
+use super::receivers::scrape::PrometheusReceiver;
 use super::rules;
-use super::scrape::PrometheusReceiver;
-use super::tuning::OtlpLimits;
 
 /// The sources of an edge pool's records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,8 +4,8 @@ use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::connection::ClickHouseTarget;
-use super::coordination::CoordinationStatus;
+use super::connections::connection::ClickHouseTarget;
+use super::connections::coordination::CoordinationStatus;
 use super::rules;
 use super::signals::{DeletionPolicy, Ownership, PerSignal, Signal, is_not_set};
 use super::table::{

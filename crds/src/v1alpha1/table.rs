@@ -6,12 +6,14 @@
 //!
 //! Limits: 32 typed paths and 32 computed columns a signal.
 
+pub(super) mod ttl;
+
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::rules;
 use super::signals::Signal;
-use super::table_ttl::TableTtl;
+use super::table::ttl::TableTtl;
 use crate::amounts::Period;
 use crate::names::{AttributePath, ColumnName, KeeperPath, ReplicaName, StorageName};
 

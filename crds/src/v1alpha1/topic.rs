@@ -4,7 +4,7 @@ use kube::CustomResource;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::connection::KafkaConnection;
+use super::connections::connection::KafkaConnection;
 use super::rules;
 use super::signals::{DeletionPolicy, Ownership, TopicSettings, is_not_set, partitions_grow};
 use crate::conditions::Condition;

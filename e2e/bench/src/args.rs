@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Parser;
 
 use crate::case::Size;
-use crate::peer::Peer;
+use crate::collector::peer::Peer;
 
 /// Benchmarks of the collector: one JSON line a case on standard output, progress on standard
 /// error.

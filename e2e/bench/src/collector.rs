@@ -1,12 +1,14 @@
 //! Who is measured: our collector, built with one allocator or another, or a peer.
 
+pub(crate) mod peer;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use millrace_e2e::binaries;
 
-use crate::peer::{Peer, Place};
+use crate::collector::peer::{Peer, Place};
 use crate::rules::RulesCase;
 
 /// The memory limit given to our collector, as to a small pod.

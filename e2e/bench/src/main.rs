@@ -7,24 +7,15 @@
 //!
 //! Not for machines whose data matters: it stops what it starts, and nothing else.
 
-mod account;
 mod args;
 mod bill;
-mod broker;
 mod case;
 mod collector;
 mod dataset;
 mod files;
-mod fill;
-mod flame;
-mod lines;
 mod once;
-mod peer;
-mod pods;
 mod process;
-mod profile;
 mod report;
-mod results;
 mod rules;
 mod run;
 mod say;
@@ -32,7 +23,6 @@ mod scrape;
 mod sink;
 mod stages;
 mod world;
-mod yardstick;
 
 use std::fs;
 use std::process::ExitCode;
@@ -44,8 +34,8 @@ use clap::Parser;
 use args::Args;
 use case::{Case, Side, Size};
 use collector::Collector;
+use report::results::Results;
 use report::{Figures, Ratio};
-use results::Results;
 use run::{Bench, Outcome};
 use scrape::ScrapeCase;
 use world::World;
@@ -54,7 +44,7 @@ use world::World;
 type Alone = (Side, &'static str, fn(Size) -> Result<Vec<String>>);
 const ALONE: &[Alone] = &[
     (Side::Stages, "stages, each by itself", stages::run),
-    (Side::Lines, "bytes of log files to OTLP", lines::run),
+    (Side::Lines, "bytes of log files to OTLP", stages::lines::run),
     (Side::Scrape(ScrapeCase::Parse), "targets' bodies to OTLP", scrape::parse::run),
 ];
 

@@ -3,6 +3,9 @@
 //!
 //! CPU time is user plus system time of all its threads, ended ones included, in ticks of 10 ms.
 
+mod flame;
+pub(crate) mod profile;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

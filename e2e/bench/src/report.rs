@@ -2,6 +2,9 @@
 //!
 //! Medians for rates and times; the highest for memory, which a pod's limit has to hold.
 
+pub(crate) mod results;
+mod yardstick;
+
 use std::fmt::Write;
 
 use serde::Serialize;

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::account::Account;
-use crate::broker::Group;
 use crate::case::{Case, Side, Size, Target, Way};
 use crate::collector::{Collector, GatewayPlace};
 use crate::dataset::Dataset;
+use crate::process::profile::Profile;
 use crate::process::{Subject, Usage, usage};
-use crate::profile::Profile;
 use crate::sink::Sink;
 use crate::world::World;
+use crate::world::account::Account;
+use crate::world::broker::Group;
 
 /// Between two looks at a run.
 const POLL: Duration = Duration::from_millis(50);

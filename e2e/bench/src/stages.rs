@@ -1,6 +1,8 @@
 //! The cost of each stage by itself: the column encoder's own benchmark, run as a program, its JSON
 //! lines passed on.
 
+pub(crate) mod lines;
+
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};

@@ -4,6 +4,11 @@
 //! The servers are the stack's own, on free loopback ports and in folders of their own; they end
 //! with this process, however it ends.
 
+pub(crate) mod account;
+pub(crate) mod broker;
+mod fill;
+pub(crate) mod pods;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,10 +18,10 @@ use millrace_e2e::binaries;
 use millrace_stack::clickhouse::{Engine, EngineOptions};
 use millrace_stack::kafka::{Broker, BrokerOptions};
 
-use crate::broker::Topics;
 use crate::dataset::Dataset;
-use crate::fill::{self, Filled};
 use crate::say;
+use crate::world::broker::Topics;
+use crate::world::fill::Filled;
 
 /// The broker's heap: fetches of 4 partitions and the index caches of some 3 GB of segments.
 const BROKER_HEAP_MIB: u32 = 768;

@@ -7,14 +7,9 @@
 //!
 //! Nothing here has a clock, does I/O or starts a thread, so that an input always does the same.
 
-pub mod answer;
-pub mod columns;
-pub mod config;
-pub mod ddl;
-pub mod decompress;
-pub mod intent;
-pub mod json;
-pub mod lines;
+mod read;
+mod requests;
+mod words;
 // A pure module of a crate that links a Kafka client, which fuzz targets can do without.
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../collector/sinks/clickhouse/src/response.rs"]
@@ -24,16 +19,12 @@ pub mod mutate;
 #[allow(clippy::unwrap_used, clippy::panic)]
 #[path = "../../../collector/core/columns/tests/native/mod.rs"]
 mod native;
-pub mod pods;
-pub mod positions;
 mod reference;
-pub mod request;
-pub mod resource;
 mod reuse;
-pub mod rules;
-pub mod scrape;
-mod sql;
-pub mod walk;
+
+pub use read::{intent, lines, pods, positions, scrape};
+pub use requests::{columns, decompress, json, request, walk};
+pub use words::{answer, config, ddl, resource, rules};
 
 /// An entry that is fuzzed.
 #[derive(Clone, Copy, Debug)]

@@ -5,46 +5,24 @@
 //! [`disk`], [`namespaces`] and [`random`] what strikes at them. Every call blocks; there is no async
 //! here. It is for development and tests: nothing in it keeps data safe.
 
-pub mod argocd;
-pub mod audit;
-pub mod binaries;
-pub mod chromium;
-pub mod clickhouse;
-pub mod component;
-pub mod cosign;
-mod debian;
-pub mod disk;
+mod cluster;
 pub mod error;
-pub mod flux;
-pub mod foreign;
-mod guest;
-pub mod http;
-pub mod image;
-mod java;
-pub mod kafka;
-pub mod krew;
-pub mod kstatus;
-mod kubernetes;
-mod module;
-pub mod namespaces;
-pub mod node;
-pub mod numbered;
-pub mod olm;
-pub mod otelcol;
+mod fetch;
 pub mod paths;
+mod peers;
 pub mod prerequisites;
 pub mod progress;
-pub mod prometheus;
 pub mod random;
-pub mod registry;
-pub mod rotel;
-pub mod service;
+mod servers;
 pub mod stack;
+mod tools;
 pub mod versions;
-pub mod vlagent;
-pub mod vmagent;
-pub mod wheel;
-pub mod zookeeper;
+
+pub use cluster::{argocd, audit, component, flux, namespaces, node, numbered};
+pub use fetch::{binaries, foreign, image, wheel};
+pub use peers::{otelcol, rotel, vlagent, vmagent};
+pub use servers::{clickhouse, disk, http, kafka, registry, service, zookeeper};
+pub use tools::{chromium, cosign, krew, kstatus, olm, prometheus};
 
 pub use component::Component;
 pub use error::{Result, StackError};

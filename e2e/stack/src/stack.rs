@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::binaries::{self, Binary};
+use crate::cluster::kubernetes::{CONTAINERD_SOCKET, COREDNS_IMAGE, PAUSE_IMAGE};
 use crate::component::Component;
 use crate::error::{Result, StackError};
 use crate::image::{self, ImageName, ImageSpec};
-use crate::kubernetes::{CONTAINERD_SOCKET, COREDNS_IMAGE, PAUSE_IMAGE};
 use crate::node::{NODE_IP, Node};
 use crate::paths::Paths;
 use crate::progress::{Progress, Silent};

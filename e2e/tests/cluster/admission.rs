@@ -1,6 +1,9 @@
 //! What the API server itself says to a spec: the table in `crds/testdata`, against the installed
 //! CRDs. A file holds one document, or a step by step change whose last document is what is judged.
 
+mod pod_admission;
+mod refusals;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,21 +4,13 @@
 
 mod access;
 mod admission;
-mod console;
-mod dashboards;
 mod deletion;
 mod edges;
-mod files;
-mod found;
-mod kernel;
 mod network;
-mod plugin;
-mod pod_admission;
 mod production;
 mod pruned;
-mod refusals;
+mod receivers;
 mod repairs;
 mod rollout;
 mod scale;
-mod sharing;
-mod targets;
+mod views;

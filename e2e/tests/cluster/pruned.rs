@@ -10,7 +10,7 @@ use millrace_stack::Stack;
 use millrace_stack::node::HOST_IP;
 use serde_json::{Value, json};
 
-use crate::cluster::targets::{INTERVAL, Targets};
+use crate::cluster::receivers::targets::{INTERVAL, Targets};
 
 /// For pods of the other workload to start, and for the earlier objects to go.
 const LIMIT: Duration = Duration::from_secs(90);

@@ -50,7 +50,7 @@ const REFUSED: [Reason; 1] = [(
     "monitoring.coreos.com",
     "",
     &["list", "watch"],
-    "cluster::found revokes this right for a minute and a half",
+    "cluster::receivers::found revokes this right for a minute and a half",
 )];
 
 /// The roles and bindings of both scopes.

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::gitops::load::Flow;
 use crate::gitops::pipeline::{NAME, Synced};
 use crate::gitops::world::World;
+use crate::gitops::world::load::Flow;
 
 /// Scenario: a commit with a spec that the definition refuses. Guarantee: Argo CD says the API
 /// server's words and syncs nothing, the pipeline stays as it is and healthy, and a revert is synced.

@@ -9,9 +9,9 @@ use millrace_e2e::wait;
 use serde_json::Value;
 
 use crate::gitops::kustomization::Kustomized;
-use crate::gitops::load::Flow;
 use crate::gitops::pipeline::NAME;
 use crate::gitops::world::World;
+use crate::gitops::world::load::Flow;
 
 /// The sample's own time for health.
 const PATIENT: &str = "5m";

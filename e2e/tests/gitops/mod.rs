@@ -12,8 +12,6 @@ mod flux;
 mod health;
 mod install;
 mod kustomization;
-mod load;
 mod pipeline;
-mod repository;
 mod waves;
 mod world;

@@ -1,6 +1,9 @@
 //! What all of these tests stand on: our charts, synced by Argo CD through an application of
 //! applications, as manifests/argocd has them.
 
+pub(super) mod load;
+mod repository;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +18,7 @@ use millrace_stack::Stack;
 use millrace_stack::argocd::{ArgoCd, NAMESPACE};
 
 use crate::gitops::application::Application;
-use crate::gitops::repository::Repository;
+use crate::gitops::world::repository::Repository;
 
 /// The application of applications.
 pub(super) const ROOT: &str = "platform";

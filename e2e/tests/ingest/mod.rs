@@ -1,10 +1,9 @@
 //! The path of records, all parts real: the collector's binary, a broker and an engine.
 
-mod brokers;
+mod broker;
 mod buffer;
 mod dead_letters;
 mod direct;
-mod encrypted;
 mod faults;
 mod loadgen;
 mod memory;
@@ -13,4 +12,3 @@ mod path;
 mod rules;
 mod tables;
 mod test_rows;
-mod topics;

@@ -18,7 +18,7 @@ use millrace_stack::zookeeper::{Ensemble, EnsembleOptions};
 use crate::replicated::tables::writable;
 use crate::replicated::transactions::Transactions;
 use crate::replicated::{LIMIT, declared};
-use crate::tables::ddl_client::{block_on, client};
+use crate::tables::ddl::client::{block_on, client};
 
 /// Records of each signal, and rows of a part at most: dozens of parts of each, and merges of them.
 const RECORDS: u64 = 200_000;

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::replicated::tables::{make, writable};
 use crate::replicated::{engine, ensemble, replicated};
-use crate::tables::ddl_client::client;
+use crate::tables::ddl::client::client;
 
 /// Each insert's rows, a second apart; and how many inserts a table gets.
 const ROWS: u64 = 1_000;

@@ -20,7 +20,7 @@ use millrace_stack::zookeeper::{Ensemble, EnsembleOptions, Size};
 
 use crate::replicated::tables::{make, writable};
 use crate::replicated::{LIMIT, bring_back, declared};
-use crate::tables::ddl_client::{block_on, client};
+use crate::tables::ddl::client::{block_on, client};
 
 /// The server that the engine has its session with. Others are struck, unless the session is meant.
 const OWN: usize = 0;

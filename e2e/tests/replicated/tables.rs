@@ -15,7 +15,7 @@ use millrace_stack::clickhouse::Engine;
 use millrace_stack::zookeeper::Size;
 
 use crate::replicated::{LIMIT, bring_back, declared, engine, ensemble, lose_quorum};
-use crate::tables::ddl_client::{block_on, client};
+use crate::tables::ddl::client::{block_on, client};
 
 /// Makes what is missing; gives how many statements ran.
 pub(crate) fn make(client: &DdlClient, declared: &Declared) -> usize {

@@ -10,7 +10,7 @@ use millrace_stack::zookeeper::Size;
 
 use crate::replicated::tables::{make, writable};
 use crate::replicated::{LIMIT, bring_back, declared, engine, ensemble, lose_quorum};
-use crate::tables::ddl_client::client;
+use crate::tables::ddl::client::client;
 
 /// Rows of an insert.
 const ROWS: u64 = 1_000;

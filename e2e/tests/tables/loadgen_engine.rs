@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::tables::ddl_client::{block_on, client};
+use crate::tables::ddl::client::{block_on, client};
 use millrace_columns::{BlockSet, BodyCompression, Options};
 use millrace_ddl::render::insert_statement;
 use millrace_ddl::{

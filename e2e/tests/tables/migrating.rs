@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
-use crate::tables::columns_tables::Tables;
-use crate::tables::ddl_foreign::Writer;
+use crate::tables::columns::tables::Tables;
+use crate::tables::ddl::foreign::Writer;
 use millrace_ddl::{AttributeStorage, Layout, TableOrigin};
 use millrace_e2e::binaries;
 use millrace_stack::clickhouse::{Engine, EngineOptions};

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::tables::columns_tables::{Tables, attribute};
+use crate::tables::columns::tables::{Tables, attribute};
 use millrace_columns::BlockSet;
 use millrace_ddl::{Layout, Reader};
 use millrace_schema::AttributeStorage;

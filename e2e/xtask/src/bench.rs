@@ -1,6 +1,9 @@
 //! `xtask bench`: builds what is measured and hands over to the harness (e2e/bench), which reads
 //! the same variables that `make bench` is given.
 
+pub(crate) mod compare;
+pub(crate) mod operator;
+
 use anyhow::Result;
 use millrace_stack::paths::Paths;
 use millrace_stack::prometheus::{self, Program};

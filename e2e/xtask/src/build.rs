@@ -1,6 +1,9 @@
 //! Release binaries and the images made of them. What is tested is what is shipped: the same
 //! binaries, in archives of the layout that the Dockerfiles build.
 
+pub(crate) mod commit;
+pub(crate) mod flags;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +11,7 @@ use anyhow::{Context, Result};
 use millrace_stack::Stack;
 use millrace_stack::image::{ImageName, ImageSpec};
 
-use crate::flags::Folders;
+use crate::build::flags::Folders;
 use crate::say;
 use crate::shell::{self, run_command};
 

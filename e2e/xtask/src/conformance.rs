@@ -4,11 +4,13 @@
 //! from its Go modules. Rotel is left out, and it is said why, where its package has no build that
 //! runs.
 
+pub(crate) mod relabel;
+
 use anyhow::Result;
 use millrace_stack::paths::Paths;
 use millrace_stack::{otelcol, rotel};
 
-use crate::{relabel, say, test};
+use crate::{say, test};
 
 /// How long ours and Prometheus scrape the same targets, unless the environment says it.
 const SCRAPE_SECONDS: (&str, &str) = ("MILLRACE_SCRAPE_SECONDS", "600");

@@ -4,6 +4,8 @@
 //! runs at a time, on one core. Prints one line of JSON for each. What it finds, and what it has
 //! learned beyond the committed corpus, is under `fuzz/` in cargo's target folder.
 
+mod corpus;
+
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +17,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::corpus::{self, files};
+use crate::fuzz::corpus::files;
 use crate::{build, say, shell};
 
 /// The targets' own workspace, and the committed corpus.

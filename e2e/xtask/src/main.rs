@@ -2,38 +2,24 @@
 //! each task has its own file. Nothing here is linked into what users run.
 
 mod alerts;
-mod argocd;
 mod bench;
-mod bench_operator;
 mod book;
 mod build;
-mod chaos;
 mod check;
-mod commit;
-mod compare;
+mod cluster;
 mod conformance;
-mod corpus;
 mod dashboards;
-mod demo;
+mod faults;
 mod first_try;
-mod flags;
 mod fuzz;
-mod install;
-mod keeper_faults;
 mod links;
-mod metrics_page;
 mod nightly;
-mod pages;
-mod relabel;
+mod reference;
 mod release;
 mod say;
 mod shell;
-mod sim;
-mod stack;
 mod test;
 mod tool;
-mod upgrades;
-mod values_page;
 
 use std::process::ExitCode;
 
@@ -102,7 +88,7 @@ enum Task {
         no_build: bool,
     },
     /// Two commits' collectors in turns: what the second costs where the first costs 1.
-    BenchCompare(compare::Options),
+    BenchCompare(bench::compare::Options),
     /// What one operator costs and how fast it is with thousands of objects, on the local stack's
     /// API server; the rest is said by variables, as `make` passes them on.
     BenchOperator {
@@ -140,16 +126,16 @@ enum Task {
     /// What ours and the OpenTelemetry Collector's exporter write, row by row.
     Conformance,
     /// Argo CD syncs our charts and pipelines in the local cluster, which must be down before.
-    Argocd(argocd::Options),
+    Argocd(cluster::argocd::Options),
     /// From an earlier commit's charts and images to these and back under load, on the local stack,
     /// which must be down before.
-    Upgrades(upgrades::Options),
+    Upgrades(cluster::upgrades::Options),
     /// Random relabeling, ours and Prometheus' own package's, case by case.
-    Relabel(relabel::Options),
+    Relabel(conformance::relabel::Options),
     /// Bodies changed at random, read by ours and by Prometheus' own parsers, case by case.
-    Parse(relabel::Options),
+    Parse(conformance::relabel::Options),
     /// Random OTTL, run by ours and by the OpenTelemetry Collector's own processors, case by case.
-    Ottl(relabel::Options),
+    Ottl(conformance::relabel::Options),
     /// The chart's alerts, tried with Prometheus' own evaluator.
     Alerts,
     /// Fuzz targets: build, run, and keep the corpus small.
@@ -171,35 +157,41 @@ fn main() -> ExitCode {
         Task::Codegen => check::codegen(),
         Task::Book => book::run(),
         Task::BookPages { question } => book::pages(&question),
-        Task::Up => stack::up(),
-        Task::Down => stack::down(),
-        Task::Status => stack::status(),
-        Task::Demo { no_build: true, collectors } => demo::run(Binaries::AsTheyAre, collectors),
-        Task::Demo { no_build: false, collectors } => demo::run(Binaries::Built, collectors),
+        Task::Up => cluster::stack::up(),
+        Task::Down => cluster::stack::down(),
+        Task::Status => cluster::stack::status(),
+        Task::Demo { no_build: true, collectors } => {
+            cluster::demo::run(Binaries::AsTheyAre, collectors)
+        }
+        Task::Demo { no_build: false, collectors } => {
+            cluster::demo::run(Binaries::Built, collectors)
+        }
         Task::Try(options) => first_try::run(&options),
-        Task::Sim => sim::run(),
-        Task::KeeperFaults => keeper_faults::run(),
-        Task::Chaos { no_build: true } => chaos::run(Binaries::AsTheyAre),
-        Task::Chaos { no_build: false } => chaos::run(Binaries::Built),
+        Task::Sim => faults::sim::run(),
+        Task::KeeperFaults => faults::keeper_faults::run(),
+        Task::Chaos { no_build: true } => faults::chaos::run(Binaries::AsTheyAre),
+        Task::Chaos { no_build: false } => faults::chaos::run(Binaries::Built),
         Task::Test(options) => test::run(&options),
         Task::TestAll { from } => test::run_all(from),
         Task::TestServer(options) => test::run_on_servers(&options),
         Task::Flaky(options) => test::flaky(&options),
         Task::ClusterNightly => test::nightly_cluster(),
         Task::Nightly(options) => nightly::run(&options),
-        Task::Pages => pages::run(),
+        Task::Pages => cluster::pages::run(),
         Task::Conformance => conformance::run(),
-        Task::Argocd(options) => argocd::run(&options),
-        Task::Upgrades(options) => upgrades::run(&options),
-        Task::Relabel(options) => relabel::run(&relabel::RULES, &options),
-        Task::Parse(options) => relabel::run(&relabel::BODIES, &options),
-        Task::Ottl(options) => relabel::run(&relabel::STATEMENTS, &options),
+        Task::Argocd(options) => cluster::argocd::run(&options),
+        Task::Upgrades(options) => cluster::upgrades::run(&options),
+        Task::Relabel(options) => conformance::relabel::run(&conformance::relabel::RULES, &options),
+        Task::Parse(options) => conformance::relabel::run(&conformance::relabel::BODIES, &options),
+        Task::Ottl(options) => {
+            conformance::relabel::run(&conformance::relabel::STATEMENTS, &options)
+        }
         Task::Alerts => alerts::run(),
         Task::Bench { peers, no_build: true } => bench::run(peers, Binaries::AsTheyAre),
         Task::Bench { peers, no_build: false } => bench::run(peers, Binaries::Built),
-        Task::BenchCompare(options) => compare::run(&options),
-        Task::BenchOperator { no_build: true } => bench_operator::run(Binaries::AsTheyAre),
-        Task::BenchOperator { no_build: false } => bench_operator::run(Binaries::Built),
+        Task::BenchCompare(options) => bench::compare::run(&options),
+        Task::BenchOperator { no_build: true } => bench::operator::run(Binaries::AsTheyAre),
+        Task::BenchOperator { no_build: false } => bench::operator::run(Binaries::Built),
         Task::Fuzz(options) => fuzz::run(&options),
     };
     match outcome {

@@ -21,26 +21,21 @@
 //! All of it only saves work or measures a time: a process that starts without it reaches the same
 //! decisions, later. So no decision is stored here; those are in statuses. No I/O.
 
-pub mod absent;
 pub mod access;
-pub mod baseline;
-pub mod by_pool;
-pub mod children;
 pub mod claims;
 pub mod failures;
-pub mod gateway;
-pub mod gateway_pods;
 pub mod holders;
-pub mod inserts;
 pub mod objects;
-pub mod packed;
+mod pools;
 pub mod queue_time;
-pub mod replays;
-pub mod scraping;
 pub mod secret_references;
 pub mod shown;
-pub mod sizing;
 pub mod slots;
+
+pub use objects::{children, packed};
+pub use pools::{
+    absent, baseline, by_pool, gateway, gateway_pods, inserts, replays, scraping, sizing,
+};
 
 use kube::{Resource, ResourceExt};
 

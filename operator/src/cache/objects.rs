@@ -4,6 +4,9 @@
 //! They may be behind: [`crate::cluster`] compares their version with what the owner's watch
 //! reported. Read only; retains nothing that a controller does not.
 
+pub mod children;
+pub mod packed;
+
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +17,7 @@ use kube::Resource;
 use kube::runtime::reflector::{ObjectRef, Store};
 use tokio::sync::watch;
 
-use crate::cache::packed::Packed;
+use crate::cache::objects::packed::Packed;
 
 /// A store, and the state of its first list.
 struct KindStore {

@@ -9,7 +9,7 @@ use millrace_crds::v1alpha1::KafkaConnection;
 use millrace_observe::otlp::request_span;
 use tracing::Instrument;
 
-use super::topic_job::{JobKind, JobOutput, TopicJob};
+use super::topics::job::{JobKind, JobOutput, TopicJob};
 use super::{
     ConnectionSettings, Failure, HolderRecord, KafkaResource, Sessions, TopicChange,
     TopicObservation,

@@ -6,6 +6,12 @@
 //! offset is at or past the first offset of `now - bound`. A partition without a commit counts from
 //! its beginning, as gateways read it. A failed request is an error of its groups, never zero.
 
+mod age;
+pub mod lag_cache;
+pub(super) mod queue;
+pub(super) mod rotation;
+mod time_marks;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +21,17 @@ use millrace_crds::Reason;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::Deadline;
-use super::failure::Failure;
-use super::lag_age::{Age, LagRanges, Offsets, Search, SearchStep};
-use super::native::{
+use super::client::native::{
     AdminRequest, AdminResponse, EARLIEST, LATEST, ListedOffset, Topic, TopicPartition,
 };
-use super::probe::BrokerClient;
-use super::requests::{DescribedTopics, ListedOffsets, OffsetQuery, describe_topics, list_offsets};
-use super::time_marks::Marks;
-use crate::kafka::lag_cache::{LagObservation, PartitionOffsets};
+use super::client::probe::BrokerClient;
+use super::client::requests::{
+    DescribedTopics, ListedOffsets, OffsetQuery, describe_topics, list_offsets,
+};
+use super::failure::Failure;
+use super::lag::age::{Age, LagRanges, Offsets, Search, SearchStep};
+use super::lag::time_marks::Marks;
+use crate::kafka::lag::lag_cache::{LagObservation, PartitionOffsets};
 
 /// Maximum number of sequential queries by time. A search takes at most some twelve; see its tests.
 const WAVES_MAX: usize = 32;

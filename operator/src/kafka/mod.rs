@@ -6,32 +6,21 @@
 //! are classified by what a person would do about them. Nothing here produces or consumes a record.
 
 mod brokers;
-mod connection;
+mod client;
 mod failure;
 mod lag;
-mod lag_age;
-pub mod lag_cache;
-mod lag_queue;
-mod native;
-mod probe;
-mod records;
-mod requests;
-mod resolved;
-mod rotation;
-mod session;
 mod sessions;
-mod time_marks;
-mod topic_job;
-mod topic_queue;
 mod topics;
 
+pub use lag::lag_cache;
+
 pub use brokers::Brokers;
-pub use connection::ConnectionSettings;
+pub use client::connection::ConnectionSettings;
 pub use failure::Failure;
-pub use lag_queue::Pace;
-pub use records::HOLDERS_GROUP;
+pub use lag::queue::Pace;
 pub use sessions::{KafkaLag, SESSIONS_BYTES_MAX, Sessions};
-pub use topic_job::{HolderRecord, KafkaResource, TopicChange, TopicObservation};
+pub use topics::job::{HolderRecord, KafkaResource, TopicChange, TopicObservation};
+pub use topics::records::HOLDERS_GROUP;
 
 use std::time::{Duration, Instant};
 

@@ -4,6 +4,8 @@
 //! secrets create another session, and the old one closes when unused. Their number is bounded:
 //! connections beyond it get temporary sessions. All queries about topics or lag enter here.
 
+pub(super) mod session;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -13,13 +15,13 @@ use kube::Client;
 use millrace_crds::Reason;
 use tokio::sync::Semaphore;
 
-use super::connection::{ConnectionHash, ConnectionSettings};
+use super::client::connection::{ConnectionHash, ConnectionSettings};
+use super::client::resolved::ResolvedConnections;
 use super::failure::Failure;
 use super::lag::LagRequest;
-use super::lag_queue::Pace;
-use super::resolved::ResolvedConnections;
-use super::rotation::Rotation;
-use super::session::KafkaSession;
+use super::lag::queue::Pace;
+use super::lag::rotation::Rotation;
+use super::sessions::session::KafkaSession;
 use crate::error::{ReconcileStep, StepError};
 use crate::kafka::lag_cache::{LagObservation, LagQuery, LagSource};
 use crate::outbound::Outbound;

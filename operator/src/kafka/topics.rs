@@ -3,6 +3,10 @@
 //! Kafka's older call for settings replaces all of a topic's settings, so foreign ones are read
 //! first and written back. Partitions are added, never removed; a replication factor never changes.
 
+pub(super) mod job;
+pub(super) mod queue;
+pub(super) mod records;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +21,12 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 
 use super::Deadline;
-use super::connection::ConnectionSettings;
+use super::client::connection::ConnectionSettings;
+use super::client::native::Topic;
+use super::client::probe::BrokerClient;
+use super::client::requests::describe_topics;
 use super::failure::Failure;
-use super::native::Topic;
-use super::probe::BrokerClient;
-use super::records;
-use super::requests::describe_topics;
-use super::topic_job::{
+use super::topics::job::{
     JobKind, JobOutcome, JobOutput, RECORD_ORDER, TopicChange, TopicJob, TopicObservation,
 };
 

@@ -1,7 +1,7 @@
 //! Reads Secrets, and ConfigMaps with CAs, with the operator's own credentials.
 //!
 //! Values are read one by one, right before use, and dropped after it. Only those of Kafka
-//! connections are stored, for some minutes (`kafka/resolved.rs`). The types that carry them
+//! connections are stored, for some minutes (`kafka/client/resolved.rs`). The types that carry them
 //! neither print nor serialize.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,9 @@
 //! Builds the small objects of a pool: account, configuration, Service, disruption budget, network
 //! policy. Pure; each function returns one object without namespace and owner, which `apply` adds.
 
+pub mod access;
+pub mod common;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount, ServicePort, ServiceSpec};

@@ -1,6 +1,11 @@
 //! What the rollouts of both kinds of pools have in common. Pure; the rule itself is
 //! `millrace_rollout`.
 
+pub mod member;
+pub mod preflight;
+pub mod trial_pods;
+pub mod workload;
+
 use millrace_crds::v1alpha1::{
     CanarySettings, Controlled, Resources, RolloutAction, RolloutFigures,
 };

@@ -1,5 +1,7 @@
 //! Reports on pods, for both kinds of pools. Pure.
 
+pub mod process_counts;
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};

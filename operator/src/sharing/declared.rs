@@ -10,7 +10,7 @@ use super::sources::{self, Sources};
 use crate::error::Invalid;
 use crate::pool::scrape;
 use crate::pool::secrets::SecretUses;
-use crate::pool::variants::same_variant;
+use crate::pool::settings::variants::same_variant;
 
 /// Returns the targets to share out: those of the spec's own jobs, and those discovered in the
 /// cluster.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::reconcilers::rollout::{Cluster, PODS, all, pull_fails};
+use crate::reconcilers::pools::rollout::{Cluster, PODS, all, pull_fails};
 use crate::reconcilers::support::{GATEWAY_POOL as POOL, GATEWAY_SET as SET};
 
 impl Cluster {

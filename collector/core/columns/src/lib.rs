@@ -25,32 +25,25 @@
 //!
 //! No clock, no I/O; all memory is in buffers that are reused.
 
-mod append;
 mod block;
 mod body;
-mod bytes;
 mod column;
 mod day;
-mod decimal;
+mod format;
 mod frame;
-mod group;
-mod hex;
-mod logs;
-mod metrics;
 mod options;
 mod partitions;
 mod reuse;
+mod rows;
 mod set;
 mod shape;
-mod text;
-mod traces;
 mod typed;
 
-pub use append::{AppendError, AppendSummary, GroupAppendSummary, MAX_DAYS};
 pub use body::BodyCompression;
 pub use day::Day;
 pub use frame::{ACCELERATION, FRAME_BYTES, frame_checksum};
 pub use options::{INSERT_BYTES, INSERT_ROWS, Options};
 pub use partitions::Insert;
+pub use rows::append::{AppendError, AppendSummary, GroupAppendSummary, MAX_DAYS};
 pub use set::BlockSet;
 pub use typed::TypedColumn;

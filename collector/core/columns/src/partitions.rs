@@ -4,11 +4,11 @@
 use millrace_schema::{AttributeStorage, Table, TableKind, build_table};
 use millrace_wire::limits::WRITTEN_BYTES;
 
-use crate::append::{AppendRefusal, MAX_DAYS};
 use crate::block::{BlockExt, InsertTotals, Mark, TableBlock};
 use crate::body::{BodyCompression, BodyWriter, Piece};
 use crate::day::Day;
 use crate::options::{INSERT_BYTES, INSERT_ROWS, MAX_CELLS, Options};
+use crate::rows::append::{AppendRefusal, MAX_DAYS};
 use crate::typed::TypedColumn;
 
 /// The size that an open block adds to that of its values: about the memory of its empty builders.

@@ -5,14 +5,14 @@ use millrace_wire::Signal;
 use millrace_wire::otlp::TimeRange;
 use millrace_wire::protobuf::{Cursor, LENGTH, WireFault, field_tag};
 
-use crate::append::{AppendError, AppendSummary, GroupAppendSummary, RowBounds};
 use crate::block::Serials;
 use crate::body::{BodyCompression, BodyWriter};
-use crate::logs::LogBlock;
-use crate::metrics::MetricTables;
 use crate::options::Options;
 use crate::partitions::{AnyPartitions, Insert, Partitions};
-use crate::traces::TraceBlock;
+use crate::rows::append::{AppendError, AppendSummary, GroupAppendSummary, RowBounds};
+use crate::rows::logs::LogBlock;
+use crate::rows::metrics::MetricTables;
+use crate::rows::traces::TraceBlock;
 use crate::typed::TypedColumn;
 
 /// Builds the inserts of a batch. It is reused: [`BlockSet::take_inserts`] empties it and retains
@@ -61,7 +61,7 @@ impl BlockSet {
                 SignalTables::Logs(Box::new(Partitions::new(TableKind::Logs, *options)))
             }
             Signal::Metrics => {
-                SignalTables::Metrics(Box::new(crate::metrics::new_tables(*options)))
+                SignalTables::Metrics(Box::new(crate::rows::metrics::new_tables(*options)))
             }
         };
         Self { signal, tables, serials: Serials::default(), writer: BodyWriter::default() }
@@ -136,11 +136,13 @@ impl BlockSet {
         let serials = &mut self.serials;
         let result = match &mut self.tables {
             SignalTables::Traces(traces) => {
-                crate::traces::append_traces(traces, serials, request, bounds)
+                crate::rows::traces::append_traces(traces, serials, request, bounds)
             }
-            SignalTables::Logs(logs) => crate::logs::append_logs(logs, serials, request, bounds),
+            SignalTables::Logs(logs) => {
+                crate::rows::logs::append_logs(logs, serials, request, bounds)
+            }
             SignalTables::Metrics(metrics) => {
-                crate::metrics::append_metrics(metrics, serials, request, bounds)
+                crate::rows::metrics::append_metrics(metrics, serials, request, bounds)
             }
         };
         match result {

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::Checker;
-use crate::names::Identifier;
-use crate::network::HttpEndpoint;
-use crate::secret::{ClientTls, SecretFile};
-use crate::section::section;
-use crate::units::ByteSize;
+use crate::document::check::Checker;
+use crate::document::section::section;
+use crate::values::names::Identifier;
+use crate::values::network::HttpEndpoint;
+use crate::values::secret::{ClientTls, SecretFile};
+use crate::values::units::ByteSize;
 
 section! {
     /// Tables in ClickHouse.
@@ -182,10 +182,10 @@ impl Checker<'_> {
 #[cfg(test)]
 pub(crate) mod arbitrary {
     use super::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
-    use crate::names::Identifier;
-    use crate::network::HttpEndpoint;
-    use crate::round_trip::{parsed, size};
-    use crate::secret::arbitrary::{client_tls, file};
+    use crate::document::round_trip::{parsed, size};
+    use crate::values::names::Identifier;
+    use crate::values::network::HttpEndpoint;
+    use crate::values::secret::arbitrary::{client_tls, file};
     use proptest::option;
     use proptest::prelude::{Just, Strategy, any, prop_oneof};
 

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::names::{EnvName, GroupId, TopicName};
-use crate::network::BootstrapServer;
+use crate::document::section::section;
 use crate::record_times::MessageTimes;
-use crate::secret::{ClientTls, SecretFile};
-use crate::section::section;
-use crate::units::ByteSize;
-use crate::url::HttpUrl;
+use crate::values::names::{EnvName, GroupId, TopicName};
+use crate::values::network::BootstrapServer;
+use crate::values::secret::{ClientTls, SecretFile};
+use crate::values::units::ByteSize;
+use crate::values::url::HttpUrl;
 
 section! {
     /// How to reach a Kafka cluster.

@@ -10,72 +10,56 @@
 //! prints. It reads a file only through [`SecretFile::read`]. Documents over [`MAX_DOCUMENT_BYTES`]
 //! are refused.
 
-mod check;
 mod clickhouse;
-mod containers;
-mod files;
-mod http_access;
+mod document;
 mod kafka;
-mod kernel;
-mod lines;
-mod log_records;
-mod names;
-mod network;
+mod logs;
 mod otlp;
 mod own_telemetry;
-mod pasted;
-mod problem;
 mod process;
 mod processing;
 mod prometheus;
 mod record_times;
-mod relabel;
-#[cfg(test)]
-mod round_trip;
-mod secret;
-mod section;
-mod selector;
-mod target_list;
-mod text;
-mod units;
-mod url;
+mod values;
 
-pub use check::{Checked, CollectorMode, EdgeExporter, ExporterNames};
 pub use clickhouse::{AcknowledgeInsert, Attributes, Batch, ClickHouseExporter, Credentials};
-pub use containers::{ContainersReceiver, NamespaceWeight, PodMetadata};
-pub use files::{Encoding, FilesReceiver};
-pub use http_access::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
+pub use document::check::{Checked, CollectorMode, EdgeExporter, ExporterNames};
+pub use document::problem::{ConfigError, Problem};
 pub use kafka::{
     Acknowledge, Compression, Delivery, DiskBuffer, GroupProtocol, KafkaAwsMskIam, KafkaConnection,
     KafkaExporter, KafkaOAuth, KafkaReceiver, MAX_MESSAGE_BYTES, PartitionBy, Sasl, SaslMechanism,
     Topics,
 };
-pub use kernel::KernelReceiver;
-pub use log_records::{Multiline, Parse, ParseFormat, StackTraces, StartAt, TimeFormat, Timestamp};
-pub use names::{EnvName, GroupId, Identifier, NameError, TopicName};
-pub use network::{BootstrapServer, EndpointError, HttpEndpoint, TargetAddress};
+pub use logs::containers::{ContainersReceiver, NamespaceWeight, PodMetadata};
+pub use logs::files::{Encoding, FilesReceiver};
+pub use logs::kernel::KernelReceiver;
+pub use logs::log_records::{
+    Multiline, Parse, ParseFormat, StackTraces, StartAt, TimeFormat, Timestamp,
+};
 pub use otlp::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
 pub use own_telemetry::{OwnOtlp, OwnTelemetry};
-pub use problem::{ConfigError, Problem};
 pub use process::{Admin, Memory, Positions, Shutdown};
+pub use prometheus::http_access::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
+pub use prometheus::relabel::{RelabelAction, RelabelRule};
+pub use prometheus::target_list::{
+    ListError, ListTextError, ListedAddress, ListedName, ListedValue, TARGET_LIST_BYTES_MAX,
+    TARGETS_MAX, TargetGroup,
+};
 pub use prometheus::{
     HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits, ScrapeShare, path_and_query,
     push_encoded,
 };
 pub use record_times::{MessageTimes, RecordTimes};
-pub use relabel::{RelabelAction, RelabelRule};
-pub use secret::{ClientTls, MAX_SECRET_BYTES, Secret, SecretError, SecretFile};
-pub use selector::{LabelOperator, LabelRequirement, LabelSelector};
-pub use target_list::{
-    ListError, ListTextError, ListedAddress, ListedName, ListedValue, TARGET_LIST_BYTES_MAX,
-    TARGETS_MAX, TargetGroup,
-};
-pub use units::{ByteSize, ByteSizeError};
-pub use url::{HttpUrl, NoProxy, NoProxyError, Scheme, UrlError};
+pub use values::names::{EnvName, GroupId, Identifier, NameError, TopicName};
+pub use values::network::{BootstrapServer, EndpointError, HttpEndpoint, TargetAddress};
+pub use values::secret::{ClientTls, MAX_SECRET_BYTES, Secret, SecretError, SecretFile};
+pub use values::selector::{LabelOperator, LabelRequirement, LabelSelector};
+pub use values::units::{ByteSize, ByteSizeError};
+pub use values::url::{HttpUrl, NoProxy, NoProxyError, Scheme, UrlError};
 
-use check::Checker;
-use lines::Lines;
-use section::section;
+use document::check::Checker;
+use document::lines::Lines;
+use document::section::section;
 
 /// The longest document read, in bytes. A ConfigMap holds at most 1 MiB.
 pub const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
@@ -198,7 +182,7 @@ impl Config {
     /// All problems found, each with its field, line and column.
     pub fn load(text: &str) -> Result<Checked, ConfigError> {
         let config = Self::parse(text)?;
-        check::check_config(config, &Lines::from_text(text))
+        document::check::check_config(config, &Lines::from_text(text))
     }
 
     /// Reads a document without checking it completely: types, names and unknown fields only.
@@ -227,7 +211,7 @@ impl Config {
     /// # Errors
     /// All problems found.
     pub fn check(self) -> Result<Checked, ConfigError> {
-        check::check_config(self, &Lines::default())
+        document::check::check_config(self, &Lines::default())
     }
 
     /// The document as YAML, without fields that equal their defaults.
@@ -248,10 +232,10 @@ mod arbitrary {
 
     use super::{Exporters, Receivers};
     use crate::clickhouse::arbitrary::clickhouse;
-    use crate::containers::arbitrary::containers;
-    use crate::files::arbitrary::files;
     use crate::kafka::arbitrary::{kafka_exporter, kafka_receiver};
-    use crate::kernel::arbitrary::kernel;
+    use crate::logs::containers::arbitrary::containers;
+    use crate::logs::files::arbitrary::files;
+    use crate::logs::kernel::arbitrary::kernel;
     use crate::otlp::arbitrary::otlp;
     use crate::prometheus::arbitrary::prometheus;
 

@@ -4,12 +4,12 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::Checker;
+use crate::document::check::Checker;
+use crate::document::section::section;
 use crate::process::Admin;
 use crate::record_times::RecordTimes;
-use crate::secret::SecretFile;
-use crate::section::section;
-use crate::units::ByteSize;
+use crate::values::secret::SecretFile;
+use crate::values::units::ByteSize;
 
 section! {
     /// OTLP receiver over gRPC and HTTP, with protobuf and (HTTP only) JSON.
@@ -185,9 +185,9 @@ fn listeners_clash(one: SocketAddr, other: SocketAddr) -> bool {
 #[cfg(test)]
 pub(crate) mod arbitrary {
     use super::{GrpcListener, HttpListener, OtlpLimits, OtlpReceiver, ServerTls};
+    use crate::document::round_trip::{size, textual};
     use crate::record_times::RecordTimes;
-    use crate::round_trip::{size, textual};
-    use crate::secret::arbitrary::file;
+    use crate::values::secret::arbitrary::file;
     use proptest::option;
     use proptest::prelude::{Strategy, any};
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::Checker;
-use crate::secret::{ClientTls, SecretFile};
-use crate::section::section;
-use crate::url::HttpUrl;
+use crate::document::check::Checker;
+use crate::document::section::section;
+use crate::values::secret::{ClientTls, SecretFile};
+use crate::values::url::HttpUrl;
 
 /// Most headers of requests with own traces and logs, whose files are read for each, and most
 /// attributes, which each of them carries.
@@ -111,9 +111,9 @@ impl Checker<'_> {
 #[cfg(test)]
 pub(crate) mod arbitrary {
     use super::OwnOtlp;
-    use crate::round_trip::parsed;
-    use crate::secret::arbitrary::{client_tls, file};
-    use crate::url::HttpUrl;
+    use crate::document::round_trip::parsed;
+    use crate::values::secret::arbitrary::{client_tls, file};
+    use crate::values::url::HttpUrl;
     use proptest::option;
     use proptest::prelude::{Strategy, any};
 

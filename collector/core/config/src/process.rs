@@ -3,9 +3,9 @@
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-use crate::check::Checker;
-use crate::section::section;
-use crate::units::ByteSize;
+use crate::document::check::Checker;
+use crate::document::section::section;
+use crate::values::units::ByteSize;
 
 section! {
     /// The listener for `/livez`, `/readyz` and `/metrics`.

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use millrace_processing::{CompileError, Config as Steps, RouteConfig, RuleSet};
 
-use crate::check::Checker;
+use crate::document::check::Checker;
 use crate::kafka::Topics;
-use crate::names::TopicName;
+use crate::values::names::TopicName;
 
 impl Checker<'_> {
     /// Compiles the rules of a collector that runs them.

@@ -3,18 +3,24 @@
 #[cfg(test)]
 pub(crate) mod arbitrary;
 mod check;
+pub(crate) mod http_access;
+mod pasted;
+pub(crate) mod relabel;
+pub(crate) mod target_list;
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::http_access::{Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy};
-use crate::network::TargetAddress;
-use crate::problem::{ConfigError, Problem};
-use crate::relabel::RelabelRule;
-use crate::section::section;
-use crate::units::ByteSize;
-use crate::url::Scheme;
+use crate::document::problem::{ConfigError, Problem};
+use crate::document::section::section;
+use crate::prometheus::http_access::{
+    Authorization, BasicAuth, HttpAccess, HttpTls, OAuth2, Proxy,
+};
+use crate::prometheus::relabel::RelabelRule;
+use crate::values::network::TargetAddress;
+use crate::values::units::ByteSize;
+use crate::values::url::Scheme;
 
 section! {
     /// Targets scraped over HTTP in Prometheus' formats.

@@ -1,7 +1,7 @@
 //! Which times records may have.
 
-use crate::check::Checker;
-use crate::section::section;
+use crate::document::check::Checker;
+use crate::document::section::section;
 
 section! {
     /// Accepted record times, relative to the arrival of their request at an edge. Records without

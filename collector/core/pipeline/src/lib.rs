@@ -3,29 +3,16 @@
 //!
 //! This crate opens no sockets and holds no client: receivers and exporters do, using these types.
 
-pub mod backoff;
-pub mod batch;
-pub mod body;
-pub mod budget;
-pub mod cancellation;
-pub mod clock;
-pub mod component;
-pub mod dead_letter;
-mod dedup_token;
-pub mod delivery_path;
-pub mod drain;
-pub mod failpoint;
+mod delivery;
 pub mod figures;
+mod interfaces;
 pub mod kafka_client;
-pub mod listen;
 pub mod memory;
-pub mod memory_shares;
-pub mod mutex;
-pub mod pods;
-pub mod publish;
-pub mod random_seed;
-pub mod readiness;
+mod process;
 pub mod record_times;
-pub mod share;
-pub mod sink;
 pub mod telemetry;
+
+pub use delivery::{backoff, batch, body, cancellation, dead_letter, delivery_path};
+pub use interfaces::{component, pods, publish, share, sink};
+pub use memory::{budget, memory_shares};
+pub use process::{clock, drain, failpoint, listen, mutex, random_seed, readiness};

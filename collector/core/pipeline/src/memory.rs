@@ -2,8 +2,11 @@
 //! v2 or v1.
 //!
 //! It reads files under a root that tests replace. A missing or invalid limit counts as no limit. A
-//! later call observes an in-place resize; [`Budget::set_limit`](crate::budget::Budget::set_limit)
+//! later call observes an in-place resize; [`Budget::set_limit`](budget::Budget::set_limit)
 //! describes its effect on the budget.
+
+pub mod budget;
+pub mod memory_shares;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Describes a server with exactly the declared tables, for tests of plans in this crate and its
 //! callers (feature `testing`). The description comes from no server; `columns_tables` and
-//! `tables/ddl_engine.rs` compare it with a real one.
+//! `tables/ddl/engine.rs` compare it with a real one.
 
 use crate::declared::{Declared, DeclaredTable};
-use crate::observe::{Observed, ObservedColumn, ObservedIndex, ObservedTable};
+use crate::live::observe::{Observed, ObservedColumn, ObservedIndex, ObservedTable};
 use crate::render;
 
 fn observed_index(index: &millrace_schema::Index) -> (String, ObservedIndex) {

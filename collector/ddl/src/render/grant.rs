@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use millrace_schema::Identifier;
 
 use super::{Statement, qualified_name, quote};
-use crate::privilege::{Privilege, PrivilegeScope};
+use crate::privileges::privilege::{Privilege, PrivilegeScope};
 
 /// The privilege to create a table.
 pub(crate) const CREATE_TABLE: &str = "CREATE TABLE";

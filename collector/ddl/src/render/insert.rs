@@ -3,7 +3,7 @@
 use millrace_schema::Table;
 
 use super::{Statement, qualified_name, quote};
-use crate::names::TableName;
+use crate::declared::names::TableName;
 
 /// ``INSERT INTO `db`.`table` (`a`, `b`) FORMAT Native``: the query in an insert's URL. The body is
 /// Native blocks with exactly these columns. The caller sets the settings.

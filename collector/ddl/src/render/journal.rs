@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::{Statement, literal, qualified_name};
-use crate::journal::Row;
-use crate::names::TableName;
+use crate::declared::names::TableName;
+use crate::migrate::journal::Row;
 
 /// The maximum number of migrations read back. One has some 20 rows, of which one has its
 /// statements (16 KiB if all tables are created): 1 MiB, a quarter of the longest accepted answer.

@@ -5,55 +5,47 @@
 //! [`crate::KeeperPath`], column names that are constants of `millrace_schema`), and are still
 //! quoted or escaped here, so that no single mistake becomes an injection. Pure: no clock, no I/O.
 
-mod alter;
-pub mod check;
-mod companion;
-mod coordination;
-mod create;
-mod drop;
-mod engine;
-mod expression;
 mod grant;
 mod insert;
 mod journal;
-mod system;
-mod test_run;
+mod queries;
+mod tables;
 
-pub use create::create_all;
-pub use drop::drop_all;
 pub use insert::{insert_columns, insert_statement};
+pub use tables::create::create_all;
+pub use tables::drop::drop_all;
 
-pub(crate) use alter::{
-    add_column, add_computed_column, add_index, drop_column, drop_index, modify_codecs,
-    modify_column_type, modify_rollup_ttl, modify_setting, modify_storage_policy, modify_ttl,
-    remove_ttl,
-};
-pub(crate) use companion::{
-    canonical_rollup_ttl, create_distributed, create_rollup, create_rollup_view,
-};
-pub(crate) use coordination::{
-    EVENTS, PARTS, REPLICAS, SESSIONS, grant_reading, keeper_counters, replica_states,
-    select_sessions, table_loads,
-};
-pub(crate) use create::{
-    canonical_view_query, create_database, create_table, create_view, read_view_query,
-};
-pub(crate) use engine::{MERGED_BY_COLUMN, deduplication_settings, retention_settings};
-pub(crate) use expression::{
-    canonical_codec, canonical_index, canonical_index_kind, canonical_list, canonical_ttl,
-};
 pub(crate) use grant::{
     CREATE_DATABASE, CREATE_TABLE, check_grant, grant_statement, readonly_mode,
 };
 pub(crate) use journal::{create_journal, insert_journal_row, read_holders, read_journal};
-pub use system::{insert_targets, select_columns};
-pub use test_run::{test_rows, test_rows_grant};
+pub(crate) use queries::coordination::{
+    EVENTS, PARTS, REPLICAS, SESSIONS, grant_reading, keeper_counters, replica_states,
+    select_sessions, table_loads,
+};
+pub use queries::system::{insert_targets, select_columns};
+pub use queries::test_run::{test_rows, test_rows_grant};
+pub(crate) use tables::alter::{
+    add_column, add_computed_column, add_index, drop_column, drop_index, modify_codecs,
+    modify_column_type, modify_rollup_ttl, modify_setting, modify_storage_policy, modify_ttl,
+    remove_ttl,
+};
+pub(crate) use tables::companion::{
+    canonical_rollup_ttl, create_distributed, create_rollup, create_rollup_view,
+};
+pub(crate) use tables::create::{
+    canonical_view_query, create_database, create_table, create_view, read_view_query,
+};
+pub(crate) use tables::engine::{MERGED_BY_COLUMN, deduplication_settings, retention_settings};
+pub(crate) use tables::expression::{
+    canonical_codec, canonical_index, canonical_index_kind, canonical_list, canonical_ttl,
+};
 
-pub(crate) use system::{
+pub(crate) use queries::system::{
     select_databases, select_indexes, select_keepers, select_replicas, select_server, select_tables,
 };
 
-use crate::names::{ClusterName, TableName};
+use crate::declared::names::{ClusterName, TableName};
 
 /// One SQL statement and the settings it runs with. It holds no secret and may be shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -155,3 +147,5 @@ fn ddl_statement(sql: String, cluster: Option<&ClusterName>) -> Statement {
 
 #[cfg(test)]
 mod tests;
+
+pub use queries::check;

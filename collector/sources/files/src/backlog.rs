@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::metrics::BacklogMetrics;
 use millrace_tail::{FileId, Tail};
 
-use super::source::FileSource;
+use super::find::source::FileSource;
 
 /// Marks per file: the oldest, and some younger ones that replace it.
 const MARKS_MAX: usize = 4;

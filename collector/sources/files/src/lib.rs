@@ -9,39 +9,25 @@
 //!
 //! In the order in which a line passes through the modules:
 //!
-//! - `source`, with `choice` and `links`: which files are read. `forms`, `parse`: by which form.
-//! - `walk`, `watch`, joined by `finder`: which files exist, and which were written.
-//! - `opening`, `pending_opens`, `open`, `unpack`: one file that is read. `table`: all open files
-//!   and their scheduling.
-//! - `label`, `labels`: the pods that write files.
+//! - `find`: which files exist and which were written (`walk`, `watch`, joined by `finder`), which
+//!   of them are read (`source`, with `namespace_filter` and `links`), and by which form (`forms`,
+//!   `parse`).
+//! - `open`: one file that is read (with `opening`, `pending_opens`, `unpack`), the pods that write
+//!   files (`label`, `labels`), and all open files with their scheduling (`table`).
 //! - `outbox`: requests that are filled, sent, and acknowledged or sent again.
 //! - `positions`: the recorded positions. `backlog`: metrics of unconfirmed bytes.
 //! - `worker`: the thread that runs all of these.
 
 mod backlog;
-mod finder;
-mod forms;
-mod label;
-mod labels;
-mod links;
+mod find;
 mod metrics;
-mod namespace_filter;
 mod open;
-mod opening;
 mod outbox;
-mod parse;
-mod pending_opens;
 mod positions;
-mod source;
-mod table;
-mod unpack;
-mod walk;
-mod watch;
-mod worker;
-
 #[cfg(test)]
 #[path = "../tests/simulation/mod.rs"]
 mod simulation;
+mod worker;
 
 use std::io;
 use std::sync::Arc;
@@ -57,13 +43,13 @@ use millrace_tail::{RecordedPositions, Tail, TailSettings, TailSource};
 use millrace_wire::Signal;
 use rustix::process::{Resource, getrlimit};
 
-use finder::{FinderSettings, SCAN_FILES_MAX};
-use labels::FileLabels;
+use find::finder::{FinderSettings, SCAN_FILES_MAX};
+use find::source::FileSource;
 use metrics::FileMetrics;
 use open::Buffer;
+use open::labels::FileLabels;
+use open::table::{SCAN_BYTES, scan_capacity};
 use outbox::{Outbox, REQUEST_BYTES};
-use source::FileSource;
-use table::{SCAN_BYTES, scan_capacity};
 use worker::FilesWorker;
 
 use millrace_pipeline::delivery_path::DeliveryPath;

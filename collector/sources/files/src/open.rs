@@ -1,5 +1,12 @@
 //! One open file: reads slices of it and converts them to records.
 
+mod label;
+pub(crate) mod labels;
+mod opening;
+pub(crate) mod pending_opens;
+pub(crate) mod table;
+mod unpack;
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -10,8 +17,8 @@ use millrace_lines::{LINE_OVERHEAD_BYTES, LineReader, Resume, TextEncoding};
 use millrace_tail::{FINGERPRINT_BYTES, Position};
 use rustix::fs::OFlags;
 
-use super::label::Label;
-use super::unpack::{Unpack, UnpackedSlice};
+use super::open::label::Label;
+use super::open::unpack::{Unpack, UnpackedSlice};
 
 /// Bytes read of one file before the next is scheduled: 256 KiB is some 60 us of memory bandwidth,
 /// and large enough that the calls around it don't count.

@@ -18,15 +18,15 @@ use millrace_tail::{Action, FileCheck, FileId, FileTotals, ReadOutcome, Tail, Ta
 use rustix::time::{ClockId, clock_gettime};
 
 use super::backlog::Backlog;
-use super::finder::{Finder, FinderSettings};
-use super::labels::FileLabels;
+use super::find::finder::{Finder, FinderSettings};
+use super::find::source::FileSource;
+use super::find::walk::{identity_of, stamps_of};
+use super::open::labels::FileLabels;
+use super::open::pending_opens::{PendingOpen, PendingOpens};
+use super::open::table::OpenFiles;
 use super::open::{Buffer, OpenLogFile, SLICE_BYTES};
 use super::outbox::Outbox;
-use super::pending_opens::{PendingOpen, PendingOpens};
 use super::positions::Positions;
-use super::source::FileSource;
-use super::table::OpenFiles;
-use super::walk::{identity_of, stamps_of};
 
 use millrace_pipeline::clock::now_unix_nanos;
 

@@ -1,5 +1,10 @@
 //! Sends requests to the API server: lists in pages, and watches whose responses stay open.
 
+pub(crate) mod event;
+pub(crate) mod list_watch;
+pub(crate) mod reported_fault;
+pub(crate) mod watch_loop;
+
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +26,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
-use crate::event::{Events, Object, WatchEvent, WatchRefusal};
+use crate::api::event::{Events, Object, WatchEvent, WatchRefusal};
 
 /// The longest event of a pod that is read, in bytes: the API server accepts annotations of 256
 /// KiB, and managed fields take less. Longer events are skipped.

@@ -6,7 +6,7 @@ use millrace_processing::enrich::{
     AttributeValue, POD_NAME, POD_NAMESPACE, POD_UID, PodAttributes, PodMetadataConfig,
 };
 
-use crate::event::Object;
+use crate::api::event::Object;
 use crate::metadata::SelectedAttributes;
 use crate::pod::Address;
 

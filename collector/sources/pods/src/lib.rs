@@ -25,30 +25,24 @@
 //! [`SHARE_OBJECT_BYTES_MAX`].
 
 mod api;
-mod event;
 mod identity;
 mod identity_table;
-mod list_watch;
 mod metadata;
 mod namespace_labels;
 mod namespaces;
-mod owner;
 mod pod;
 mod pod_events;
 mod pod_table;
-mod reading;
-mod reported_fault;
 mod share;
 mod watch;
-mod watch_loop;
 
+pub use api::event::{Events, Object, WatchEvent, WatchRefusal};
 pub use api::{ApiEndpoint, ApiError, EVENT_BYTES_MAX};
-pub use event::{Events, Object, WatchEvent, WatchRefusal};
 pub use identity_table::{ENDED_RETENTION, IDENTITIES_MAX, IDENTITY_BYTES_MAX, IdentityTable};
+pub use metadata::reading::{ANNOTATION, AnnotationFault, FAULTS_MAX, READING_BYTES_MAX};
 pub use metadata::{Metadata, MetadataRules, POD_BYTES_MAX, PodDescription};
 pub use namespace_labels::start_namespace_labels;
 pub use namespaces::{NAMESPACES_MAX, NamespaceWatchMetrics, start_namespaces};
 pub use pod_table::{DELETED_RETENTION, PODS_MAX, PodTable};
-pub use reading::{ANNOTATION, AnnotationFault, FAULTS_MAX, READING_BYTES_MAX};
 pub use share::{SHARE_LABEL, SHARE_OBJECT_BYTES_MAX, ShareOwner, start_share};
 pub use watch::{PodReaders, WatchedPods, start_pods};

@@ -1,13 +1,16 @@
 //! Converts a pod's metadata from the API server to attributes and reading settings. Pure.
 
+mod owner;
+pub(crate) mod reading;
+
 use std::collections::BTreeMap;
 
 use millrace_pipeline::pods::PodInfo;
 use millrace_processing::enrich::{AttributeValue, PodAttributes};
 use serde::Deserialize;
 
-use crate::owner::{self, OwnerReference};
-use crate::reading::{AnnotationFault, Readings};
+use crate::metadata::owner::OwnerReference;
+use crate::metadata::reading::{AnnotationFault, Readings};
 
 /// The most bytes of one pod's attributes, names and values: 40 labels of the usual 50 bytes are 2
 /// KiB, and each batch of a pod's records repeats them.

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use millrace_processing::enrich::PodAttributes;
 
+use crate::api::event::Object;
+use crate::api::list_watch::ObjectStore;
+use crate::api::reported_fault::ReportedFault;
 use crate::api::{ApiEndpoint, ApiError};
-use crate::event::Object;
 use crate::identity_table::IdentityTable;
-use crate::list_watch::ObjectStore;
 use crate::namespaces::{NAMESPACES_MAX, NamespaceWatchMetrics, watch_namespaces};
-use crate::reported_fault::ReportedFault;
 
 /// Gives a table the labels of namespaces.
 struct NamespaceLabels {

@@ -22,11 +22,11 @@ use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use prometheus::{IntCounter, IntGauge};
 use serde::{Deserialize, Serialize};
 
+use crate::api::event::Object;
+use crate::api::list_watch::{ListWatch, ObjectStore};
+use crate::api::reported_fault::ReportedFault;
+use crate::api::watch_loop;
 use crate::api::{ApiEndpoint, ApiError, EVENT_BYTES_MAX, ListQuery, METADATA, WatchRequest};
-use crate::event::Object;
-use crate::list_watch::{ListWatch, ObjectStore};
-use crate::reported_fault::ReportedFault;
-use crate::watch_loop;
 
 /// The most namespaces that are known: Kubernetes is tested with 10,000. With 100 bytes each they
 /// take 1.6 MB, and as much again while they are recorded.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use millrace_pipeline::budget::Reservation;
 use millrace_processing::enrich::PodMetadataConfig;
 
-use crate::event::Object;
+use crate::api::event::Object;
 use crate::identity::PodIdentity;
 use crate::identity_table::IdentityTable;
 use crate::metadata::MetadataRules;

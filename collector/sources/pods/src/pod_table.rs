@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use millrace_pipeline::pods::{PodInfo, PodLookup};
 
+use crate::metadata::reading::AnnotationFault;
 use crate::metadata::{Metadata, MetadataRules, PodDescription};
-use crate::reading::AnnotationFault;
 
 /// The most pods that are known, deleted ones included: a node has 110 by default and rarely over
 /// 500. With 8 KiB each they take 8 MiB.

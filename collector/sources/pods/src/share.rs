@@ -16,10 +16,10 @@ use millrace_share_documents::{DocumentFault, PARTS_MAX, join_parts};
 use prometheus::{IntCounter, IntGauge};
 use tokio::sync::watch::Sender;
 
+use crate::api::event::Object;
+use crate::api::list_watch::{ListWatch, ObjectStore};
+use crate::api::watch_loop;
 use crate::api::{ApiEndpoint, ApiError, FULL_OBJECTS, ListQuery, WatchRequest};
-use crate::event::Object;
-use crate::list_watch::{ListWatch, ObjectStore};
-use crate::watch_loop;
 
 /// The label of the objects: its value is the pod's uid.
 pub const SHARE_LABEL: &str = "millrace.dev/scrape-share";

@@ -11,16 +11,16 @@ use millrace_processing::enrich::{PodMetadataConfig, PodScope};
 use prometheus::{IntCounter, IntGauge};
 use tokio::time::timeout;
 
+use crate::api::event::WatchEvent;
+use crate::api::reported_fault::ReportedFault;
+use crate::api::watch_loop::{self, WatchSource, limit_watch};
 use crate::api::{
     ApiEndpoint, ApiError, EVENT_BYTES_MAX, FULL_OBJECTS, METADATA, WatchRequest, WatchStream,
 };
-use crate::event::WatchEvent;
 use crate::identity_table::{IDENTITY_BYTES_MAX, IdentityTable};
 use crate::metadata::{Metadata, MetadataRules};
 use crate::pod_events::{IdentityPods, PodTables};
 use crate::pod_table::{PodTable, StoreOutcome};
-use crate::reported_fault::ReportedFault;
-use crate::watch_loop::{self, WatchSource, limit_watch};
 
 /// How often pods that were deleted long ago are removed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);

@@ -13,12 +13,9 @@
 //! [`LOOKUPS_MAX`] names are resolved at once, and [`SLOW_LOOKUPS_MAX`] more that the name server
 //! doesn't answer. The process's budget counts the memory.
 
-mod buffers;
-mod client;
 mod connect;
 mod connected_job;
 mod discovery;
-mod gunzip;
 mod metrics;
 mod report;
 mod resolve;
@@ -27,7 +24,6 @@ mod set;
 mod share_versions;
 mod target_row;
 mod target_status;
-mod task_stop;
 mod worker;
 
 use std::collections::BTreeMap;

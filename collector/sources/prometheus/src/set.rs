@@ -19,7 +19,6 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::client::TargetClient;
 use super::connected_job::ConnectedJob;
 use super::discovery::share::{EntryTarget, PlannedSource, SharePlan};
 use super::discovery::{SourceUpdate, TargetSource, TargetUpdate};
@@ -28,7 +27,8 @@ use super::resolve::ScrapeTarget;
 use super::share_versions::{AppliedShare, ShareVersions};
 use super::target_row::TargetRow;
 use super::target_status::{DroppedCounts, ListView, TargetStatus};
-use super::task_stop::{SeriesFate, StopRequest};
+use super::worker::client::TargetClient;
+use super::worker::task_stop::{SeriesFate, StopRequest};
 use super::worker::{TargetContext, TargetWorker};
 
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::discovery::TargetSource;
 use super::discovery::share::{EntryTarget, SharePlan};
 use super::resolve::ScrapeTarget;
-use super::task_stop::SeriesFate;
+use super::worker::task_stop::SeriesFate;
 
 /// The share's entries as last applied.
 #[derive(Debug, Default)]

@@ -1,6 +1,11 @@
 //! The task of one target: waits, scrapes, converts and delivers, and marks all series as stale at
 //! its end.
 
+mod buffers;
+pub(crate) mod client;
+mod gunzip;
+pub(crate) mod task_stop;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,14 +24,14 @@ use millrace_wire::otlp;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::buffers::SpareBuffers;
-use super::client::{Failure, TargetClient};
-use super::gunzip::{Gunzip, PIECE_BYTES};
 use super::resolve::ScrapeTarget;
 use super::rules::RuledJob;
 use super::target_row::{TargetRow, TargetState};
 use super::target_status::{truncate_error, without_values};
-use super::task_stop::{SeriesFate, StopRequest, TaskStop};
+use super::worker::buffers::SpareBuffers;
+use super::worker::client::{Failure, TargetClient};
+use super::worker::gunzip::{Gunzip, PIECE_BYTES};
+use super::worker::task_stop::{SeriesFate, StopRequest, TaskStop};
 use millrace_pipeline::clock::now_unix_nanos;
 use millrace_pipeline::delivery_path::{DeliveryPath, Expired, SEND_BACKOFF};
 

@@ -29,7 +29,7 @@ use crate::case::{Case, Side, Size, Way as Protocol};
 use crate::collector::Collector;
 use crate::dataset::Dataset;
 use crate::process::usage;
-use crate::results::Results;
+use crate::report::results::Results;
 use crate::run::Bench;
 use crate::say;
 use crate::world::World;

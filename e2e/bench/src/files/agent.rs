@@ -8,9 +8,9 @@ use anyhow::Result;
 use millrace_stack::service::free_port;
 
 use super::corpus::{links, pods};
-use crate::account::Account;
 use crate::collector::Collector;
-use crate::peer::Place;
+use crate::collector::peer::Place;
+use crate::world::account::Account;
 
 const FILELOG: &str = include_str!("../../peers/otelcol-files.yaml");
 /// By how a trace begins, as ours and filelog take it.

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use millrace_wire::decompress::{ContentEncoding, Decompressor};
 use serde_json::{Value, json};
 
-use crate::account::NODE;
+use crate::world::account::NODE;
 
 use super::corpus::{CONTAINER, NAMESPACE, uid_of};
 use super::seen::Seen;

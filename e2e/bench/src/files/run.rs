@@ -18,13 +18,13 @@ use super::corpus::{self, Pod, Text, Words};
 use super::http::StandIn;
 use super::outcome::Outcome;
 use super::seen::Seen;
-use crate::account::Account;
-use crate::broker::Follower;
 use crate::case::Size;
+use crate::process::profile::Profile;
 use crate::process::{Subject, Usage, busiest_thread};
-use crate::profile::Profile;
 use crate::report::Latency;
 use crate::world::World;
+use crate::world::account::Account;
+use crate::world::broker::Follower;
 
 /// Between two looks at a run.
 const POLL: Duration = Duration::from_millis(20);

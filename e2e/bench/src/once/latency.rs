@@ -14,7 +14,7 @@ use rdkafka::message::Message;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use super::job::Job;
-use crate::broker::PARTITIONS;
+use crate::world::broker::PARTITIONS;
 
 /// Lines of each message that are looked at: the first, the last, and others between.
 const SAMPLES: u64 = 20;

@@ -20,7 +20,7 @@ use crate::args::Args;
 use crate::case::{Case, Side, Size};
 use crate::process::{Subject, usage};
 use crate::report::median;
-use crate::results::Results;
+use crate::report::results::Results;
 use crate::say;
 use crate::world::World;
 

@@ -10,13 +10,13 @@ use millrace_e2e::{binaries, http, wait};
 use millrace_stack::service::free_port;
 
 use super::{Bench, Outcome, STOP_LIMIT, Watch};
-use crate::broker::stored_bytes;
 use crate::case::Way;
 use crate::collector::EdgePlace;
 use crate::dataset::{Dataset, SEED, records};
-use crate::pods::{PODS, PodsServer};
 use crate::process::Subject;
 use crate::rules::RulesCase;
+use crate::world::broker::stored_bytes;
+use crate::world::pods::{PODS, PodsServer};
 
 /// From start to listening.
 const LISTEN_LIMIT: Duration = Duration::from_secs(60);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::collector::Collector;
-use crate::peer::Place;
+use crate::collector::peer::Place;
 
 const OTELCOL: &str = include_str!("../../peers/otelcol-scrape.yaml");
 

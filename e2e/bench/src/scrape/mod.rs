@@ -26,7 +26,7 @@ use stand_in::Body;
 use crate::args::Args;
 use crate::case::{Case, Side, Size};
 use crate::collector::Collector;
-use crate::results::Results;
+use crate::report::results::Results;
 use crate::say;
 use crate::world::World;
 

@@ -17,8 +17,8 @@ use super::arrivals;
 use super::outcome::{Outcome, Remembered};
 use super::stand_in::{Body, StandIn};
 use crate::dataset;
+use crate::process::profile::Profile;
 use crate::process::{Subject, Usage};
-use crate::profile::Profile;
 use crate::report::Latency;
 use crate::world::World;
 

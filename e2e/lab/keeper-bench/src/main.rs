@@ -1,13 +1,9 @@
 //! `keeper-bench`: load for ZooKeeper, ClickHouse Keeper and whatever else speaks their protocol
 //! (docs/internals/keeper-bench.md). It judges speed, never correctness, and links no part of Millrace.
 
-mod alarm;
 mod inserts;
 mod null;
-mod own;
-mod pace;
 mod random;
-mod replay;
 mod report;
 mod run;
 mod say;
@@ -17,7 +13,6 @@ mod shared;
 mod source;
 mod suite;
 mod tally;
-mod tree;
 mod watches;
 mod wire;
 mod workload;
@@ -30,9 +25,9 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
 use crate::inserts::Inserts;
-use crate::replay::{Log, LogError};
 use crate::run::{Figures, Load, RunError};
 use crate::settings::{Args, Command, NullServer, Replay, Run, SettingsError, Which};
+use crate::source::replay::{Log, LogError};
 use crate::workload::{Plan, PlanError};
 
 /// Operations failed with errors that the workload doesn't ignore.
@@ -98,7 +93,7 @@ fn insert(inserts: &Inserts) -> Result<ExitCode, Failure> {
 
 /// Where another process started this one, it ends with that.
 fn end_with(parent: Option<u32>) -> Result<(), Failure> {
-    match parent.filter(|parent| !own::end_with(*parent)) {
+    match parent.filter(|parent| !run::own::end_with(*parent)) {
         Some(parent) => Err(Failure::Orphan(parent)),
         None => Ok(()),
     }

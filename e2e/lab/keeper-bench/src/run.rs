@@ -1,6 +1,9 @@
 //! A run from its set-up to its figures: the tree, threads with their sessions, the window that is
 //! measured, a line each second, the tree's removal.
 
+pub(crate) mod own;
+mod tree;
+
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,17 +14,17 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, LocalSet, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::pace::Schedule;
 use crate::random::Random;
-use crate::replay::{Log, Recorded};
+use crate::run::tree::{Planned, TreeError};
+use crate::say;
 use crate::session::{Session, Thread};
 use crate::shared::Shared;
 use crate::source::Source;
+use crate::source::pace::Schedule;
+use crate::source::replay::{Log, Recorded};
 use crate::tally::{Tally, Window};
-use crate::tree::{self, Planned, TreeError};
 use crate::wire::{Access, DialError, WatchMode};
 use crate::workload::{Data, Generator, Pace, Paths, Plan, Terms, each_node};
-use crate::{own, say};
 
 /// Streams of schedules lie apart from those of choices.
 const SCHEDULE_STREAMS: u64 = 1 << 32;

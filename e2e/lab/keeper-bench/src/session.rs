@@ -4,6 +4,8 @@
 //! All of it is one state machine on one thread: a wake-up reads what is there, makes as many
 //! requests as have room, and writes them at once.
 
+mod alarm;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,10 +19,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::alarm::Alarm;
-use crate::pace::Due;
+use crate::session::alarm::Alarm;
 use crate::shared::Shared;
 use crate::source::Source;
+use crate::source::pace::Due;
 use crate::tally::{Outcome, Tally, Window};
 use crate::wire::{
     CONNECTION_LOSS, Connection, DialError, Head, Malformed, NO_NODE, Notification,

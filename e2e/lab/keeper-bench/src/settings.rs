@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::replay::Log;
+use crate::source::replay::Log;
 use crate::wire::{Access, Auth, Tls, TlsError, TlsFiles};
 use crate::workload::{self, Bounds, Overrides, Terms, Workload};
 

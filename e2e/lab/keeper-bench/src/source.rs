@@ -1,8 +1,11 @@
 //! Where a session's requests come from: made from a seed, or recorded. It says when the next one
 //! is due and writes it; it sends nothing.
 
-use crate::pace::{Due, Schedule};
-use crate::replay::Recorded;
+pub(crate) mod pace;
+pub(crate) mod replay;
+
+use crate::source::pace::{Due, Schedule};
+use crate::source::replay::Recorded;
 use crate::watches::Changes;
 use crate::workload::{Generator, Made};
 

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use super::{Stack, health, servers};
 use crate::binaries;
+use crate::cluster::kubernetes::{self, commands};
 use crate::component::Component;
 use crate::error::{Result, StackError};
-use crate::kubernetes::{self, commands};
 use crate::prerequisites;
 use crate::progress::Progress;
 use crate::service::{io_error, write_file};

@@ -11,7 +11,7 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 
 use crate::links::led_to;
-use crate::metrics_page::{self, OPERATOR_PREFIX};
+use crate::reference::metrics_page::{self, OPERATOR_PREFIX};
 use crate::shell;
 
 /// Files whose words count as names in the tree.
@@ -310,7 +310,7 @@ fn judge(tree: &Tree, page: &str, text: &str, what: Judged) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{Judged, Tree, judge, judged};
-    use crate::metrics_page::{COLLECTOR, OPERATOR};
+    use crate::reference::metrics_page::{COLLECTOR, OPERATOR};
 
     fn tree() -> Tree {
         let files = [

@@ -4,6 +4,7 @@ mod book;
 mod charts;
 mod commits;
 mod docs;
+mod folders;
 mod names;
 mod prose;
 mod rooms;
@@ -13,8 +14,9 @@ mod walls;
 use anyhow::{Result, bail};
 use millrace_stack::wheel::Wheel;
 
+use crate::reference::{metrics_page, values_page};
 use crate::tool::Tool;
-use crate::{dashboards, metrics_page, say, shell, values_page};
+use crate::{dashboards, say, shell};
 
 /// The dependency checker.
 const CARGO_DENY: Tool = Tool {
@@ -70,10 +72,11 @@ pub(crate) fn codegen() -> Result<()> {
 /// Structure rules alone.
 pub(crate) fn structure() -> Result<()> {
     say::step(
-        "structure: crate walls, rooms, file heads and lengths, forbidden text, names in docs, the book, charts, names, prose, commits",
+        "structure: crate walls, rooms, folders, file heads and lengths, forbidden text, names in docs, the book, charts, names, prose, commits",
     );
     let mut broken = walls::broken_rules()?;
     broken.extend(rooms::broken_rules()?);
+    broken.extend(folders::broken_rules()?);
     broken.extend(text::broken_rules()?);
     broken.extend(docs::broken_rules()?);
     broken.extend(book::broken_rules()?);

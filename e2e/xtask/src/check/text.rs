@@ -28,11 +28,14 @@ const SQL: &[&str] = &[
 /// Where it is read all the same, and what for:
 const WALL_CLOCK: &[(&str, &str)] = &[
     ("collector/sources/kafka/src/lag.rs", "the age of messages, a metric"),
-    ("collector/core/pipeline/src/clock.rs", "content: when a line was read, a target scraped"),
+    (
+        "collector/core/pipeline/src/process/clock.rs",
+        "content: when a line was read, a target scraped",
+    ),
     ("collector/sinks/kafka/src/buffered/disk_writer.rs", "the age of the buffer, a metric"),
     ("collector/sinks/clickhouse/src/direct/mod.rs", "part of a process's name"),
     ("collector/ddl/src/migrate.rs", "a note of when, and part of a name"),
-    ("collector/src/dead_letters.rs", "`--since` of a command for people"),
+    ("collector/src/commands/dead_letters.rs", "`--since` of a command for people"),
     (
         "collector/core/kafka-tokens/src/native.rs",
         "librdkafka takes a token's end as wall-clock time",

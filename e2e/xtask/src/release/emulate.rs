@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 use millrace_stack::foreign;
 use millrace_stack::image::{ImageSpec, Platform};
 
-use super::binaries::Programs;
-use super::images::Image;
+use super::parts::binaries::Programs;
+use super::parts::images::Image;
 use super::plan::{self, Plan};
 use crate::{build, first_try, say, shell};
 

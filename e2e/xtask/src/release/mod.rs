@@ -4,21 +4,11 @@
 //! It needs package registries and nothing else from outside. What it must not do: push anywhere but
 //! to registries that it starts, on loopback, and stops.
 
-mod binaries;
-mod bundle;
-mod changes;
-mod charts;
-mod checksums;
 mod emulate;
-mod images;
-mod olm;
+mod evidence;
+mod parts;
 mod plan;
-mod plugin;
-mod provenance;
 mod publish;
-mod reproduce;
-mod sbom;
-mod sign;
 mod skopeo;
 mod trial;
 
@@ -32,10 +22,10 @@ use millrace_stack::{cosign, krew, prerequisites};
 
 use crate::build::Binaries;
 use crate::say;
+use evidence::provenance::Sources;
+use evidence::sign::Signer;
 pub(crate) use plan::Options;
 use plan::Plan;
-use provenance::Sources;
-use sign::Signer;
 
 /// Makes a release and tries it.
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -46,7 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     say::step(&format!("{} {} of {commit}{changed}", plan.kind(), plan.version));
 
     if !options.no_build {
-        binaries::can_build(&plan)?;
+        parts::binaries::can_build(&plan)?;
     }
     let (paths, progress) = (Paths::from_env()?, say::progress());
     prerequisites::install(&[("skopeo", &["/usr/bin/skopeo"])], &progress)?;
@@ -54,14 +44,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let helm = build_one(Binary::Helm, &paths, &progress)?;
     let olm_check = millrace_stack::olm::check(&paths, &progress)?;
     let krew = krew::build(&paths, &progress)?;
-    changes::write(&plan, &changes::GIT_CLIFF.path()?)?;
+    parts::changes::write(&plan, &parts::changes::GIT_CLIFF.path()?)?;
 
     let from = if options.no_build { Binaries::AsTheyAre } else { Binaries::Built };
-    let programs = binaries::build(&plan, from)?;
-    let images = images::make(&plan, &programs)?;
-    let charts = charts::package(&plan, &helm, &images)?;
-    plugin::archives(&plan, &programs)?;
-    let olm = olm::make(&plan, &helm, &charts, &images)?;
+    let programs = parts::binaries::build(&plan, from)?;
+    let images = parts::images::make(&plan, &programs)?;
+    let charts = parts::charts::package(&plan, &helm, &images)?;
+    parts::plugin::archives(&plan, &programs)?;
+    let olm = parts::olm::make(&plan, &helm, &charts, &images)?;
 
     let scratch = tempfile::tempdir().context("no temporary folder")?;
     let signer = Signer::new(&cosign, scratch.path(), &plan.folder.join("cosign.pub"))?;
@@ -72,20 +62,20 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     published.extend(publish::charts(&plan, &helm, &charts, &address)?);
     published.push(publish::olm(&olm, &address)?);
     publish::signatures(&plan, &signer, &address, &images, &published, &sources)?;
-    let (_, bundle) = bundle::make(&plan, &signer, &address, &published, scratch.path())?;
+    let (_, bundle) = parts::bundle::make(&plan, &signer, &address, &published, scratch.path())?;
     files(&plan, &signer, &sources)?;
 
-    changes::check(&plan)?;
+    parts::changes::check(&plan)?;
     trial::verify(&signer, &address, &published)?;
     trial::forgeries(&plan, &signer, &address, &published, scratch.path())?;
     let (mirror, to) = trial::mirrored(&signer, &cosign, &bundle, &published, scratch.path())?;
     trial::charts(&plan, &helm, &to, &published, scratch.path())?;
     trial::olm(&olm_check, &olm, &to, scratch.path())?;
     drop(mirror);
-    plugin::installed(&plan, &krew, scratch.path())?;
+    parts::plugin::installed(&plan, &krew, scratch.path())?;
     emulate::run(&plan, &programs, &images, scratch.path())?;
     if !options.quick && !options.no_build {
-        reproduce::twice(scratch.path())?;
+        evidence::reproduce::twice(scratch.path())?;
     }
     if signer.is_own {
         say::step("signed with a key of this run: set MILLRACE_RELEASE_KEY for one that lasts");
@@ -98,11 +88,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// What is about all files: notes, provenance, checksums, and their signatures.
 fn files(plan: &Plan, signer: &Signer, sources: &Sources) -> Result<()> {
     plan::write(&plan.folder.join(plan::NOTES), plan.notes.file().as_bytes())?;
-    let digests = checksums::of(&plan.folder)?;
+    let digests = evidence::checksums::of(&plan.folder)?;
     let statement = plan.below("provenance")?.join("files.intoto.json");
     plan::write(&statement, plan::pretty(&sources.statement(&digests))?.as_bytes())?;
     signer.sign_file(&statement)?;
-    let digests = checksums::of(&plan.folder)?;
-    checksums::write(&plan.folder, &digests)?;
-    signer.sign_file(&plan.folder.join(checksums::FILE))
+    let digests = evidence::checksums::of(&plan.folder)?;
+    evidence::checksums::write(&plan.folder, &digests)?;
+    signer.sign_file(&plan.folder.join(evidence::checksums::FILE))
 }

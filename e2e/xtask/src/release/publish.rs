@@ -5,13 +5,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::charts::Chart;
-use super::images::Image;
-use super::olm::Bundle;
+use super::evidence::provenance::Sources;
+use super::evidence::sbom;
+use super::evidence::sign::{Kind, Signer};
+use super::parts::charts::Chart;
+use super::parts::images::Image;
+use super::parts::olm::Bundle;
 use super::plan::{self, Plan};
-use super::provenance::Sources;
-use super::sign::{Kind, Signer};
-use super::{sbom, skopeo};
+use super::skopeo;
 use crate::{say, shell};
 
 /// Where charts are in the registry.

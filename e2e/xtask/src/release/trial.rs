@@ -9,11 +9,12 @@ use millrace_stack::image::{ImageName, ImageSpec, write_index};
 use millrace_stack::registry::Registry;
 use serde_json::Value;
 
-use super::olm::{Bundle, KUBERNETES, NAMESPACE};
+use super::evidence::checksums;
+use super::evidence::sign::{Kind, Signer, refused};
+use super::parts::olm::{Bundle, KUBERNETES, NAMESPACE};
 use super::plan::{self, Plan};
 use super::publish::Published;
-use super::sign::{Kind, Signer, refused};
-use super::{checksums, skopeo};
+use super::skopeo;
 use crate::{say, shell};
 
 /// cosign's words for a signature that is not the key's.

@@ -9,7 +9,8 @@ use millrace_stack::{Stack, audit, chromium};
 use super::nextest::{self, Selection};
 use super::run_tests;
 use super::summary::Summary;
-use crate::{build, install, say, shell};
+use crate::cluster::install;
+use crate::{build, say, shell};
 
 /// Cluster tests wait for pods: five at a time left a fifth of the processors idle.
 const SIDE_BY_SIDE: usize = 6;

@@ -10,7 +10,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 
 use super::summary::Summary;
-use crate::{chaos, keeper_faults, say};
+use crate::faults::{chaos, keeper_faults};
+use crate::say;
 
 /// What is read of a fault's line.
 #[derive(Debug, Deserialize)]

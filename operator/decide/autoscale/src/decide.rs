@@ -4,14 +4,17 @@
 //! observation teaches (capacity, whether the last growth helped) counts from the next one on, so
 //! that within one observation more lag never means fewer pods.
 
+mod guard;
+pub(crate) mod need;
+pub(crate) mod size;
+
 use crate::capacity::Capacity;
+use crate::decide::need::{Need, Terms};
+use crate::decide::size::{Bounds, next_larger, next_smaller, useful_sizes};
 use crate::decision::{Decision, HotPartition, ScalingReason};
-use crate::guard;
-use crate::need::{Need, Terms};
 use crate::observation::{ConsumerGroup, Observation, PodReport, SinkReport, Transition};
 use crate::policy::{ScalingMode, ScalingPolicy};
 use crate::resources::Resources;
-use crate::size::{Bounds, next_larger, next_smaller, useful_sizes};
 use crate::state::{GrowthStep, REGRET_MAX, ScalingState, SizeChange};
 use crate::vertical;
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::need::Terms;
+use crate::decide::need::Terms;
 use crate::resources::Resources;
 use crate::state::ScalingState;
 use crate::vertical::VerticalReason;

@@ -16,25 +16,22 @@ mod arrivals;
 mod capacity;
 mod decide;
 mod decision;
-mod guard;
-mod need;
 mod observation;
 mod policy;
 mod resources;
-mod size;
 mod state;
 mod vertical;
 
 pub use arrivals::Arrivals;
 pub use capacity::{Capacities, Capacity};
 pub use decide::decide_size;
+pub use decide::need::Terms;
+pub use decide::size::{Bounds, next_larger, next_smaller};
 pub use decision::{Decision, HotPartition, ScalingReason};
-pub use need::Terms;
 pub use observation::{
     Aged, ConsumerGroup, Observation, PartitionLoad, PodReport, SinkReport, Transition,
 };
 pub use policy::{ScalingMode, ScalingPolicy, VerticalPolicy};
 pub use resources::Resources;
-pub use size::{Bounds, next_larger, next_smaller};
 pub use state::{GrowthStep, ScalingMemory, ScalingState, SizeChange};
 pub use vertical::{VerticalReason, VerticalState};

@@ -7,8 +7,10 @@
 use millrace_config::ScrapeJob;
 use millrace_scrape::relabel::{Action, RelabelRuleError, Rule, Rules};
 
-use crate::endpoint::{EndpointSource, MonitorEndpoint, VisibleLabels};
-use crate::rules::{copy_nonempty_rule, copy_rule, drop_rule, job_name_rule, keep_rule, set_rule};
+use crate::monitor::endpoint::{EndpointSource, MonitorEndpoint, VisibleLabels};
+use crate::monitor::rules::{
+    copy_nonempty_rule, copy_rule, drop_rule, job_name_rule, keep_rule, set_rule,
+};
 use crate::scraped::{MonitorId, MonitorKind};
 use crate::selector::{Namespaces, Selector};
 

@@ -9,34 +9,26 @@
 //!   would, so that it returns only targets that are scraped ([`DiscoveryResult`]).
 //! - [`SecretUse`] names keys of Secrets and ConfigMaps. Their content never passes through here.
 
-mod access;
 mod annotations;
-mod by_address;
-mod by_labels;
 mod cluster;
-mod endpoint;
-mod fields;
 mod meta;
 mod monitor;
-mod rules;
 mod scrape;
 mod scraped;
-mod secrets;
 mod selector;
-mod supported;
 
 pub use annotations::{ANNOTATIONS, AnnotationSources};
 pub use cluster::{
     Cluster, Container, Node, OBJECTS_MAX, Objects, PodObject, Port, ServiceObject, SliceEndpoint,
     SliceObject, TEXT_BYTES_MAX, TEXTS_MAX, Texts, retained_texts,
 };
-pub use fields::{ENTRIES_MAX, FAULTS_MAX};
 pub use monitor::Monitor;
+pub use monitor::fields::{ENTRIES_MAX, FAULTS_MAX};
+pub use monitor::secrets::{Holder, SECRETS_FOLDER, SecretUse};
+pub use monitor::supported::{SupportedField, supported_fields};
 pub use scrape::{DiscoveryInput, JOBS_MAX, TARGETS_MAX, discover_targets};
 pub use scraped::{
     DiscoveryResult, FaultEffect, MonitorCounts, MonitorFault, MonitorId, MonitorKind,
     ScrapedTarget,
 };
-pub use secrets::{Holder, SECRETS_FOLDER, SecretUse};
 pub use selector::{Holds, Namespaces, Requirement, Selector};
-pub use supported::{SupportedField, supported_fields};

@@ -8,8 +8,8 @@ use millrace_scrape::relabel::LabelSet;
 use crate::cluster::{
     Cluster, Container, PodObject, Port, ServiceObject, SliceEndpoint, SliceObject, Texts,
 };
-use crate::endpoint::{EndpointSource, VisibleLabels};
-use crate::rules::sanitize_name;
+use crate::monitor::endpoint::{EndpointSource, VisibleLabels};
+use crate::monitor::rules::sanitize_name;
 use crate::selector::Namespaces;
 
 /// Receives a target: its labels, and its zone if known.

@@ -1,12 +1,20 @@
 //! A monitor, read once from its JSON and used for any number of pools and discoveries.
 
+mod access;
+mod by_address;
+mod by_labels;
+pub(crate) mod endpoint;
+pub(crate) mod fields;
+pub(crate) mod rules;
+pub(crate) mod secrets;
+pub(crate) mod supported;
+
 use serde_json::Value;
 
-use crate::endpoint::MonitorEndpoint;
-use crate::fields::MonitorReader;
+use crate::monitor::endpoint::MonitorEndpoint;
+use crate::monitor::fields::MonitorReader;
+use crate::monitor::secrets::SecretUse;
 use crate::scraped::{MonitorFault, MonitorId, MonitorKind};
-use crate::secrets::SecretUse;
-use crate::{by_address, by_labels};
 
 /// A monitor.
 #[derive(Clone, Debug)]

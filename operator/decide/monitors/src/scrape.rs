@@ -15,11 +15,11 @@ use millrace_share_documents::{ADDRESS_BYTES_MAX, LABEL_BYTES_MAX, LABELS_MAX};
 
 use crate::annotations::AnnotationSources;
 use crate::cluster::Cluster;
-use crate::endpoint::MonitorEndpoint;
 use crate::meta::Finder;
 use crate::monitor::Monitor;
+use crate::monitor::endpoint::MonitorEndpoint;
+use crate::monitor::secrets::SecretUse;
 use crate::scraped::{DiscoveryResult, FaultEffect, MonitorFault, MonitorId, ScrapedTarget};
-use crate::secrets::SecretUse;
 use crate::selector::Namespaces;
 
 /// Maximum jobs of a pool: pods hold their settings in memory, and each endpoint of a monitor is

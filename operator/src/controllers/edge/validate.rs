@@ -15,8 +15,8 @@ use crate::error::Invalid;
 use crate::pool::draft::{self, PoolDraft};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::{SecretUses, SecretsObservation};
+use crate::pool::settings::variants::same_variant;
 use crate::pool::template::{self, OTLP_GRPC_PORT, OTLP_HTTP_PORT, PodPlan};
-use crate::pool::variants::same_variant;
 use crate::pool::{attributes, connection, discover, memory, merge, overrides, processing, scrape};
 
 /// The ports of the pool's pods and Service.

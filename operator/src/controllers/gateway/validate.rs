@@ -20,8 +20,8 @@ use crate::kafka::lag_cache::LagQuery;
 use crate::pool::draft::{self, PoolDraft};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::SecretUses;
+use crate::pool::settings::variants::same_variant;
 use crate::pool::template::{self, PodPlan};
-use crate::pool::variants::same_variant;
 use crate::pool::{connection, memory, merge, overrides};
 
 /// The maximum of worker threads of one pod, as in the collector.

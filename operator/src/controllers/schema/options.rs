@@ -8,7 +8,7 @@ use millrace_crds::v1alpha1 as crds;
 use millrace_ddl as ddl;
 
 use crate::error::StepError;
-use crate::pool::variants::same_variant;
+use crate::pool::settings::variants::same_variant;
 
 /// Returns the options of one signal's tables.
 ///

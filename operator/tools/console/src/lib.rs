@@ -11,16 +11,8 @@ pub mod html;
 pub mod lag_meter;
 pub mod links;
 pub mod list;
-mod path;
 pub mod pipeline;
-mod problems;
-mod producers;
-mod resources;
-mod rollouts;
-mod sizing;
 mod style;
-mod tables;
-mod timeline;
 
 pub use style::STYLE;
 

@@ -1,6 +1,18 @@
 //! Renders one pipeline's page: state, path, routes, problems and remedies, top producers,
 //! rollouts, sizing, records not stored, tables, sources of edge pools, pods.
 
+mod limits;
+mod path;
+mod problems;
+mod producers;
+mod resources;
+mod rollouts;
+mod sizing;
+mod tables;
+mod timeline;
+
+pub use limits::{ITEMS_MAX, POOLS_MAX};
+
 use millrace_crds::v1alpha1::{RouteStatus, Signal};
 use millrace_reports::day::DaySlot;
 use millrace_reports::facts::{EventFacts, Facts, Gap};
@@ -14,15 +26,7 @@ use millrace_reports::{
 use crate::html::{Frame, Html, HtmlCell};
 use crate::lag_meter::{LagLevel, measure_lag};
 use crate::links::{LinkNames, Links, push_link};
-use crate::{
-    list, path, problems, producers, resources, rollouts as changes, sizing as sizes, tables,
-    timeline,
-};
-
-/// Maximum edge pools drawn of a signal: a pipeline may have 8.
-pub const POOLS_MAX: usize = 8;
-/// Maximum rows of any other list.
-pub const ITEMS_MAX: usize = 100;
+use crate::list;
 
 /// The content of the page.
 #[derive(Clone, Debug)]
@@ -69,9 +73,9 @@ pub fn render_pipeline(view: &PipelineView<'_>) -> String {
     producers::push_producers(&mut html, view.producers);
     resources::push_tree(&mut html, &resource_tree(facts));
     resources::push_events(&mut html, view.events, facts.at_second);
-    changes::push_rollouts(&mut html, &rollout_lines(facts));
+    rollouts::push_rollouts(&mut html, &rollout_lines(facts));
     if let Some(sizing) = sizing_report(facts) {
-        sizes::push_sizing(&mut html, &sizing);
+        sizing::push_sizing(&mut html, &sizing);
     }
     timeline::push_timeline(&mut html, view.decisions, facts.at_second);
     push_unstored(&mut html, &unstored_records(facts), facts.at_second);

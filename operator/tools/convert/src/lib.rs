@@ -14,19 +14,11 @@
 mod account;
 mod advice;
 mod amounts;
-mod clickhouse;
+mod components;
 mod draft;
-mod extensions;
-mod files;
 mod input;
-mod kafka;
 mod object;
-mod otlp;
-mod processors;
-mod prometheus;
-mod rules;
 mod service;
-mod tls;
 mod tree;
 mod work;
 mod yaml;
@@ -127,8 +119,8 @@ fn convert_configuration(work: &mut Work, config: &Node<'_>, service: &ServiceSe
     }
     let rules = CarriedRules::ordered(work, service);
     for (section, fate) in [
-        ("connectors", extensions::connector_fate as fn(&str) -> Fate),
-        ("extensions", extensions::extension_fate),
+        ("connectors", components::extensions::connector_fate as fn(&str) -> Fate),
+        ("extensions", components::extensions::extension_fate),
     ] {
         let Some(node) = fields.take_field(section) else { continue };
         let each = work.account.open_block(&node, Fate::not_needed("the list is empty"));
@@ -173,16 +165,19 @@ fn convert_components(
                 convert_receiver(work, &component, &id, (&signals, &mut jobs))
             }
             ComponentRole::Exporter => convert_exporter(work, &component, &id, &signals),
-            ComponentRole::Processor => {
-                processors::convert_processor(work, &component, &id, (&signals, service))
-            }
+            ComponentRole::Processor => components::processors::convert_processor(
+                work,
+                &component,
+                &id,
+                (&signals, service),
+            ),
         };
         if !taken {
             gone.insert((part, id));
         }
     }
     if part == ComponentRole::Receiver {
-        prometheus::store_jobs(work, jobs);
+        components::prometheus::store_jobs(work, jobs);
     }
     gone
 }
@@ -195,10 +190,10 @@ fn convert_receiver(
     (signals, jobs): (&[Signal], &mut Vec<Value>),
 ) -> bool {
     match &*type_of(id) {
-        "otlp" => otlp::convert_receiver(work, node),
-        "filelog" => files::convert_receiver(work, node, id),
-        "prometheus" => prometheus::convert_receiver(work, node, jobs),
-        "kafka" => kafka::convert_receiver(work, node, signals),
+        "otlp" => components::otlp::convert_receiver(work, node),
+        "filelog" => components::files::convert_receiver(work, node, id),
+        "prometheus" => components::prometheus::convert_receiver(work, node, jobs),
+        "kafka" => components::kafka::convert_receiver(work, node, signals),
         _ => {
             work.account.unsupported(node, advice::OTHER_RECEIVERS);
             false
@@ -209,10 +204,10 @@ fn convert_receiver(
 /// Converts a used exporter. Returns false if it is not carried over.
 fn convert_exporter(work: &mut Work, node: &Node<'_>, id: &str, signals: &[Signal]) -> bool {
     match &*type_of(id) {
-        "clickhouse" => clickhouse::convert_exporter(work, node, signals),
-        "kafka" => kafka::convert_exporter(work, node, signals),
+        "clickhouse" => components::clickhouse::convert_exporter(work, node, signals),
+        "kafka" => components::kafka::convert_exporter(work, node, signals),
         _ => {
-            let fate = extensions::exporter_fate(id);
+            let fate = components::extensions::exporter_fate(id);
             let stays = matches!(fate, Fate::Left { .. });
             work.account.add_entry(node, fate);
             !stays
@@ -247,7 +242,7 @@ fn convert_service(
     }
     if let Some(telemetry) = fields.take_field("telemetry") {
         let each = work.account.open_block(&telemetry, Fate::not_needed("it is empty"));
-        work.account.account_remaining(each, extensions::telemetry_fate);
+        work.account.account_remaining(each, components::extensions::telemetry_fate);
     }
     work.account.account_remaining(fields, |name| match name {
         "extensions" => Fate::not_needed("see each extension"),
@@ -270,8 +265,8 @@ impl CarriedRules {
     fn ordered(work: &mut Work, service: &ServiceSection<'_>) -> Self {
         let steps = std::mem::take(&mut work.draft.steps);
         let ids: Vec<&str> = steps.iter().map(|(id, _)| id.as_str()).collect();
-        let reordered = rules::differing_pipelines(service, &ids);
-        work.draft.processing = rules::order_steps(steps, service);
+        let reordered = components::rules::differing_pipelines(service, &ids);
+        work.draft.processing = components::rules::order_steps(steps, service);
         Self { reordered }
     }
 }

@@ -5,8 +5,8 @@ use millrace_crds::v1alpha1::{LabelOperator, LabelRequirement, LabelSelector, Mo
 
 use crate::account::Fate;
 use crate::advice;
+use crate::components::prometheus;
 use crate::draft::{CLIENTS, DeploymentMode, SCRAPER, pool_path};
-use crate::prometheus;
 use crate::tree::{Node, TextValue};
 use crate::work::Work;
 

@@ -5,34 +5,30 @@
 //! No client, no clock, no rendering: the reader of the facts sets the time. Unknown values are
 //! absent, never zero. Limits: those of the facts.
 
-pub mod day;
 pub mod facts;
-
-mod findings;
 mod lag;
 mod path;
-mod pods;
-mod problem_groups;
-mod producers;
+mod pools;
+mod problems;
 mod resources;
-mod rollout;
-mod sizing;
-mod sources;
 mod status;
 mod summary;
 pub mod units;
-mod unstored;
 
-pub use findings::{Finding, RolloutCause, Severity, pipeline_findings};
+pub use pools::day;
+
 pub use lag::{LagReport, PartitionLag, TopicLag, lag_report};
 pub use path::{EdgeHop, GatewayHop, ReportingPods, SignalPath, TablesHop, TopicHop, signal_paths};
-pub use pods::{PodLine, pod_lines};
-pub use problem_groups::{ProblemGroup, group_findings};
-pub use producers::{ProducedBytes, ProducerRate, ProducerReport, ProducerSample, rank_producers};
+pub use pools::pods::{PodLine, pod_lines};
+pub use pools::producers::{
+    ProducedBytes, ProducerRate, ProducerReport, ProducerSample, rank_producers,
+};
+pub use pools::rollout::{RolloutLine, rollout_lines};
+pub use pools::sizing::{FixedReplicas, SizingDecision, SizingReport, sizing_report};
+pub use pools::sources::{PlannedStep, PoolSources, pool_sources};
+pub use problems::findings::{Finding, RolloutCause, Severity, pipeline_findings};
+pub use problems::problem_groups::{ProblemGroup, group_findings};
+pub use problems::unstored::{Fate, UnstoredRecords, unstored_records};
 pub use resources::{ResourceNode, resource_tree};
-pub use rollout::{RolloutLine, rollout_lines};
-pub use sizing::{FixedReplicas, SizingDecision, SizingReport, sizing_report};
-pub use sources::{PlannedStep, PoolSources, pool_sources};
 pub use status::{StatusReport, status_report};
 pub use summary::{ReadyState, Summary, summarize_pipeline};
-pub use unstored::{Fate, UnstoredRecords, unstored_records};

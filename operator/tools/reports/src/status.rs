@@ -4,10 +4,10 @@ use millrace_crds::ConditionStatus;
 use millrace_crds::v1alpha1::{CoordinationStatus, RouteStatus};
 use serde::Serialize;
 
-use super::findings::{Finding, pipeline_findings};
 use super::path::{SignalPath, signal_paths};
-use super::pods::{PodLine, pod_lines};
-use super::rollout::{RolloutLine, rollout_lines};
+use super::pools::pods::{PodLine, pod_lines};
+use super::pools::rollout::{RolloutLine, rollout_lines};
+use super::problems::findings::{Finding, pipeline_findings};
 use super::summary::current_ready;
 use crate::facts::{Facts, Gap};
 

@@ -7,8 +7,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use crate::body::BodyWriter;
-use crate::bytes::is_same_text;
 use crate::column::{ColumnBuilder, Strings};
+use crate::format::bytes::is_same_text;
 use crate::reuse;
 use crate::shape::ColumnShape;
 

@@ -10,10 +10,10 @@ use crate::column::pair_order::PairOrder;
 use crate::column::sequence::Sequence;
 use crate::column::strings::split_strings;
 use crate::column::{ColumnBuilder, Dictionary, Strings};
-use crate::decimal;
+use crate::format::decimal;
+use crate::format::text;
 use crate::reuse;
 use crate::shape::{ColumnShape, Offsets};
-use crate::text;
 
 /// A column of maps. The server stores it as an array of key and value pairs: the ends of each
 /// row's pairs, all keys, all values.

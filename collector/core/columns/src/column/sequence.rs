@@ -5,7 +5,7 @@
 //! one a look-up in the dictionary, which alone defines the keys. Predictions depend on earlier
 //! input and never change what is written.
 
-use crate::bytes::is_same_text;
+use crate::format::bytes::is_same_text;
 use crate::reuse;
 
 /// The number of keys with a successor: no set has that many in a useful order. At 40 bytes each

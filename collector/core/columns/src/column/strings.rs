@@ -4,9 +4,9 @@ use millrace_wire::otlp::is_absent_id;
 use millrace_wire::protobuf::{Cursor, put_varint};
 
 use crate::body::BodyWriter;
-use crate::bytes::{put_hex, put_piece, put_text};
 use crate::column::ColumnBuilder;
-use crate::hex;
+use crate::format::bytes::{put_hex, put_piece, put_text};
+use crate::format::hex;
 use crate::reuse;
 use crate::shape::ColumnShape;
 

@@ -4,11 +4,11 @@ use super::{
     Acknowledge, Compression, Delivery, DiskBuffer, GroupProtocol, KafkaConnection, KafkaExporter,
     KafkaReceiver, PartitionBy, Sasl, SaslMechanism, Topics,
 };
-use crate::names::{EnvName, GroupId, TopicName};
-use crate::network::BootstrapServer;
+use crate::document::round_trip::{parsed, size};
 use crate::record_times::MessageTimes;
-use crate::round_trip::{parsed, size};
-use crate::secret::arbitrary::{client_tls, file};
+use crate::values::names::{EnvName, GroupId, TopicName};
+use crate::values::network::BootstrapServer;
+use crate::values::secret::arbitrary::{client_tls, file};
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 

@@ -6,10 +6,10 @@ use super::{
     Acknowledge, DEAD_LETTER_SUFFIX, DiskBuffer, KafkaAwsMskIam, KafkaConnection, KafkaExporter,
     KafkaReceiver, MAX_MESSAGE_BYTES, Sasl, SaslMechanism, Topics,
 };
-use crate::check::Checker;
-use crate::names::TopicName;
+use crate::document::check::Checker;
 use crate::record_times::MessageTimes;
-use crate::units::ByteSize;
+use crate::values::names::TopicName;
+use crate::values::units::ByteSize;
 
 impl Checker<'_> {
     /// One topic at least, and none named twice.

@@ -1,11 +1,11 @@
 //! Settings of scraped targets, whatever they are.
 
 use super::{HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits};
-use crate::http_access::arbitrary::access;
-use crate::network::TargetAddress;
-use crate::relabel::arbitrary::rule;
-use crate::round_trip::{parsed, size};
-use crate::url::Scheme;
+use crate::document::round_trip::{parsed, size};
+use crate::prometheus::http_access::arbitrary::access;
+use crate::prometheus::relabel::arbitrary::rule;
+use crate::values::network::TargetAddress;
+use crate::values::url::Scheme;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 pub(crate) fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use super::{HttpTargets, PrometheusReceiver, ScrapeJob, ScrapeLimits};
 use crate::Receivers;
-use crate::check::Checker;
-use crate::lines::Lines;
-use crate::pasted;
-use crate::problem::ConfigError;
-use crate::target_list::TARGETS_MAX;
-use crate::units::ByteSize;
-use crate::url::HttpUrl;
+use crate::document::check::Checker;
+use crate::document::lines::Lines;
+use crate::document::problem::ConfigError;
+use crate::prometheus::pasted;
+use crate::prometheus::target_list::TARGETS_MAX;
+use crate::values::units::ByteSize;
+use crate::values::url::HttpUrl;
 
 /// Most jobs: each has a line on the page of targets.
 const JOBS_MAX: usize = 1000;

@@ -14,13 +14,9 @@ mod check;
 mod common;
 mod descriptor;
 pub mod json;
-mod logs;
-mod metrics;
-mod numbers;
-mod points;
 mod split;
 mod time_range;
-mod traces;
+mod views;
 mod walk;
 mod written;
 
@@ -31,14 +27,14 @@ pub use common::{
     ScopeGroup, is_absent_id, resource_groups,
 };
 pub use descriptor::path_of;
-pub use logs::LogRecord;
-pub use metrics::{Metric, MetricData, Points};
-pub use numbers::Numbers;
-pub use points::{
+pub use split::{SplitPart, split_request};
+pub use time_range::{TIME_OUT_OF_RANGE, TimeRange, retain_in_range};
+pub use views::logs::LogRecord;
+pub use views::metrics::{Metric, MetricData, Points};
+pub use views::numbers::Numbers;
+pub use views::points::{
     Buckets, Exemplar, ExponentialHistogramPoint, HistogramPoint, NumberPoint, Quantile,
     SummaryPoint,
 };
-pub use split::{SplitPart, split_request};
-pub use time_range::{TIME_OUT_OF_RANGE, TimeRange, retain_in_range};
-pub use traces::{Event, Link, Span, Status};
+pub use views::traces::{Event, Link, Span, Status};
 pub use written::{CombinedOutline, Days, ROW_BYTES, RequestOutline, repeated_bytes};

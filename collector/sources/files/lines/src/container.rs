@@ -1,7 +1,10 @@
 //! Parses the format of containerd and CRI-O, and defines a part of a container's line.
 
+pub(crate) mod docker;
+pub(crate) mod json_text;
+pub(crate) mod time;
+
 use crate::text::without_cr;
-use crate::time;
 
 /// The stream of a line. Each stream has separate records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

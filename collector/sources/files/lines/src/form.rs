@@ -1,5 +1,8 @@
 //! Defines the rules by which a file's bytes become records.
 
+pub(crate) mod pattern_error;
+pub(crate) mod traces;
+
 use regex::bytes::{Regex, RegexBuilder};
 use regex_automata::Input;
 use regex_automata::dfa::{Automaton, StartKind, dense};
@@ -7,9 +10,9 @@ use regex_automata::nfa::thompson;
 use regex_automata::util::syntax;
 
 use crate::encoding::TextEncoding;
+use crate::form::pattern_error::{PATTERN_BYTES_MAX, PatternError};
+use crate::form::traces::TraceRuntime;
 use crate::parse::{FIELDS_MAX, ParseRules};
-use crate::pattern_error::{PATTERN_BYTES_MAX, PatternError};
-use crate::traces::TraceRuntime;
 
 /// The upper limit of `max_record_bytes`: 2 MiB, twice what brokers accept in a message. Three such
 /// records (both streams and the last line), each replaced by U+FFFD and written twice (as body and

@@ -28,22 +28,19 @@
 //!   the prefix `line.`.
 
 mod container;
-mod docker;
 mod encoding;
 mod form;
-mod json_text;
 mod kernel;
 mod open;
 mod parse;
 mod parser;
-mod pattern_error;
 mod reader;
 mod request;
 mod text;
-mod time;
-mod traces;
 
 pub use encoding::TextEncoding;
+pub use form::pattern_error::PatternError;
+pub use form::traces::TraceRuntime;
 pub use form::{
     Container, FOREIGN_PATTERN_BYTES_MAX, LINE_OVERHEAD_BYTES, MultilineRule, RECORD_BYTES_MAX,
     RecordRules,
@@ -53,7 +50,5 @@ pub use parse::{
     DEPTH_MAX, FIELDS_MAX, LayoutError, NAME_BYTES_MAX, NESTED_BYTES_MAX, ParseFault, ParseRules,
     Roles, TRUNCATED, TimeLayout, TimestampFormat,
 };
-pub use pattern_error::PatternError;
 pub use reader::{FlushReason, LineReader, RecordCounts, Resume};
 pub use request::{FileAttributes, LogsRequest, Records};
-pub use traces::TraceRuntime;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use memchr::memchr;
 
+use crate::container::docker;
 use crate::container::{LinePart, OutputStream, STREAMS, parse_cri};
-use crate::docker;
 use crate::encoding::TextEncoding;
 use crate::form::{Container, MultilineRule, RecordRules};
 use crate::open::{OpenRecords, RecordText, joined_len};

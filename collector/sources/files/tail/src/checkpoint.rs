@@ -2,6 +2,8 @@
 //! isn't complete is refused; then the previous one is used, or files are read from their
 //! beginning.
 
+mod writer;
+
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,11 +11,11 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::fingerprint::{Fingerprint, hash};
-use crate::names::LogNames;
-use crate::patience::SCANS_RECORDED;
-use crate::position::PositionRecord;
+use crate::scan::names::LogNames;
 use crate::text::FileText;
+use crate::text::fingerprint::{Fingerprint, hash};
+use crate::text::patience::SCANS_RECORDED;
+use crate::text::position::PositionRecord;
 
 /// The first word of a document.
 pub(crate) const NAME: &str = "millrace-positions";

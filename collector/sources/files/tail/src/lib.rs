@@ -29,28 +29,15 @@
 //! their files. Files that no scan has observed aren't known.
 
 mod checkpoint;
-mod checkpoint_writer;
 mod fair_queue;
-mod file_check;
-mod fingerprint;
-mod identify;
-mod inode;
 mod kernel;
 mod machine;
-mod names;
-mod patience;
 mod pause;
-mod pause_set;
-mod position;
 mod scan;
 mod text;
-mod unlisted;
 
 pub use checkpoint::{CheckpointError, PositionFallback, RecordedPositions, load_positions};
 pub use fair_queue::{FairQueue, Weight};
-pub use file_check::FileCheck;
-pub use fingerprint::{FINGERPRINT_BYTES, Fingerprint};
-pub use inode::{FileId, FileObservation, InodeId};
 pub use kernel::{
     KernelFallback, KernelLog, KernelPosition, KernelStart, RecordStatus, load_kernel_position,
 };
@@ -58,7 +45,10 @@ pub use machine::{
     Action, BacklogEntry, FileTotals, OpenOutcome, ReadOutcome, Tail, TailEvent, TailSettings,
     TailSource,
 };
-pub use pause_set::PauseSet;
-pub use position::{Position, STREAMS};
+pub use pause::pause_set::PauseSet;
+pub use scan::file_check::FileCheck;
+pub use scan::inode::{FileId, FileObservation, InodeId};
+pub use scan::unlisted::UnlistedPaths;
 pub use text::Ticket;
-pub use unlisted::UnlistedPaths;
+pub use text::fingerprint::{FINGERPRINT_BYTES, Fingerprint};
+pub use text::position::{Position, STREAMS};

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::checkpoint::RecordedPositions;
-use crate::inode::{FileId, Identification, Inode, InodeId, PassedFile};
-use crate::names::LogNames;
-use crate::patience::{SCANS_AT_END, SCANS_FOR_COPY, SCANS_RECORDED};
-use crate::pause_set::PauseSet;
-use crate::position::Position;
+use crate::pause::pause_set::PauseSet;
+use crate::scan::inode::{FileId, Identification, Inode, InodeId, PassedFile};
+use crate::scan::names::LogNames;
+use crate::scan::unlisted::UnlistedPaths;
+use crate::text::patience::{SCANS_AT_END, SCANS_FOR_COPY, SCANS_RECORDED};
+use crate::text::position::Position;
 use crate::text::{FileText, ReadState, Ticket};
-use crate::unlisted::UnlistedPaths;
 
 /// The settings of files that are read by the same rules.
 #[derive(Debug, Clone, PartialEq, Eq)]

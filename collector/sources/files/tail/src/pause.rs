@@ -5,10 +5,12 @@
 //! file, with its position and no unread bytes, as long as the file exists. When it is read again,
 //! its beginning identifies its text, as after a start.
 
-use crate::inode::FileObservation;
+pub(crate) mod pause_set;
+
 use crate::machine::Tail;
-use crate::patience::SCANS_RECORDED;
-use crate::pause_set::PauseSet;
+use crate::pause::pause_set::PauseSet;
+use crate::scan::inode::FileObservation;
+use crate::text::patience::SCANS_RECORDED;
 
 impl Tail {
     /// Sets the files that are paused from the next scan on. The caller must have closed those that

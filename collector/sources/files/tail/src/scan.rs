@@ -1,16 +1,21 @@
 //! Applies a scan: compares the observed files with the known ones.
 
+pub(crate) mod file_check;
+pub(crate) mod inode;
+pub(crate) mod names;
+pub(crate) mod unlisted;
+
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::inode::{FileId, FileObservation, Identification, Inode, InodeId, PassedFile};
 use crate::machine::{Action, Tail, TailEvent, TailSource};
-use crate::names::{nearest_name, unpacked_path};
-use crate::patience::SCANS_AT_END;
+use crate::scan::inode::{FileId, FileObservation, Identification, Inode, InodeId, PassedFile};
+use crate::scan::names::{nearest_name, unpacked_path};
+use crate::scan::unlisted::UnlistedPaths;
+use crate::text::patience::SCANS_AT_END;
 use crate::text::{FileText, ReadState};
-use crate::unlisted::UnlistedPaths;
 
 /// How much older than the youngest file of the last scan a file may be and still count as made
 /// since: one minute of nanoseconds. A scan of many directories takes a second, and clocks are set.

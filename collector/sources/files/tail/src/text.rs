@@ -1,13 +1,18 @@
 //! Tracks a text: a file's content from its beginning to its end or truncation, and how far it is
 //! read.
 
+pub(crate) mod fingerprint;
+mod identify;
+pub(crate) mod patience;
+pub(crate) mod position;
+
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::fingerprint::Fingerprint;
-use crate::inode::{FileId, FileObservation, InodeId};
-use crate::position::Position;
+use crate::scan::inode::{FileId, FileObservation, InodeId};
+use crate::text::fingerprint::Fingerprint;
+use crate::text::position::Position;
 
 /// A range of a text that was sent and isn't acknowledged. Call [`crate::Tail::acknowledge`] with
 /// it once its records are safe.

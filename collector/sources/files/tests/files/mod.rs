@@ -4,7 +4,6 @@ mod annotations;
 mod docker;
 mod encodings;
 mod labels;
-mod model;
 mod namespaces;
 mod odd;
 mod patterns;

@@ -1,5 +1,7 @@
 //! A receiver on a real file system, with a scripted publisher.
 
+mod model;
+
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;

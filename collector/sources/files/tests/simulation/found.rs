@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::super::SourceSettings;
-use super::super::finder::FinderSettings;
-use super::super::watch::WATCHES_MAX;
+use super::super::find::finder::FinderSettings;
+use super::super::find::watch::WATCHES_MAX;
 use super::book::{Id, line_of};
 use super::process::{Process, Publisher};
 use super::walk::{NEVER, sources};

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use super::super::finder::FinderSettings;
+use super::super::find::finder::FinderSettings;
 use super::book::{Book, Id, line_of};
 use super::process::{Process, Publisher};
 use super::walk::sources;

@@ -19,12 +19,12 @@ use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use prost::Message;
 
-use super::super::finder::FinderSettings;
-use super::super::labels::FileLabels;
+use super::super::find::finder::FinderSettings;
+use super::super::find::source::FileSource;
 use super::super::open::Buffer;
+use super::super::open::labels::FileLabels;
 use super::super::outbox::Outbox;
 use super::super::positions::Positions;
-use super::super::source::FileSource;
 use super::super::worker::FilesWorker;
 use super::super::{SourceSettings, restore_tail};
 use super::book::{Book, Id};

@@ -7,8 +7,8 @@ use millrace_config::{ContainersReceiver, FilesReceiver, StartAt};
 use tempfile::TempDir;
 
 use super::super::SourceSettings;
-use super::super::finder::FinderSettings;
-use super::super::watch::WATCHES_MAX;
+use super::super::find::finder::FinderSettings;
+use super::super::find::watch::WATCHES_MAX;
 use super::book::Book;
 use super::disk::{Disk, STREAMS};
 use super::process::{Mode, Process, Publisher};

@@ -20,42 +20,31 @@
 //! [`REQUEST_BYTES`]. For each series a [`SeriesMemory`] stores 24 bytes, for a gauge 8, and its
 //! text without what it shares with those before: see [`SeriesMemory::held_bytes`].
 
-mod complete_metrics;
-mod convert;
 /// Durations as Prometheus writes them.
 pub mod duration;
-mod encode;
-mod expected;
-mod family;
-mod group;
-mod hash;
 mod limits;
-mod line;
 mod memory;
-mod names;
-mod native;
-mod number;
-mod pass;
-mod protobuf;
+mod otlp;
+mod parse;
 /// Relabeling, as Prometheus does it.
 pub mod relabel;
-mod resolve;
-mod schedule;
+mod sample_counts;
 mod scrape;
-mod series;
 mod series_kind;
-mod target;
-mod write;
+mod targets;
 
 pub use limits::{
     BodyFault, BodyLimits, BodyPart, DENSE_BUCKETS_MAX, DESCRIPTION_BYTES_MAX, FaultKind,
     GROUPS_BYTES_MAX, GROUPS_MAX, LABELS_MAX, LINE_BYTES_MAX, METRIC_BYTES_MAX, REQUEST_BYTES,
     TARGET_INFO_BYTES_MAX,
 };
-pub use line::BodyFormat;
 pub use memory::SeriesMemory;
-pub use resolve::{Defaults, ResolvedTarget, Scheme, TargetError, TargetFault, resolve_target};
-pub use schedule::Schedule;
-pub use scrape::{SampleCounts, Scrape, ScrapeBuffers, ScrapeReport};
-pub use target::TargetAttributes;
-pub use write::MetricsRequest;
+pub use otlp::write::MetricsRequest;
+pub use parse::line::BodyFormat;
+pub use sample_counts::SampleCounts;
+pub use scrape::{Scrape, ScrapeBuffers, ScrapeReport};
+pub use targets::resolve::{
+    Defaults, ResolvedTarget, Scheme, TargetError, TargetFault, resolve_target,
+};
+pub use targets::schedule::Schedule;
+pub use targets::target::TargetAttributes;

@@ -2,17 +2,23 @@
 //!
 //! Series are stored in the order of the last body, since the next one nearly always has the same
 //! order: each is compared with the expected one, and searched only if that fails. Each takes its
-//! [numbers](crate::series) and its [text](crate::names) without what it shares with texts before:
+//! [numbers](series) and its [text](names) without what it shares with texts before:
 //! `{cpu="0",mode="` is stored once.
 
-use crate::series::SeriesList;
+pub(crate) mod hash;
+pub(crate) mod names;
+pub(crate) mod pass;
+mod series;
+mod start_time;
+
+use crate::memory::series::SeriesList;
 use crate::series_kind::SeriesKind;
 
 /// The series of a target between scrapes.
 #[derive(Debug, Default)]
 pub struct SeriesMemory {
     pub(crate) series: SeriesList,
-    /// The texts of the series, as [`crate::names`] encodes them.
+    /// The texts of the series, as [`crate::memory::names`] encodes them.
     pub(crate) names: Vec<u8>,
     /// Attributes of the resource from `target_info`.
     pub(crate) target_info: Vec<u8>,
@@ -48,7 +54,7 @@ pub(crate) struct SeriesObservation<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) kind: SeriesKind,
     pub(crate) is_timed: bool,
-    /// Whether its text has the plainest form: see [`crate::expected`].
+    /// Whether its text has the plainest form: see [`crate::otlp::expected`].
     pub(crate) is_plain: bool,
     pub(crate) time_unix_nano: u64,
     /// The value, or count, if it is cumulative.

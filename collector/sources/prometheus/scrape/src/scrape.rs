@@ -11,17 +11,18 @@ mod stale_markers;
 
 use memchr::memchr;
 
-use crate::convert::Converter;
-use crate::family::{Family, Type};
 use crate::limits::{BodyFault, BodyLimits, BodyPart, FaultKind, LINE_BYTES_MAX};
-use crate::line::{BodyFormat, LineKind, LineParser};
 use crate::memory::SeriesMemory;
-use crate::names::NameIterator;
-use crate::pass::Pass;
-use crate::protobuf::{Families, Piece};
+use crate::memory::names::NameIterator;
+use crate::memory::pass::Pass;
+use crate::otlp::convert::Converter;
+use crate::otlp::family::{Family, Type};
+use crate::otlp::write::{MetricsRequest, MetricsWriter, NumberPoint};
+use crate::parse::line::{BodyFormat, LineKind, LineParser};
+use crate::parse::protobuf::{Families, Piece};
+use crate::sample_counts::SampleCounts;
 use crate::series_kind::SeriesKind;
-use crate::target::TargetAttributes;
-use crate::write::{MetricsRequest, MetricsWriter, NumberPoint};
+use crate::targets::target::TargetAttributes;
 
 use relabeled::RelabelState;
 
@@ -35,20 +36,6 @@ const REPORT_SERIES: [&str; 5] = [
     "scrape_samples_post_metric_relabeling",
     "scrape_series_added",
 ];
-
-/// Counts of a body's samples.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SampleCounts {
-    /// Samples: lines of the body that are neither empty nor comments.
-    pub samples: u64,
-    /// Samples of series that the last scrape didn't have.
-    pub added: u64,
-    /// Skipped samples: duplicates, incomplete histograms and summaries, gauge histograms, times
-    /// that OTLP can't represent, a second `target_info`.
-    pub dropped: u64,
-    /// Samples that metric rules dropped.
-    pub removed: u64,
-}
 
 /// Measurements of a scrape that its own series state.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,13 +1,16 @@
 //! Builds the `authorization` header from files.
 
+pub(super) mod basic_auth;
+mod oauth2;
+
 use http::{HeaderValue, StatusCode};
 use millrace_config::{Authorization, HttpAccess, SecretFile};
 
 use super::address::Network;
-use super::basic_auth::{Basic, sensitive_value};
 use super::fault::{ConnectError, FileFault};
 use super::files::{FileValue, OnFault};
-use super::oauth2::Tokens;
+use super::login::basic_auth::{Basic, sensitive_value};
+use super::login::oauth2::Tokens;
 
 /// The client's authorization.
 #[derive(Debug)]

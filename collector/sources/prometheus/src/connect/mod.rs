@@ -12,14 +12,12 @@
 //! has [`stream::HEAD_BYTES_MAX`] at most.
 
 mod address;
-mod basic_auth;
 mod fault;
 mod files;
 mod idle_connections;
 mod link;
 mod login;
 mod names;
-mod oauth2;
 mod proxy;
 mod stream;
 mod tls;

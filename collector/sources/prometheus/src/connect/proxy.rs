@@ -16,8 +16,8 @@ use tokio::task::JoinSet;
 
 use super::AGENT;
 use super::address::Network;
-use super::basic_auth::Basic;
 use super::fault::ConnectError;
+use super::login::basic_auth::Basic;
 use super::stream::http_builder;
 
 #[derive(Debug)]

@@ -1,6 +1,9 @@
 //! Runs the collector's own commands in a ready gateway pod, by `kubectl exec`: the pool's
 //! credentials for Kafka and ClickHouse are there, so that no laptop needs them.
 
+pub(super) mod dead_letters;
+pub(super) mod test_run;
+
 use millrace_crds::pods::CONTAINER;
 
 use crate::args::ClusterArgs;

@@ -2,6 +2,11 @@
 //!
 //! Limits: 3 MiB, the maximum that the API server accepts.
 
+pub(super) mod convert;
+pub(super) mod explain_defaults;
+pub(super) mod plan;
+pub(super) mod rules;
+
 use std::io::Read;
 
 use crate::error::Error;

@@ -2,16 +2,10 @@
 
 mod bundle;
 pub mod completion;
-mod convert;
-mod dead_letters;
 mod exec;
-mod explain_defaults;
 mod file;
 mod logs;
-mod plan;
 mod rollout;
-mod rules;
-mod test_run;
 mod uninstall;
 mod watch;
 
@@ -75,10 +69,10 @@ pub fn without_cluster(cli: &Cli) -> Option<Result<CommandOutput, Error>> {
     match &cli.command {
         Command::Completion(args) => Some(completion::completion_script(args.shell)),
         Command::Man => Some(completion::man_page()),
-        Command::Convert(args) => Some(convert::run(&cli.cluster, args)),
-        Command::Rules(args) => Some(rules::run(args)),
+        Command::Convert(args) => Some(file::convert::run(&cli.cluster, args)),
+        Command::Rules(args) => Some(file::rules::run(args)),
         Command::ExplainDefaults(args) => {
-            args.filename.as_deref().map(explain_defaults::explain_file)
+            args.filename.as_deref().map(file::explain_defaults::explain_file)
         }
         Command::Complete { words } => {
             let next = completion::next_words(words);
@@ -101,15 +95,15 @@ pub async fn run(session: &CommandSession, cli: &Cli) -> Result<CommandOutput, E
         Command::Lag(args) => watch::run_lag(session, args).await,
         Command::Top(args) => watch::run_top(session, args).await,
         Command::Rollout(args) => rollout::run(session, args).await,
-        Command::Plan(args) => plan::run(session, &cli.cluster, args).await,
-        Command::Convert(args) => convert::run(&cli.cluster, args),
-        Command::Rules(args) => rules::run(args),
-        Command::ExplainDefaults(args) => explain_defaults::run(session, args).await,
+        Command::Plan(args) => file::plan::run(session, &cli.cluster, args).await,
+        Command::Convert(args) => file::convert::run(&cli.cluster, args),
+        Command::Rules(args) => file::rules::run(args),
+        Command::ExplainDefaults(args) => file::explain_defaults::run(session, args).await,
         Command::DeadLetters(args) => {
-            dead_letters::run(session, &cli.cluster, cli.output, args).await
+            exec::dead_letters::run(session, &cli.cluster, cli.output, args).await
         }
-        Command::Send(args) => test_run::send_record(session, &cli.cluster, args).await,
-        Command::Verify(args) => test_run::verify_load(session, &cli.cluster, args).await,
+        Command::Send(args) => exec::test_run::send_record(session, &cli.cluster, args).await,
+        Command::Verify(args) => exec::test_run::verify_load(session, &cli.cluster, args).await,
         Command::Logs(args) => logs::run(session, args).await,
         Command::Bundle(args) => bundle::run(session, args).await,
         Command::Uninstall(args) => uninstall::run(session, args).await,

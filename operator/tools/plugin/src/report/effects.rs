@@ -5,15 +5,56 @@
 
 use millrace_crds::v1alpha1::{Signal, TopicSettings};
 use millrace_reports::units::format_plural;
+use serde::Serialize;
 use serde_json::Value;
-
-use super::plan::{ChangeEffect, EffectKind, FieldChange};
 
 /// The only cause that replaces pods without a trial.
 pub(super) const RESOURCES: &str = "its resources change";
 
 const PARTITIONS_ADDED: &str =
     "partitions are added; the group rebalances; with partitionBy TraceId traces move";
+
+/// One field that differs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FieldChange {
+    /// Its path in the spec; list items with a name are named by it.
+    pub path: String,
+    /// Its old value; `None` if it is new.
+    pub before: Option<Value>,
+    /// Its new value; `None` if it is removed.
+    pub after: Option<Value>,
+}
+
+/// The kind of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EffectKind {
+    /// An object is created.
+    Made,
+    /// An object is removed.
+    Removed,
+    /// Pods are replaced.
+    Restart,
+    /// A topic changes.
+    Topic,
+    /// Tables change.
+    Tables,
+    /// An object changes and no pod is replaced.
+    InPlace,
+}
+
+/// An effect of a change.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeEffect {
+    /// The kind.
+    pub kind: EffectKind,
+    /// The object.
+    pub on: String,
+    /// The description.
+    pub text: String,
+}
 
 fn new_effect(kind: EffectKind, on: String, text: impl Into<String>) -> ChangeEffect {
     ChangeEffect { kind, on, text: text.into() }

@@ -11,49 +11,9 @@ use millrace_crds::v1alpha1::{PipelineSignals, TelemetrySchema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::effects::{RESOURCES, effects_of_change, effects_of_creation};
-
-/// One field that differs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FieldChange {
-    /// Its path in the spec; list items with a name are named by it.
-    pub path: String,
-    /// Its old value; `None` if it is new.
-    pub before: Option<Value>,
-    /// Its new value; `None` if it is removed.
-    pub after: Option<Value>,
-}
-
-/// The kind of an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EffectKind {
-    /// An object is created.
-    Made,
-    /// An object is removed.
-    Removed,
-    /// Pods are replaced.
-    Restart,
-    /// A topic changes.
-    Topic,
-    /// Tables change.
-    Tables,
-    /// An object changes and no pod is replaced.
-    InPlace,
-}
-
-/// An effect of a change.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ChangeEffect {
-    /// The kind.
-    pub kind: EffectKind,
-    /// The object.
-    pub on: String,
-    /// The description.
-    pub text: String,
-}
+use super::effects::{
+    ChangeEffect, EffectKind, FieldChange, RESOURCES, effects_of_change, effects_of_creation,
+};
 
 /// A schema plan that already waits.
 #[derive(Clone, Debug, PartialEq, Serialize)]

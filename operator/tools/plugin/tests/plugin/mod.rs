@@ -4,13 +4,10 @@
 
 mod arguments;
 mod bundle;
-mod convert;
-mod explain_defaults;
-mod plan;
+mod file;
 mod program;
 mod rights;
 mod rollout;
-mod rules;
 mod status;
 mod support;
 mod test_run;

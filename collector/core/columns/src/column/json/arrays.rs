@@ -8,9 +8,9 @@ use crate::column::json::FLATTENED;
 use crate::column::json::kind::JsonKind;
 use crate::column::strings::split_strings;
 use crate::column::{ColumnBuilder, Strings};
+use crate::format::text;
 use crate::reuse;
 use crate::shape::{ColumnShape, Offsets};
-use crate::text;
 
 /// The scalar types of elements, in written order.
 const SCALARS: [JsonKind; 4] =

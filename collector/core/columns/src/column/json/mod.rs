@@ -20,12 +20,12 @@ use millrace_wire::otlp::{AnyValue, KeyValue, KeyValueList};
 use millrace_wire::protobuf::{Cursor, WireFault};
 
 use crate::body::BodyWriter;
-use crate::bytes::is_same_text;
 use crate::column::ColumnBuilder;
+use crate::format::bytes::is_same_text;
+use crate::format::text;
 use crate::options::MAX_CELLS;
 use crate::reuse;
 use crate::shape::ColumnShape;
-use crate::text;
 use kind::JsonKind;
 use path::JsonPath;
 

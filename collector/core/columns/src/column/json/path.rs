@@ -9,7 +9,7 @@ use crate::column::json::arrays::{ArrayValues, element_kind};
 use crate::column::json::kind::JsonKind;
 use crate::column::json::{FLATTENED, NO_PATH};
 use crate::column::{ColumnBuilder, Strings};
-use crate::decimal;
+use crate::format::decimal;
 use crate::reuse;
 use crate::shape::ColumnShape;
 

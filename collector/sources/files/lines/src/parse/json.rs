@@ -4,7 +4,7 @@
 
 use super::sink::{FieldSink, FieldValue, NestingLevel};
 use super::{DEPTH_MAX, ParseFault};
-use crate::json_text::{RawString, read_string, skip_space};
+use crate::container::json_text::{RawString, read_string, skip_space};
 
 /// Passes the object's members to `sink`.
 pub(super) fn parse_json<'a>(
@@ -54,7 +54,7 @@ fn parse_escaped_member<'a>(
     sink: &mut FieldSink<'_, 'a>,
 ) -> Result<&'a [u8], ParseFault> {
     let mut name = Vec::new();
-    if !crate::json_text::append_unescaped(key.text, &mut name) {
+    if !crate::container::json_text::append_unescaped(key.text, &mut name) {
         return Err(ParseFault::Malformed);
     }
     parse_member(&name, value, level, sink)

@@ -1,6 +1,6 @@
 //! Parses times by a layout like `strftime`'s, with the parts that logs need.
 
-use crate::time;
+use crate::container::time;
 
 /// The maximum parts of a layout: a time of 60 characters is twice the longest in use.
 const PARTS_MAX: usize = 60;

@@ -5,7 +5,7 @@
 use super::ParseFault;
 use super::json::{parse_double, parse_integer};
 use super::sink::{FieldSink, FieldValue};
-use crate::json_text::{read_string, skip_space};
+use crate::container::json_text::{read_string, skip_space};
 
 /// The digits that a double always preserves.
 const DOUBLE_DIGITS_MAX: usize = 15;

@@ -26,8 +26,8 @@ pub use reserved::TRUNCATED;
 use sink::FieldSink;
 pub(crate) use sink::{BodyLocation, ParseBuffers, ParsedRecord};
 
-use crate::pattern_error::PatternError;
-use crate::time;
+use crate::container::time;
+use crate::form::pattern_error::PatternError;
 
 /// The maximum values of a record: fields, their members and elements. SDKs stop at 128 attributes;
 /// more than 512 are data, not a log line. With 24 bytes of overhead each, 12 KiB on top of a

@@ -9,7 +9,7 @@ use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
 
 use super::ParseFault;
 use super::sink::{FieldSink, FieldValue};
-use crate::pattern_error::{PATTERN_BYTES_MAX, PatternError};
+use crate::form::pattern_error::{PATTERN_BYTES_MAX, PatternError};
 
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {

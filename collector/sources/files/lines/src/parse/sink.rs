@@ -9,7 +9,7 @@ use millrace_wire::protobuf::{FIXED64, LENGTH, VARINT, field_tag, put_varint, va
 use super::reserved::{PREFIX, ReservedNames};
 use super::severity::{self, SEVERITY_BYTES_MAX};
 use super::{FIELDS_MAX, NAME_BYTES_MAX, NESTED_BYTES_MAX, ParseFault, Roles};
-use crate::json_text::append_unescaped;
+use crate::container::json_text::append_unescaped;
 
 // Tags of LogRecord; of KeyValueList and ArrayValue, which are the same; of KeyValue; of AnyValue.
 const ATTRIBUTE: u8 = field_tag(6, LENGTH) as u8;

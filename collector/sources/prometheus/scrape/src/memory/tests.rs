@@ -1,9 +1,9 @@
 //! Tests of the memory of series, compared with a plain map.
 
 use super::{SeriesKind, SeriesMemory, SeriesObservation};
-use crate::hash::Hash;
-use crate::names::NameIterator;
-use crate::pass::Pass;
+use crate::memory::hash::Hash;
+use crate::memory::names::NameIterator;
+use crate::memory::pass::Pass;
 
 fn begun(memory: &SeriesMemory) -> Pass {
     let mut pass = Pass::default();

@@ -10,14 +10,14 @@
 //! - If a rule changes `job` or `instance`, the label becomes an attribute of the point. The
 //!   resource remains the target's.
 
-use crate::convert::{Converter, ScrapeContext};
-use crate::encode::unescaped_text;
-use crate::family::{Family, SampleRole, Type};
 use crate::limits::FaultKind;
-use crate::line::{BodyFormat, LineKind, LineParser, is_label_name, is_metric_name};
+use crate::otlp::convert::{Converter, ScrapeContext};
+use crate::otlp::encode::unescaped_text;
+use crate::otlp::family::{Family, SampleRole, Type};
+use crate::parse::line::{BodyFormat, LineKind, LineParser, is_label_name, is_metric_name};
 use crate::relabel::{LabelSet, RelabelScratch};
 use crate::scrape::{Scrape, ScrapeBuffers};
-use crate::target::TargetAttributes;
+use crate::targets::target::TargetAttributes;
 
 const NAME: &str = "__name__";
 const TARGET_INFO: &str = "target_info";

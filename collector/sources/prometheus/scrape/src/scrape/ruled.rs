@@ -6,13 +6,13 @@
 //! native histogram is one series. Bounds are written as by Prometheus (`le="1.0"`), since rules
 //! may match them.
 
-use crate::convert::{Converter, ScrapeContext};
-use crate::family::Type;
 use crate::limits::FaultKind;
-use crate::line::{BodyFormat, LineParser};
-use crate::native::{Counter, HistogramParts};
-use crate::number::put_bound;
-use crate::protobuf::{
+use crate::otlp::convert::{Converter, ScrapeContext};
+use crate::otlp::family::Type;
+use crate::parse::line::{BodyFormat, LineParser};
+use crate::parse::native::{Counter, HistogramParts, decode_exemplar};
+use crate::parse::number::put_bound;
+use crate::parse::protobuf::{
     COUNTER, GAUGE, HISTOGRAM, ProtoMetric, SUMMARY, UNTYPED, decode_value, put_identity,
     put_labels,
 };
@@ -225,7 +225,10 @@ impl LineParser {
         self.load_identity(line, time)?;
         self.sample.value = value;
         match exemplar {
-            Some(exemplar) => self.load_exemplar(line, self.sample.identity.end(), exemplar),
+            Some(message) => {
+                let exemplar = decode_exemplar(message)?;
+                self.load_exemplar(line, self.sample.identity.end(), exemplar)
+            }
             None => Ok(()),
         }
     }

@@ -3,8 +3,8 @@
 //! gone.
 
 use super::{NANOS_PER_MILLI, REPORT_SERIES, Scrape, ScrapeBuffers, ScrapeStage};
-use crate::family::{Family, Type};
-use crate::names::{NameIterator, SeriesEntry};
+use crate::memory::names::{NameIterator, SeriesEntry};
+use crate::otlp::family::{Family, Type};
 use crate::series_kind::SeriesKind;
 
 impl Scrape<'_> {

@@ -1,0 +1,7 @@
+//! Blocks of the column encoder, inserted into the engine.
+
+mod conformance;
+mod engine;
+mod odd;
+pub(super) mod tables;
+mod typed;

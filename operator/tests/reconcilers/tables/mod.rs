@@ -1,0 +1,4 @@
+//! What schemas wait for and report.
+
+mod coordination;
+mod deduplication;
