@@ -9,6 +9,8 @@
 
 mod buffers;
 mod disk_writer;
+#[cfg(test)]
+mod fixtures;
 mod job;
 mod sender;
 mod window;
