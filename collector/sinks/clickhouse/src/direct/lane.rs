@@ -69,7 +69,7 @@ impl Lane {
         let needed = growth_bytes(bytes.len() as u64, written_bytes);
         let Some(growth) = shared.budget.try_reserve(needed) else {
             shared.free_memory();
-            return Err(PublishError::Full);
+            return Err(PublishError::of_full_budget(&reservation, reservation.bytes() + needed));
         };
         if !cancellation.begin_send() {
             // Rows that share a batch with others can't be withdrawn.
