@@ -219,8 +219,8 @@ impl<M: Member> GroupSession<M> {
     }
 }
 
-/// Returns whether an error is of one broker's connection: the others go on, and one of them leads
-/// its partitions soon. If it was the last one, librdkafka also reports that all are down.
+/// Returns whether an error is of one broker's connection: the others continue, and one of them
+/// leads its partitions soon. If it was the last one, librdkafka also reports that all are down.
 fn is_of_one_broker(error: &KafkaError) -> bool {
     matches!(
         error,
