@@ -91,12 +91,12 @@ impl RulePublisher {
                         "its client was already answered".to_owned(),
                     ));
                 }
-                confirmed_delivery()
+                PendingDelivery::delivered(DeliveryReceipt::default())
             }
             Processed::Changed { bytes, outline, _memory } => {
                 let PublishRequest { mut reservation, cancellation, client, .. } = request;
                 if !reservation.try_resize(bytes.len() as u64) {
-                    return Err(budget_refusal(&reservation, bytes.len() as u64));
+                    return Err(PublishError::of_full_budget(&reservation, bytes.len() as u64));
                 }
                 self.next.publish(PublishRequest {
                     signal,
@@ -152,7 +152,7 @@ impl RulePublisher {
         let limit_bytes = limit_bytes(bytes.len());
         let needed = run_bytes(limit_bytes, set.count_routes(*signal));
         let Some(mut memory) = self.budget.try_reserve(needed) else {
-            return Err(budget_refusal(reservation, reservation.bytes() + needed));
+            return Err(PublishError::of_full_budget(reservation, reservation.bytes() + needed));
         };
         counts.clear();
         routed.clear();
@@ -231,7 +231,7 @@ impl RulePublisher {
         }
         let records = request.checked.records;
         self.telemetry.record_refused(request.signal, RefusalReason::RuleFailed, records);
-        Ok(confirmed_delivery())
+        Ok(PendingDelivery::delivered(DeliveryReceipt::default()))
     }
 
     fn take_worker(&self) -> Worker {
@@ -258,17 +258,4 @@ impl Publish for RulePublisher {
     fn accepts_signal(&self, signal: Signal) -> bool {
         self.next.accepts_signal(signal)
     }
-}
-
-/// Returns a delivery that is already confirmed.
-fn confirmed_delivery() -> PendingDelivery {
-    let (sender, delivery) = PendingDelivery::new_pair();
-    sender.finish_with(Ok(DeliveryReceipt::default()));
-    delivery
-}
-
-/// Returns why a request isn't accepted whose rules need `bytes` in total: only a client whose
-/// request never fits has to send a smaller one.
-fn budget_refusal(reservation: &Reservation, bytes: u64) -> PublishError {
-    if reservation.can_ever_cover(bytes) { PublishError::Full } else { PublishError::TooLarge }
 }

@@ -168,6 +168,7 @@ struct BufferMetrics {
     bytes: IntGauge,
     records: IntGauge,
     set_aside: IntGauge,
+    damaged: IntCounter,
     age: Gauge,
 }
 
@@ -415,6 +416,11 @@ impl Telemetry {
         self.buffer.set_aside.set(i64::try_from(records).unwrap_or(i64::MAX));
     }
 
+    /// Counts records that were damaged on the buffer's disk and are lost.
+    pub fn disk_buffer_damaged(&self, records: u64) {
+        self.buffer.damaged.inc_by(records);
+    }
+
     /// Adds a part's own metric, such as a client library's.
     ///
     /// # Errors
@@ -640,6 +646,10 @@ impl Register {
             set_aside: self.gauge(
                 "millrace_buffer_rejected_records",
                 "Records in the edge's buffer on disk that Kafka refused while it accepted others.",
+            )?,
+            damaged: self.counter(
+                "millrace_buffer_damaged_records_total",
+                "Records that were damaged on the disk of the edge's buffer and are lost.",
             )?,
             age: self.register_metric(Gauge::new(
                 "millrace_buffer_age_seconds",

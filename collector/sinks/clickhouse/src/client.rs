@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use millrace_config::Credentials;
+use millrace_config::{Credentials, HttpEndpoint};
 use millrace_ddl::describe_transport_error;
 use millrace_ddl::render::Statement;
 use millrace_pipeline::body::InsertBody;
@@ -106,7 +106,12 @@ impl HttpClient {
     }
 
     pub(super) fn endpoint_name(&self, endpoint: usize) -> &str {
-        self.settings.endpoints.get(endpoint).map_or("?", |endpoint| endpoint.authority())
+        self.endpoint(endpoint).authority()
+    }
+
+    /// Returns an endpoint by its position: all positions follow from the number of endpoints.
+    fn endpoint(&self, endpoint: usize) -> &HttpEndpoint {
+        &self.settings.endpoints[endpoint]
     }
 
     /// Sends an insert to an endpoint by a plan. Any failure is a verdict.
@@ -118,12 +123,9 @@ impl HttpClient {
         token: &str,
         first: bool,
     ) -> InsertResponse {
-        let Some(base) = self.settings.endpoints.get(endpoint) else {
-            return InsertResponse::no_response(&"no such endpoint");
-        };
         let url = format!(
             "{}/?{INSERT_SETTINGS}&insert_deduplication_token={}{}",
-            base.as_str(),
+            self.endpoint(endpoint).as_str(),
             percent_encoded(token),
             plan.parameters(),
         );
@@ -149,9 +151,7 @@ impl HttpClient {
         statement: &Statement,
     ) -> Result<Bytes, InsertResponse> {
         let unanswered = |cause: &dyn std::fmt::Display| InsertResponse::no_response(cause);
-        let base = self.settings.endpoints.get(endpoint);
-        let base = base.ok_or_else(|| unanswered(&"no such endpoint"))?;
-        let url = format!("{}/?{QUERY_SETTINGS}", base.as_str());
+        let url = format!("{}/?{QUERY_SETTINGS}", self.endpoint(endpoint).as_str());
         let request = self.build_request(&url, statement.sql().to_owned().into_bytes().into());
         let request = request.map_err(|error| unanswered(&error))?;
         match self.send_request(request, MAX_ROWS_BYTES, QUERY_TIMEOUT).await {
@@ -165,7 +165,7 @@ impl HttpClient {
 
     /// Checks whether an endpoint answers at all.
     pub(super) async fn ping(&self, endpoint: usize) -> Result<(), String> {
-        let base = self.settings.endpoints.get(endpoint).ok_or("no such endpoint")?;
+        let base = self.endpoint(endpoint);
         let request = Request::get(format!("{}/ping", base.as_str())).body(Full::default());
         let request = request.map_err(|error| error.to_string())?;
         match self.send_request(request, MAX_ANSWER_BYTES, PING_TIMEOUT).await {

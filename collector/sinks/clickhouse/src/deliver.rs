@@ -182,11 +182,8 @@ impl InsertDelivery {
             let Some(permit) = permit else { return history.unstored_outcome() };
             let endpoint = permit.endpoint();
             let first = history.attempts() == 0;
-            let answered =
+            let AttemptResult { response: mut verdict, plan, facts } =
                 self.attempt_insert(delivered, &permit, first, &mut slot, &mut stall).await;
-            let Some(AttemptResult { response: mut verdict, plan, facts }) = answered else {
-                return DeliveryOutcome::Abandoned;
-            };
             self.adapt_window(&verdict, destination, permit.started);
             match history.next_step(&verdict, facts) {
                 NextStep::Finish(unverified) => {
@@ -231,8 +228,7 @@ impl InsertDelivery {
         }
     }
 
-    /// Makes one request and reads its answer. `None` for a table or endpoint that this sink
-    /// doesn't have.
+    /// Makes one request and reads its answer.
     async fn attempt_insert<'a>(
         &self,
         delivered: &InsertContext<'_>,
@@ -240,10 +236,10 @@ impl InsertDelivery {
         first: bool,
         slot: &mut Option<InsertSlot>,
         stall: &mut Option<Stall<'a>>,
-    ) -> Option<AttemptResult> {
+    ) -> AttemptResult {
         let InsertContext { insert, table, token, trace } = delivered;
         let (endpoint, started) = (permit.endpoint(), permit.started);
-        let before = self.plans.plan_of(endpoint, table.index)?;
+        let before = self.plans.plan_of(endpoint, table.index);
         let sending = self.client.insert(endpoint, &before, insert, token, first);
         let sending = sending.instrument(attempt_span(self.client.endpoint_name(endpoint)));
         let mut sending = pin!(sending);
@@ -263,13 +259,12 @@ impl InsertDelivery {
         self.telemetry.record_insert_time(started.elapsed(), *trace);
         self.record_reachability(&verdict, endpoint);
         let plan = self.check_table(&mut verdict, endpoint, table, &before, started).await;
-        let hides_counts = self.silent.get(endpoint);
         let facts = TableFacts {
             deduplicates: plan.has_dedup(),
-            hides_counts: hides_counts.is_none_or(|hides| hides.load(Ordering::Relaxed)),
+            hides_counts: self.silent[endpoint].load(Ordering::Relaxed),
             was_changed: plan.parameters() != before.parameters(),
         };
-        Some(AttemptResult { response: verdict, plan, facts })
+        AttemptResult { response: verdict, plan, facts }
     }
 
     /// Checks the table after an answer that may concern it, and returns the plan from now on. A
@@ -287,7 +282,7 @@ impl InsertDelivery {
             return Arc::clone(before);
         }
         self.check_endpoint(endpoint, started).await;
-        let plan = self.plans.plan_of(endpoint, table.index).unwrap_or_else(|| Arc::clone(before));
+        let plan = self.plans.plan_of(endpoint, table.index);
         if plan != *before {
             self.changed.notify_one();
         }
@@ -306,11 +301,12 @@ impl InsertDelivery {
         history: &History,
         unverified: Option<Unverified>,
     ) {
-        let hides = self.silent.get(endpoint);
-        if verdict.count == Count::Complete {
-            hides.inspect(|hides| hides.store(false, Ordering::Relaxed));
-        } else if verdict.count == Count::Unsaid && history.was_recounted() {
-            hides.inspect(|hides| hides.store(true, Ordering::Relaxed));
+        match verdict.count {
+            Count::Complete => self.silent[endpoint].store(false, Ordering::Relaxed),
+            Count::Unsaid if history.was_recounted() => {
+                self.silent[endpoint].store(true, Ordering::Relaxed);
+            }
+            Count::Unsaid | Count::Short => {}
         }
         let Some(unverified) = unverified else { return };
         self.telemetry.insert_unverified(unverified);

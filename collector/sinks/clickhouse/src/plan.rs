@@ -166,11 +166,11 @@ impl Plans {
         Self { endpoints: (0..endpoints).map(|_| RwLock::new(whole.clone())).collect() }
     }
 
-    /// Returns the plan for a table, if the table and endpoint exist.
-    pub(super) fn plan_of(&self, endpoint: usize, table: TableIndex) -> Option<Arc<InsertPlan>> {
+    /// Returns the plan for one of the sink's tables at one of its endpoints.
+    pub(super) fn plan_of(&self, endpoint: usize, table: TableIndex) -> Arc<InsertPlan> {
         // Writers replace complete plans.
-        let plans = self.endpoints.get(endpoint)?.read().unwrap_or_else(PoisonError::into_inner);
-        plans.get(usize::from(table.0)).cloned()
+        let plans = self.endpoints[endpoint].read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&plans[usize::from(table.0)])
     }
 
     /// Applies a check of a live table. Returns the plan before and the one from now on, if they
@@ -183,9 +183,8 @@ impl Plans {
         server: Option<ServerVersion>,
     ) -> Option<(Arc<InsertPlan>, Arc<InsertPlan>)> {
         let now = Arc::new(InsertPlan::from_live(table, live, server)?);
-        let mut plans =
-            self.endpoints.get(endpoint)?.write().unwrap_or_else(PoisonError::into_inner);
-        let place = plans.get_mut(usize::from(table.index.0))?;
+        let mut plans = self.endpoints[endpoint].write().unwrap_or_else(PoisonError::into_inner);
+        let place = &mut plans[usize::from(table.index.0)];
         if *place == now {
             return None;
         }
@@ -211,7 +210,7 @@ impl Plans {
         &self,
         table: TableIndex,
     ) -> impl Iterator<Item = Arc<InsertPlan>> {
-        (0..self.endpoints.len()).filter_map(move |endpoint| self.plan_of(endpoint, table))
+        (0..self.endpoints.len()).map(move |endpoint| self.plan_of(endpoint, table))
     }
 }
 

@@ -82,9 +82,8 @@ impl InsertDelivery {
     /// Checks an endpoint's tables, unless that was done since `since`. Returns false when the
     /// query fails.
     pub(super) async fn check_endpoint(&self, endpoint: usize, since: Instant) -> bool {
-        let Some(last) = self.last_checks.get(endpoint) else { return false };
         // Inserts that fail together cause one check.
-        let mut last = last.lock().await;
+        let mut last = self.last_checks[endpoint].lock().await;
         if last.is_some_and(|last| last >= since) {
             return true;
         }

@@ -196,8 +196,15 @@ impl Rig {
     }
 
     fn send(&self, text: &[u8]) -> Result<PendingDelivery, PublishError> {
+        self.send_checked(text, RequestOutline { records: 1, ..RequestOutline::default() })
+    }
+
+    fn send_checked(
+        &self,
+        text: &[u8],
+        checked: RequestOutline,
+    ) -> Result<PendingDelivery, PublishError> {
         let reservation = self.budget.try_reserve(text.len() as u64).ok_or(PublishError::Full)?;
-        let checked = RequestOutline { records: 1, ..RequestOutline::default() };
         let cancellation = Cancellation::default();
         let request = PublishRequest {
             signal: Signal::Logs,
@@ -367,6 +374,21 @@ async fn a_full_budget_refuses_and_loses_nothing() {
     assert!(publisher.flush(PATIENCE));
     drop(publisher);
     assert_eq!(budget.used_bytes(), 0);
+}
+
+/// Scenario: a request whose columns need more than the complete budget, by their bytes or by what
+/// their rows repeat, and one that fits. Guarantee: the clients of the former learn that they must
+/// send smaller ones, instead of sending again for ever.
+#[tokio::test]
+async fn a_request_that_never_fits_is_not_asked_for_again() {
+    let rig = Rig::new(Mode::Store, 1000, 20);
+    let long = vec![b'x'; 4 << 20];
+    assert_eq!(rig.send(&long).map(drop), Err(PublishError::TooLarge));
+    let repeats = RequestOutline { records: 1, written_bytes: 20 << 20, ..Default::default() };
+    assert_eq!(rig.send_checked(b"short", repeats).map(drop), Err(PublishError::TooLarge));
+    assert_eq!(rig.budget.used_bytes(), 0);
+    let fits = rig.send(&long[..2 << 20]).unwrap();
+    assert_eq!(within(fits).await, Ok(DeliveryReceipt::default()));
 }
 
 /// Scenario: no server can be reached. Guarantee: clients are refused at once, with a reason to

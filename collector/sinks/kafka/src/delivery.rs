@@ -38,9 +38,8 @@ impl TopicPublisher {
             drop(state);
             return self.withdraw_parts(abandoned);
         }
-        let handed_over = Instant::now();
         let (records, requests) = (envelope.records, envelope.parts.len());
-        let number = state.lanes.begin_send(partition, envelope, handed_over);
+        let number = state.lanes.begin_send(partition, envelope, Instant::now());
         if !self.is_healthy() {
             // It may be the probe of its partition.
             self.publish_state(&state);
@@ -49,8 +48,7 @@ impl TopicPublisher {
         self.withdraw_parts(abandoned);
         let trace = self.begin_trace(partition, &payload, records, requests);
         let (topic, bytes) = (Arc::downgrade(self), payload.len());
-        let batch =
-            Box::new(DeliveryContext { number, partition, bytes, handed_over, trace, topic });
+        let batch = Box::new(DeliveryContext { number, partition, bytes, trace, topic });
         let name = self.settings.name.as_str();
         let record = BaseRecord::<[u8], [u8], _>::with_opaque_to(name, batch);
         let record = record.partition(i32::try_from(partition).unwrap_or(i32::MAX));
@@ -107,9 +105,9 @@ impl TopicPublisher {
         drop(state);
         failpoint::hit("after-produce");
         self.join_limit.record_fitted(batch.bytes);
-        let Envelope { records, parts, .. } = message.envelope;
+        let InFlight { envelope: Envelope { records, parts, .. }, sent_at, .. } = message;
         telemetry.add_buffered(*signal, -(records as i64));
-        telemetry.record_produce_time(batch.handed_over.elapsed(), batch.trace.id);
+        telemetry.record_produce_time(sent_at.elapsed(), batch.trace.id);
         telemetry.records_out(*signal, records);
         parts.into_iter().for_each(RequestPart::mark_delivered);
     }

@@ -15,7 +15,7 @@ pub(crate) enum Destination {
 }
 
 /// Names a topic of the exporter.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TopicKey {
     pub(crate) destination: Destination,
     pub(crate) signal: Signal,

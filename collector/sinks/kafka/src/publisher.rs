@@ -8,7 +8,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use millrace_config::{Acknowledge, KafkaExporter, PartitionBy, TopicName};
-use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::component::{RouteOptions, RunningExporter};
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::failpoint;
@@ -55,9 +54,6 @@ const TEND_INTERVAL: Duration = Duration::from_secs(1);
 /// request repeated on another, which stores no duplicates. Within them it is the delivery timeout.
 const ANSWER_TIMEOUT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(60));
 
-/// The exporter's own topics, by signal.
-type SignalTopics = [Option<Arc<TopicPublisher>>; 3];
-
 /// Publishes requests to Kafka. Its threads end when it is dropped.
 pub struct KafkaPublisher {
     // The fields are dropped in this order: no new queries, no new messages, then the producer with
@@ -68,12 +64,12 @@ pub struct KafkaPublisher {
     shared: Arc<PublisherInner>,
     max_message_bytes: usize,
     acknowledge: Acknowledge,
+    route_count: usize,
 }
 
 struct PublisherInner {
-    topics: SignalTopics,
-    /// With their signals, by the route's position.
-    routes: Vec<(Signal, Arc<TopicPublisher>)>,
+    /// A few: three, and one for each route.
+    topics: Vec<(TopicKey, Arc<TopicPublisher>)>,
     producer: Producer<DeliveryContext>,
     /// Set when the last messages were sent: nothing is accepted from then on.
     closed: AtomicBool,
@@ -123,8 +119,9 @@ impl KafkaPublisher {
         };
         let producer: Producer<DeliveryContext> = create_producer(connection, &traits)?;
         let linger = Duration::from_millis(u64::from(*linger_millis));
-        let publisher = |signal: Signal, name: &TopicName| {
-            TopicPublisher::new(TopicOptions {
+        let publisher = |key: TopicKey, name: &TopicName| {
+            let signal = key.signal;
+            let options = TopicOptions {
                 signal,
                 name: name.clone(),
                 producer: producer.clone(),
@@ -133,23 +130,29 @@ impl KafkaPublisher {
                 linger,
                 time_out,
                 by_trace: signal == Signal::Traces && *partition_by == PartitionBy::TraceId,
-            })
+            };
+            (key, TopicPublisher::new(options))
         };
-        let own = Signal::ALL.map(|signal| Some(publisher(signal, topic_of(topics, signal)?)));
-        let route = |route: &RouteOptions| (route.signal, publisher(route.signal, &route.topic));
-        let routes: Vec<_> = routes.iter().map(route).collect();
-        let watched = all_topics(&own, &routes).cloned().collect();
-        let monitor = start_monitor(producer.clone(), watched, part, drain.clone())?;
+        let own = |signal| Some(publisher(TopicKey::own(signal), topic_of(topics, signal)?));
+        let routed = |(position, route): (usize, &RouteOptions)| {
+            let destination = Destination::Route(position);
+            publisher(TopicKey { destination, signal: route.signal }, &route.topic)
+        };
+        let routed = routes.iter().enumerate().map(routed);
+        let topics: Vec<_> = Signal::ALL.into_iter().filter_map(own).chain(routed).collect();
         let closed = AtomicBool::new(false);
-        let shared = Arc::new(PublisherInner { topics: own, routes, producer, closed });
+        let shared = Arc::new(PublisherInner { topics, producer, closed });
+        let watched = shared.all_topics().cloned().collect();
+        let monitor = start_monitor(shared.producer.clone(), watched, part, drain.clone())?;
         let sending = Arc::clone(&shared);
         let linger = QueueThread::start("kafka-linger", 1, move |woken| sending.send_off(woken))?;
-        Ok(Self { _monitor: monitor, linger, shared, max_message_bytes, acknowledge: *acknowledge })
+        let (acknowledge, route_count) = (*acknowledge, routes.len());
+        Ok(Self { _monitor: monitor, linger, shared, max_message_bytes, acknowledge, route_count })
     }
 
     /// Returns the number of routes.
     pub(crate) fn route_count(&self) -> usize {
-        self.shared.routes.len()
+        self.route_count
     }
 
     /// Returns whether Kafka is expected to accept a topic's requests now.
@@ -163,14 +166,7 @@ impl KafkaPublisher {
     }
 
     fn topic_for(&self, topic: TopicKey) -> Option<&Arc<TopicPublisher>> {
-        let TopicKey { destination, signal } = topic;
-        match destination {
-            Destination::Own => self.shared.topics[signal.index()].as_ref(),
-            Destination::Route(position) => {
-                let (of, topic) = self.shared.routes.get(position)?;
-                (*of == signal).then_some(topic)
-            }
-        }
+        self.shared.topics.iter().find(|(key, _)| *key == topic).map(|(_, topic)| topic)
     }
 
     /// Publishes a request that is on disk, and is sent again from there if it fails: it has no
@@ -222,7 +218,10 @@ impl KafkaPublisher {
         let PublishRequest { signal, bytes, checked, mut reservation, .. } = request;
         let requests = if topic.settings.by_trace {
             if !reservation.try_resize(bytes.len() as u64 * SORTED_FACTOR) {
-                return Err(budget_refusal(&reservation, bytes.len() as u64 * (1 + SORTED_FACTOR)));
+                return Err(PublishError::of_full_budget(
+                    &reservation,
+                    bytes.len() as u64 * (1 + SORTED_FACTOR),
+                ));
             }
             let buckets = otlp::split_by_trace(bytes, topic.sorted_partitions())
                 .map_err(|error| PublishError::Unavailable(error.to_string()))?;
@@ -245,7 +244,10 @@ impl KafkaPublisher {
         let kept_bytes = messages.iter().map(|(_, bytes, _)| bytes.len() as u64).sum::<u64>();
         let kept_bytes = kept_bytes * RETAINED_QUARTERS / 4;
         if !reservation.try_resize(kept_bytes) {
-            return Err(budget_refusal(&reservation, bytes.len() as u64 + kept_bytes));
+            return Err(PublishError::of_full_budget(
+                &reservation,
+                bytes.len() as u64 + kept_bytes,
+            ));
         }
         topic.count_rejected(rejected_records);
         let result = DeliveryReceipt::with_rejected(rejected_records);
@@ -260,12 +262,6 @@ impl KafkaPublisher {
         }
         Ok(result)
     }
-}
-
-/// Returns why a request isn't accepted that needs `bytes` in total: only a client whose request
-/// never fits has to send a smaller one.
-fn budget_refusal(reservation: &Reservation, bytes: u64) -> PublishError {
-    if reservation.can_ever_cover(bytes) { PublishError::Full } else { PublishError::TooLarge }
 }
 
 impl RunningExporter for KafkaPublisher {
@@ -291,7 +287,6 @@ impl PublishTo for KafkaPublisher {
         destination: Destination,
         request: PublishRequest<'_>,
     ) -> Result<PendingDelivery, PublishError> {
-        let (sender, delivery) = PendingDelivery::new_pair();
         if self.acknowledge == Acknowledge::AfterBuffering {
             if !request.cancellation.begin_send() {
                 return Err(PublishError::Unavailable(
@@ -299,11 +294,11 @@ impl PublishTo for KafkaPublisher {
                 ));
             }
             let receipt = self.accept_request(destination, request, Waiter::Nobody)?;
-            sender.finish_with(Ok(receipt));
-        } else {
-            let waiter = Waiter::Client(sender, request.cancellation.clone());
-            self.accept_request(destination, request, waiter)?;
+            return Ok(PendingDelivery::delivered(receipt));
         }
+        let (sender, delivery) = PendingDelivery::new_pair();
+        let waiter = Waiter::Client(sender, request.cancellation.clone());
+        self.accept_request(destination, request, waiter)?;
         Ok(delivery)
     }
 
@@ -324,7 +319,7 @@ impl Publish for KafkaPublisher {
 
 impl PublisherInner {
     fn all_topics(&self) -> impl Iterator<Item = &Arc<TopicPublisher>> {
-        all_topics(&self.topics, &self.routes)
+        self.topics.iter().map(|(_, topic)| topic)
     }
 
     /// Runs the thread that sends each message when it is due, and checks overdue ones.
@@ -361,11 +356,4 @@ impl PublisherInner {
             self.producer.purge(PurgeConfig::default().queue().inflight().non_blocking());
         }
     }
-}
-
-fn all_topics<'t>(
-    own: &'t SignalTopics,
-    routes: &'t [(Signal, Arc<TopicPublisher>)],
-) -> impl Iterator<Item = &'t Arc<TopicPublisher>> {
-    own.iter().flatten().chain(routes.iter().map(|(_, topic)| topic))
 }

@@ -53,7 +53,6 @@ pub(crate) struct DeliveryContext {
     pub(super) number: u64,
     pub(super) partition: usize,
     pub(super) bytes: usize,
-    pub(super) handed_over: Instant,
     pub(super) trace: Trace,
     pub(super) topic: Weak<TopicPublisher>,
 }

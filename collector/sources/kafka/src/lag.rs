@@ -142,13 +142,6 @@ fn report_lost(
 
 /// Measures until the process drains, and reports the final gaps when its workers are done.
 pub(super) fn measure_lag(shared: &WorkerContext) {
-    let client = match shared.query_client.ensure_client(&shared.settings) {
-        Ok(client) => client,
-        Err(error) => {
-            tracing::error!(%error, "lag will not be measured");
-            return;
-        }
-    };
     let mut next = Instant::now() + LAG_INTERVAL;
     let mut noted_until = None;
     while !shared.drain.is_begun() {
@@ -157,6 +150,8 @@ pub(super) fn measure_lag(shared: &WorkerContext) {
             continue;
         }
         next = Instant::now() + LAG_INTERVAL;
+        // Like the workers it continues once the settings' files are repaired.
+        let Some(client) = find_client(shared) else { continue };
         check_brokers(shared, &client);
         if noted_until.take_if(|until| *until <= Instant::now()).is_some() {
             shared.status.set_notice(None);
@@ -169,10 +164,16 @@ pub(super) fn measure_lag(shared: &WorkerContext) {
     while !shared.finish.all_done() && !shared.drain.remaining().is_zero() {
         std::thread::sleep(DRAIN_CHECK_INTERVAL);
     }
+    let Some(client) = find_client(shared) else { return };
     let untold: Vec<TopicPartition> = lock(&shared.lag.gaps).unreported().cloned().collect();
     for place in &untold {
         query_partition(shared, &client, place);
     }
+}
+
+fn find_client(shared: &WorkerContext) -> Option<Arc<QueryConsumer>> {
+    let client = shared.query_client.ensure_client(&shared.settings);
+    client.inspect_err(|error| tracing::error!(%error, "the lag can't be measured now")).ok()
 }
 
 /// Requests a partition's beginning and end, and evaluates them. Returns until when a loss is shown

@@ -39,7 +39,7 @@ use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::sink::{DeadLetterSink, Sink};
 use millrace_pipeline::telemetry::Telemetry;
 
-pub use batches::headers::{RawHeader, read_headers};
+pub use batches::headers::read_headers;
 pub use commits::committed_metadata::{CommittedOffset, read_committed};
 use group::finish::WorkerDrain;
 pub use group::finish::{UncommittedPartition, UncommittedReason};

@@ -64,6 +64,11 @@ pub struct SourceSettings {
 }
 
 impl SourceSettings {
+    /// Returns whether a commit names each batch before it is sent.
+    pub(super) fn announces_batches(&self) -> bool {
+        self.delivery == DeliveryMode::EffectivelyOnce
+    }
+
     /// Returns the heartbeat interval: a member may miss three before the group evicts it, and
     /// never longer than [`HEARTBEAT_MAX`].
     fn heartbeat_interval(&self) -> Duration {

@@ -20,13 +20,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use millrace_config::OtlpLimits;
+use millrace_pipeline::budget::Reservation;
 use millrace_pipeline::telemetry::CloseReason;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::connection_budget::{ConnectionReservation, HEADS_PER_POLL, StreamShortage};
+use super::connection_budget::{HEADS_PER_POLL, StreamShortage};
 use super::denied::Denial;
 use super::guard::{GuardedStream, PollQuota};
 use super::reply::ResponseBody;
@@ -212,7 +213,7 @@ impl Host {
         (stream, client): (S, IpAddr),
         http2: bool,
         first_request_by: Instant,
-        room: ConnectionReservation,
+        room: Reservation,
     ) -> Result<(), hyper::Error>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

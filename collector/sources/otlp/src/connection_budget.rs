@@ -63,6 +63,7 @@ const HEADS_PER_THREAD: u64 = 2 * HEADS_PER_POLL as u64;
 /// Reserves the budget of connections and requests.
 pub(crate) struct ConnectionBudget {
     budget: Budget,
+    /// The connections' share of it.
     connections: Budget,
     connection_bytes: u64,
     busy_bytes: u64,
@@ -73,30 +74,9 @@ pub(crate) struct ConnectionBudget {
     heads: Mutex<Weak<Reservation>>,
 }
 
-/// Reserved bytes of the budget and of the connections' part of it.
-#[derive(Debug)]
-pub(crate) struct ConnectionReservation {
-    budget: Reservation,
-    share: Reservation,
-}
-
-impl ConnectionReservation {
-    fn try_resize(&mut self, bytes: u64) -> bool {
-        let before = self.share.bytes();
-        if !self.share.try_resize(bytes) {
-            return false;
-        }
-        self.budget.try_resize(bytes) || {
-            // Shrinking can't fail.
-            let _ = self.share.try_resize(before);
-            false
-        }
-    }
-}
-
 /// An HTTP/2 connection's reservation, which follows its open streams.
 pub(crate) struct Http2Reservation {
-    reservation: ConnectionReservation,
+    reservation: Reservation,
     idle_bytes: u64,
     busy_bytes: u64,
     /// The number of streams that it covers.
@@ -117,7 +97,7 @@ impl StreamShortage {
 
 /// The reservation for what a connection's header table retains.
 pub(crate) struct TableReservation {
-    reservation: ConnectionReservation,
+    reservation: Reservation,
     blocks: u64,
 }
 
@@ -126,8 +106,8 @@ impl ConnectionBudget {
     pub(crate) fn new(budget: Budget, limits: &OtlpLimits, threads: usize) -> Self {
         let list_bytes = limits.header_list_bytes.get();
         Self {
+            connections: budget.new_share(0),
             budget,
-            connections: Budget::new(0),
             connection_bytes: CONNECTION_BYTES + 2 * list_bytes,
             busy_bytes: BUSY_BYTES + 4 * list_bytes,
             streams_bytes: u64::from(limits.concurrent_streams) * RESPONSE_BYTES,
@@ -162,22 +142,17 @@ impl ConnectionBudget {
     }
 
     /// Reserves budget for a connection, from its beginning on.
-    pub(crate) fn reserve_connection(&self, tls: bool) -> Option<ConnectionReservation> {
-        self.reserve_bytes(self.connection_bytes + if tls { TLS_BYTES } else { 0 })
-    }
-
-    fn reserve_bytes(&self, bytes: u64) -> Option<ConnectionReservation> {
+    pub(crate) fn reserve_connection(&self, tls: bool) -> Option<Reservation> {
         // The budget follows the process's memory limit, which may change.
         let shares = MemoryShares::of_budget(self.budget.limit_bytes());
         self.connections.set_limit(shares.connections_bytes());
-        let mut room = self.empty_reservation();
-        room.try_resize(bytes).then_some(room)
+        self.connections.try_reserve(self.connection_bytes + if tls { TLS_BYTES } else { 0 })
     }
 
     /// Turns a connection's first reservation into one for HTTP/2.
     pub(crate) fn reserve_http2(
         &self,
-        mut room: ConnectionReservation,
+        mut room: Reservation,
         tls: bool,
         short: StreamShortage,
     ) -> Option<Http2Reservation> {
@@ -204,14 +179,7 @@ impl ConnectionBudget {
 
     /// Returns the reservation of an empty header table.
     pub(crate) fn empty_table(&self) -> TableReservation {
-        TableReservation { reservation: self.empty_reservation(), blocks: 0 }
-    }
-
-    fn empty_reservation(&self) -> ConnectionReservation {
-        ConnectionReservation {
-            budget: self.budget.empty_reservation(),
-            share: self.connections.empty_reservation(),
-        }
+        TableReservation { reservation: self.connections.empty_reservation(), blocks: 0 }
     }
 }
 

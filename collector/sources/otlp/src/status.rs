@@ -6,7 +6,7 @@ pub(crate) mod json;
 use std::time::Duration;
 
 use millrace_pipeline::publish::DeliveryReceipt;
-use millrace_wire::protobuf::put_varint;
+use millrace_wire::protobuf::{LENGTH, VARINT, field_tag, put_bytes, put_varint};
 
 /// The maximum length of a message to the client, in bytes: clients limit header lists too.
 const MAX_MESSAGE_BYTES: usize = 1024;
@@ -18,27 +18,16 @@ const OUT_OF_RANGE: &str = "records with timestamps too far before or after the 
                             were rejected: correct the sender's clock or the collector's, or \
                             accept such times in receivers.otlp.recordTimes";
 
-/// The tag of wire type 2 with its field number.
-const fn length_delimited(field: u64) -> u64 {
-    field << 3 | 2
-}
+/// The tags of fields with bytes, by field number.
+const BYTES_1: u8 = field_tag(1, LENGTH) as u8;
+const BYTES_2: u8 = field_tag(2, LENGTH) as u8;
+const BYTES_3: u8 = field_tag(3, LENGTH) as u8;
 
-/// The tag of wire type 0 with its field number.
-const fn varint_tag(field: u64) -> u64 {
-    field << 3
-}
-
-fn put_number(out: &mut Vec<u8>, field: u64, number: u64) {
+fn put_number(out: &mut Vec<u8>, field: u32, number: u64) {
     if number != 0 {
-        put_varint(out, varint_tag(field));
+        put_varint(out, field_tag(field, VARINT).into());
         put_varint(out, number);
     }
-}
-
-fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
-    put_varint(out, length_delimited(field));
-    put_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
 }
 
 /// Returns the part of a message that is sent to a client.
@@ -54,17 +43,17 @@ pub(crate) fn truncate_message(message: &str) -> &str {
 pub(crate) fn encode_status(code: u32, message: &str, retry_after: Option<Duration>) -> Vec<u8> {
     let mut status = Vec::new();
     put_number(&mut status, 1, u64::from(code));
-    put_bytes(&mut status, 2, truncate_message(message).as_bytes());
+    put_bytes(&mut status, BYTES_2, truncate_message(message).as_bytes());
     if let Some(delay) = retry_after {
         let mut duration = Vec::new();
         put_number(&mut duration, 1, delay.as_secs());
         put_number(&mut duration, 2, u64::from(delay.subsec_nanos()));
         let mut retry_info = Vec::new();
-        put_bytes(&mut retry_info, 1, &duration);
+        put_bytes(&mut retry_info, BYTES_1, &duration);
         let mut any = Vec::new();
-        put_bytes(&mut any, 1, b"type.googleapis.com/google.rpc.RetryInfo");
-        put_bytes(&mut any, 2, &retry_info);
-        put_bytes(&mut status, 3, &any);
+        put_bytes(&mut any, BYTES_1, b"type.googleapis.com/google.rpc.RetryInfo");
+        put_bytes(&mut any, BYTES_2, &retry_info);
+        put_bytes(&mut status, BYTES_3, &any);
     }
     status
 }
@@ -76,8 +65,8 @@ pub(crate) fn export_response(delivered: &DeliveryReceipt) -> Vec<u8> {
     if let Some((records, message)) = omitted_records(delivered) {
         let mut partial = Vec::new();
         put_number(&mut partial, 1, records);
-        put_bytes(&mut partial, 2, message.as_bytes());
-        put_bytes(&mut response, 1, &partial);
+        put_bytes(&mut partial, BYTES_2, message.as_bytes());
+        put_bytes(&mut response, BYTES_1, &partial);
     }
     response
 }

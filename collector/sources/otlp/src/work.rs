@@ -187,8 +187,7 @@ impl RequestWorker {
             return Ok((hand_over(shared, request)?, 0));
         }
         if records == 0 {
-            let (sender, delivery) = PendingDelivery::new_pair();
-            sender.finish_with(Ok(DeliveryReceipt::default()));
+            let delivery = PendingDelivery::delivered(DeliveryReceipt::default());
             return Ok((delivery, out_of_range));
         }
         let (bytes, _copy) = retain_accepted(&shared.budget, signal, plain, &limits.times)

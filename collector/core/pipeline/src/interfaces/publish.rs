@@ -79,6 +79,15 @@ pub enum PublishError {
     Draining,
 }
 
+impl PublishError {
+    /// Returns why a request isn't accepted that needs `bytes` of the budget: only a client whose
+    /// request never fits has to send a smaller one.
+    #[must_use]
+    pub fn of_full_budget(reservation: &Reservation, bytes: u64) -> Self {
+        if reservation.can_ever_cover(bytes) { Self::Full } else { Self::TooLarge }
+    }
+}
+
 /// The result of a delivered request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeliveryReceipt {
@@ -127,6 +136,12 @@ impl PendingDelivery {
         let (sender, receiver) = oneshot::channel();
         let (first, others, receipt) = (Some(receiver), Vec::new(), DeliveryReceipt::default());
         (DeliverySender(sender), Self { first, others, receipt })
+    }
+
+    /// Returns a delivery that has ended.
+    #[must_use]
+    pub fn delivered(receipt: DeliveryReceipt) -> Self {
+        Self { first: None, others: Vec::new(), receipt }
     }
 
     /// Adds the delivery of another part of the request. The result is the sum of both, or the
@@ -199,6 +214,8 @@ mod tests {
         let (sender, delivery) = PendingDelivery::new_pair();
         sender.finish_with(Ok(DeliveryReceipt::default()));
         assert_eq!(delivery.await, Ok(DeliveryReceipt::default()));
+        let receipt = DeliveryReceipt::with_rejected(2);
+        assert_eq!(PendingDelivery::delivered(receipt.clone()).await, Ok(receipt));
     }
 
     /// Scenario: a request in three parts: all are delivered, in any order; one is refused; one is

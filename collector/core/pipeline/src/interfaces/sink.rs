@@ -368,12 +368,6 @@ impl CompletionQueue {
         self.open
     }
 
-    /// The number of further parts that may be opened now.
-    #[must_use]
-    pub fn free_parts(&self) -> usize {
-        self.capacity - self.open
-    }
-
     /// Returns an answer if one has arrived.
     pub fn try_next(&mut self) -> Option<PartOutcome> {
         match self.receiver.try_recv() {

@@ -19,17 +19,31 @@ struct BudgetInner {
     /// The bytes that stay reserved while a single request is in progress.
     idle_bytes: AtomicU64,
     used_bytes: AtomicU64,
+    /// The budget that this one is a share of.
+    parent: Option<Budget>,
 }
 
 impl Budget {
     /// Returns a free budget of `limit_bytes`.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Self {
+        Self::with_parent(limit_bytes, None)
+    }
+
+    /// Returns a share of this budget, of at most `limit_bytes`. What is reserved from it counts in
+    /// both.
+    #[must_use]
+    pub fn new_share(&self, limit_bytes: u64) -> Self {
+        Self::with_parent(limit_bytes, Some(self.clone()))
+    }
+
+    fn with_parent(limit_bytes: u64, parent: Option<Self>) -> Self {
         Self {
             shared: Arc::new(BudgetInner {
                 limit_bytes: AtomicU64::new(limit_bytes),
                 idle_bytes: AtomicU64::new(0),
                 used_bytes: AtomicU64::new(0),
+                parent,
             }),
         }
     }
@@ -85,17 +99,22 @@ impl Budget {
 
     fn claim_bytes(&self, bytes: u64) -> bool {
         let limit_bytes = self.limit_bytes();
+        let BudgetInner { used_bytes, parent, .. } = &*self.shared;
         // Relaxed: the counter guards no other memory; only its own value must be exact.
-        self.shared
-            .used_bytes
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                used.checked_add(bytes).filter(|after| *after <= limit_bytes)
-            })
-            .is_ok()
+        let claimed = used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|after| *after <= limit_bytes)
+        });
+        if claimed.is_ok() && parent.as_ref().is_some_and(|parent| !parent.claim_bytes(bytes)) {
+            used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        claimed.is_ok()
     }
 
     fn release_bytes(&self, bytes: u64) {
-        self.shared.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let BudgetInner { used_bytes, parent, .. } = &*self.shared;
+        used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        parent.iter().for_each(|parent| parent.release_bytes(bytes));
     }
 }
 

@@ -69,14 +69,13 @@ impl Lane {
         let needed = growth_bytes(bytes.len() as u64, written_bytes);
         let Some(growth) = shared.budget.try_reserve(needed) else {
             shared.free_memory();
-            return Err(PublishError::Full);
+            return Err(PublishError::of_full_budget(&reservation, reservation.bytes() + needed));
         };
         if !cancellation.begin_send() {
             // Rows that share a batch with others can't be withdrawn.
             return Err(PublishError::Unavailable("its client was answered before".to_owned()));
         }
         reservation.absorb(growth);
-        let (sender, delivery) = PendingDelivery::new_pair();
         let mut shard = self.lock_shard();
         let first = shard.open.is_none();
         let open = shard.open_batch(self.signal, shared, reservation);
@@ -92,16 +91,16 @@ impl Lane {
                 // An open batch has a request, and its opener wakes the timer thread.
                 shard.cut_batch(self.signal, shared);
             }
-            drop(shard);
-            sender.finish_with(Ok(DeliveryReceipt::with_rejected(records)));
-            return Ok(delivery);
+            return Ok(PendingDelivery::delivered(DeliveryReceipt::with_rejected(records)));
         }
         shared.telemetry.add_buffered(self.signal, records as i64);
-        let sender = match shared.acknowledge {
-            AcknowledgeInsert::AfterInsert => Some(sender),
+        let (sender, delivery) = match shared.acknowledge {
+            AcknowledgeInsert::AfterInsert => {
+                let (sender, delivery) = PendingDelivery::new_pair();
+                (Some(sender), delivery)
+            }
             AcknowledgeInsert::AfterBuffering => {
-                sender.finish_with(Ok(DeliveryReceipt::default()));
-                None
+                (None, PendingDelivery::delivered(DeliveryReceipt::default()))
             }
         };
         open.bytes.extend_from_slice(bytes);

@@ -155,9 +155,7 @@ impl Publish for DirectPublisher {
         }
         if request.bytes.is_empty() {
             // A request without records is already complete.
-            let (sender, delivery) = PendingDelivery::new_pair();
-            sender.finish_with(Ok(DeliveryReceipt::default()));
-            return Ok(delivery);
+            return Ok(PendingDelivery::delivered(DeliveryReceipt::default()));
         }
         if shared.outbox.unfinished_count(request.signal) >= MAX_UNFINISHED {
             return Err(PublishError::Full);

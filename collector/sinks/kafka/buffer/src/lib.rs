@@ -8,8 +8,8 @@
 //! - Records never take more than the limit. Acknowledgements, 40 bytes each, come on top until
 //!   their segment is removed.
 //! - The queue returns no byte that its checksum doesn't cover. A record whose bytes went bad on
-//!   the disk is omitted and counted when it is read; if its header went bad, the records behind it
-//!   in its file are omitted too.
+//!   the disk is omitted when it is read, and reported; if its header went bad, the records behind
+//!   it in its file are omitted too.
 //!
 //! A record is a header of 40 bytes (see [`frame`]) and its payload, appended to a file of some
 //! megabytes (a segment). Acknowledgements are frames of the same format, written to the newest
@@ -28,5 +28,5 @@ mod recover;
 mod values;
 
 pub use disk::{Disk, Folder, FolderError};
-pub use queue::Queue;
-pub use values::{AppendError, QueueLimits, QueuedRecord, Recovery, Stats};
+pub use queue::{Queue, is_full};
+pub use values::{AppendError, QueueLimits, QueuedRecord, Recovery, Stats, Sums};

@@ -66,7 +66,8 @@ pub struct Queue<D> {
     pub(crate) appended: Sums,
     /// Numbers of damaged records, so that each is counted once. Acknowledged ones are removed.
     pub(crate) damaged: BTreeSet<u64>,
-    pub(crate) damaged_records: u64,
+    /// Damaged records that weren't reported yet.
+    pub(crate) unreported_damage: Sums,
 }
 
 impl<D: Disk> Queue<D> {
@@ -91,7 +92,7 @@ impl<D: Disk> Queue<D> {
             unacked: Sums::default(),
             appended: Sums::default(),
             damaged: BTreeSet::new(),
-            damaged_records: 0,
+            unreported_damage: Sums::default(),
         };
         let recovery = queue.recover_segments()?;
         Ok((queue, recovery))
@@ -239,8 +240,13 @@ impl<D: Disk> Queue<D> {
             records: self.unacked.records,
             count: self.unacked.count,
             file_bytes: self.file_bytes(),
-            damaged_records: self.damaged_records,
         }
+    }
+
+    /// Returns the records that were omitted since the last call because their bytes, or a header
+    /// before them, went bad. They are found when they are read, and are lost.
+    pub fn take_damaged(&mut self) -> Sums {
+        std::mem::take(&mut self.unreported_damage)
     }
 
     /// Returns the disk, for tests that make it fail.
@@ -376,6 +382,7 @@ impl<D: Disk> Queue<D> {
 }
 
 /// Whether the disk is full or this user's quota is exceeded.
-pub(crate) fn is_full(error: &io::Error) -> bool {
+#[must_use]
+pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -24,7 +24,7 @@ impl<D: Disk> Queue<D> {
                 if is_damaged {
                     segment.unacked.subtract(Sums::one_record(count));
                     self.unacked.subtract(Sums::one_record(count));
-                    self.damaged_records += 1;
+                    self.unreported_damage.add(Sums::one_record(count));
                 }
             }
             if is_damaged {
@@ -103,7 +103,7 @@ impl<D: Disk> Queue<D> {
         let missing = std::mem::take(&mut segment.unread);
         segment.unacked.subtract(missing);
         self.unacked.subtract(missing);
-        self.damaged_records += missing.records;
+        self.unreported_damage.add(missing);
     }
 
     /// Reads the frame at `offset` of a segment that ends at `end`; `None` at its end, or at bytes

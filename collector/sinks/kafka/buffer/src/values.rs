@@ -83,16 +83,15 @@ pub struct Stats {
     pub count: u64,
     /// Bytes of all files.
     pub file_bytes: u64,
-    /// Records omitted because their bytes, or a header before them, went bad; found when they were
-    /// read.
-    pub damaged_records: u64,
 }
 
 /// Records and the sum of their counts.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Sums {
-    pub(crate) records: u64,
-    pub(crate) count: u64,
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Records.
+    pub records: u64,
+    /// The sum of their counts.
+    pub count: u64,
 }
 
 impl Sums {

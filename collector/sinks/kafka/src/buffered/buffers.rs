@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use millrace_buffer::frame::{HEAD_BYTES, HEADER_BYTES};
-use millrace_buffer::{AppendError, Disk, Folder, Queue, QueueLimits, Stats};
+use millrace_buffer::{AppendError, Disk, Folder, Queue, QueueLimits, Stats, Sums, is_full};
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
 
@@ -141,30 +141,39 @@ fn removed_routes(folder: &Path, routes: &[&str]) -> io::Result<Vec<String>> {
 }
 
 impl<D: Disk> DiskBuffers<D> {
+    /// Without free space the rest is returned at the next start.
     fn return_aside(&mut self) -> io::Result<()> {
-        let max_bytes = self.max_bytes;
         for index in 0..self.destinations.len() {
-            while let Some(entry) = self.destinations[index].aside.read()? {
-                if let Some(signal) = Signal::ALL.get(usize::from(entry.tag)) {
-                    let topic = TopicKey {
-                        destination: self.destinations[index].destination,
-                        signal: *signal,
-                    };
-                    let at = entry.at_millis;
-                    // Its bytes in the other queue become free.
-                    match self.append_within(max_bytes, topic, &entry.payload, at, entry.count) {
-                        Ok(()) => self.find_queue(topic)?.sync()?,
-                        Err(AppendError::Disk(error)) => return Err(error),
-                        // Without free space it is retried at the next start.
-                        Err(_) => break,
-                    }
-                }
-                self.destinations[index].aside.ack_through(entry.number)?;
-            }
+            let returned = self.return_aside_of(index);
             self.destinations[index].aside.rewind();
-            self.destinations[index].aside.sync()?;
+            match returned {
+                // Sending what is on disk frees space.
+                Err(error) if is_full(&error) => {
+                    tracing::warn!(%error, "cannot return requests that were set aside");
+                }
+                returned => returned?,
+            }
         }
         Ok(())
+    }
+
+    fn return_aside_of(&mut self, index: usize) -> io::Result<()> {
+        let max_bytes = self.max_bytes;
+        while let Some(entry) = self.destinations[index].aside.read()? {
+            if let Some(signal) = Signal::ALL.get(usize::from(entry.tag)) {
+                let destination = self.destinations[index].destination;
+                let topic = TopicKey { destination, signal: *signal };
+                let at = entry.at_millis;
+                // Its bytes in the other queue become free.
+                match self.append_within(max_bytes, topic, &entry.payload, at, entry.count) {
+                    Ok(()) => self.find_queue(topic)?.sync()?,
+                    Err(AppendError::Disk(error)) => return Err(error),
+                    Err(_) => break,
+                }
+            }
+            self.destinations[index].aside.ack_through(entry.number)?;
+        }
+        self.destinations[index].aside.sync()
     }
 
     /// Returns all topics that have a queue.
@@ -267,12 +276,37 @@ impl<D: Disk> DiskBuffers<D> {
     /// Polls answers, and acknowledges.
     ///
     /// # Errors
-    /// The disk fails.
+    /// The disk fails; the other topics' answers are polled.
     pub(super) fn collect_results(&mut self) -> io::Result<()> {
-        for SignalBuffer { queue, sender, .. } in self.signals_mut() {
-            sender.collect_results(queue)?;
+        let collect = |it: &mut SignalBuffer<D>| it.sender.collect_results(&mut it.queue).map(drop);
+        self.signals_mut().map(collect).fold(Ok(()), io::Result::and)
+    }
+
+    /// Reports records whose bytes went bad on the disk: they are lost.
+    pub(super) fn report_damaged(&mut self, telemetry: &Telemetry) {
+        for DestinationBuffers { name, signals, aside, .. } in &mut self.destinations {
+            let of_signals =
+                signals.iter_mut().map(|it| (Some(it.signal), it.queue.take_damaged()));
+            // What was damaged while it was set aside is found at the start, and was never counted.
+            for (signal, damaged) in of_signals.chain([(None, aside.take_damaged())]) {
+                if damaged == Sums::default() {
+                    continue;
+                }
+                let Sums { records: requests, count: records } = damaged;
+                telemetry.disk_buffer_damaged(records);
+                if let Some(signal) = signal {
+                    telemetry.add_buffered(signal, -(records as i64));
+                }
+                let signal = signal.map(Signal::as_str);
+                tracing::error!(
+                    signal,
+                    route = name,
+                    requests,
+                    records,
+                    "records in the buffer on disk were damaged there and are lost: check the disk"
+                );
+            }
         }
-        Ok(())
     }
 
     /// Returns whether answers are pending.
@@ -337,7 +371,6 @@ fn add_stats(sum: Stats, stats: Stats) -> Stats {
         records: sum.records + stats.records,
         count: sum.count + stats.count,
         file_bytes: sum.file_bytes + stats.file_bytes,
-        damaged_records: sum.damaged_records + stats.damaged_records,
     }
 }
 
@@ -349,3 +382,6 @@ fn held_back_bytes(max_bytes: u64, max_message_bytes: u64) -> u64 {
     let bytes = QueueLimits::from_max_bytes(max_bytes).segment_bytes.saturating_add(frame_bytes);
     bytes.min(max_bytes / 2)
 }
+
+#[cfg(test)]
+mod tests;

@@ -235,9 +235,7 @@ impl<D: Disk> DiskWriter<D> {
                 }
             }
         }
-        if self.trouble.take().is_some() {
-            tracing::info!("the buffer on disk accepts records again");
-        }
+        self.end_trouble();
         Ok(())
     }
 
@@ -269,6 +267,12 @@ impl<D: Disk> DiskWriter<D> {
         self.report_trouble(format!("the buffer's disk failed: {error}"));
     }
 
+    fn end_trouble(&mut self) {
+        if self.trouble.take().is_some() {
+            tracing::info!("the buffer on disk accepts records again");
+        }
+    }
+
     fn report_trouble(&mut self, trouble: String) {
         if self.trouble.as_ref() != Some(&trouble) {
             tracing::warn!(trouble, "the buffer on disk has a problem");
@@ -280,6 +284,7 @@ impl<D: Disk> DiskWriter<D> {
         self.next_housekeeping = Instant::now() + HOUSEKEEPING;
         self.write_waiting(stop);
         self.sync_acks();
+        self.buffers.report_damaged(&self.telemetry);
         let oldest = self.buffers.oldest_millis();
         let age = oldest.and_then(|millis| {
             let then = UNIX_EPOCH.checked_add(Duration::from_millis(millis))?;
@@ -293,10 +298,14 @@ impl<D: Disk> DiskWriter<D> {
     }
 
     fn sync_acks(&mut self) {
-        if std::mem::take(&mut self.unsynced_acks)
-            && let Err(error) = self.buffers.sync_queues()
-        {
-            self.disk_failed(&error);
+        if !std::mem::take(&mut self.unsynced_acks) {
+            return;
+        }
+        match self.buffers.sync_queues() {
+            // Records were sent, so there is space again. Otherwise an edge that isn't ready for a
+            // full buffer would stay so through the next outage, and get no request to write.
+            Ok(()) => self.end_trouble(),
+            Err(error) => self.disk_failed(&error),
         }
     }
 
@@ -319,3 +328,6 @@ impl<D: Disk> DiskWriter<D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

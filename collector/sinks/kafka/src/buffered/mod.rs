@@ -9,6 +9,8 @@
 
 mod buffers;
 mod disk_writer;
+#[cfg(test)]
+mod fixtures;
 mod job;
 mod sender;
 mod window;
@@ -138,12 +140,11 @@ impl BufferedPublisher {
         if rejected_records > 0 {
             self.telemetry.record_refused(signal, RefusalReason::TooLarge, rejected_records);
         }
-        let (answer, delivery) = PendingDelivery::new_pair();
         let result = DeliveryReceipt::with_rejected(rejected_records);
         if pieces.is_empty() {
-            answer.finish_with(Ok(result));
-            return Ok(delivery);
+            return Ok(PendingDelivery::delivered(result));
         }
+        let (answer, delivery) = PendingDelivery::new_pair();
         let pieces =
             pieces.into_iter().map(|(bytes, checked)| (bytes.into_owned(), checked.records));
         let waiter = Waiter::Client(answer, cancellation);

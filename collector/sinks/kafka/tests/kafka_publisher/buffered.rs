@@ -476,3 +476,36 @@ async fn records_of_a_removed_route_stay_on_disk_and_are_reported() {
     let payloads = read(&mock, "audit.traces", 1, |m| m.payload().unwrap().to_vec());
     assert_eq!(names(&payloads[0]), ["routed"]);
 }
+
+/// Scenario: of three requests on disk the bytes of the second go bad. Guarantee: the others are
+/// sent, and the lost one is counted and is no longer in flight.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_request_that_went_bad_on_disk_is_counted_as_lost() {
+    let mock = mock();
+    mock.broker_down(1).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::start(&mock, folder.path(), ByteSize::mib(16));
+    for name in ["first", "goes bad", "last"] {
+        assert_eq!(rig.publish(name).unwrap().await, Ok(DeliveryReceipt::default()));
+    }
+    drop(rig);
+    let damage = |path: std::path::PathBuf| {
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(8).position(|window| window == b"goes bad");
+        if let Some(at) = at {
+            bytes[at] = b'G';
+            std::fs::write(&path, bytes).unwrap();
+        }
+        at.is_some()
+    };
+    let files = std::fs::read_dir(folder.path().join("buffer/traces")).unwrap();
+    assert_eq!(files.filter(|file| damage(file.as_ref().unwrap().path())).count(), 1);
+    mock.broker_up(1).unwrap();
+    let rig = Rig::start(&mock, folder.path(), ByteSize::mib(16));
+    wait_until("the others to be sent", || {
+        rig.metric("millrace_records_out_total{signal=\"traces\"}") == 2
+            && rig.metric("millrace_buffer_damaged_records_total") == 1
+            && rig.metric("millrace_records_in_flight{signal=\"traces\"}") == 0
+            && rig.metric("millrace_buffer_records") == 0
+    });
+}

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use millrace_ledger::{Ticket, TrackError};
 use millrace_pipeline::batch::CutReason;
 use millrace_pipeline::sink::{BlockOrigin, DeadLetter, Insert, TableIndex};
-use millrace_wire::Signal;
 
 use crate::batches::dead_letter_queues::PendingDeadLetter;
 use crate::batches::divide::{BatchParts, too_many_parts};
 use crate::batches::outcomes::DeadLetterId;
-use crate::batches::parts::{PartOrigin, PendingInsert};
+use crate::batches::parts::{BlockName, PendingInsert};
 use crate::group::member::Member;
 use crate::group::partition::OpenBatch;
 use crate::group::partition_key::PartitionKey;
@@ -53,7 +52,7 @@ impl<M: Member> GroupSession<M> {
                 // Neither can happen while `take` and `pause_and_resume` ensure their conditions.
                 // Reading the range again is still correct.
                 tracing::error!(%error, partition = key.partition, "cannot track a batch");
-                self.count_out(signal, open.records + letters.len() as u64);
+                self.count_out(key, open.records + letters.len() as u64);
                 self.rewind_partition(key);
                 return true;
             }
@@ -75,7 +74,7 @@ impl<M: Member> GroupSession<M> {
                 cover,
             });
         }
-        self.pass_on(ticket, signal, sorted, &mut open);
+        self.pass_on(ticket, sorted, &mut open);
         self.release_held();
         if reason != CutReason::Budget {
             self.spares.store_encoder(signal, open.encoder, open.reservation);
@@ -99,26 +98,19 @@ impl<M: Member> GroupSession<M> {
         let letters = std::mem::take(&mut open.dead_letters);
         let before = letters.len();
         let left: Vec<_> = letters.into_iter().filter(|letter| !is_written(letter)).collect();
-        self.count_out(self.topic_of(key).signal, (before - left.len()) as u64);
+        self.count_out(key, (before - left.len()) as u64);
         left
     }
 
     /// Passes the parts of a batch on that are neither stored nor dead letters already.
-    fn pass_on(
-        &mut self,
-        ticket: Ticket<PartitionKey>,
-        signal: Signal,
-        sorted: BatchParts,
-        open: &mut OpenBatch,
-    ) {
+    fn pass_on(&mut self, ticket: Ticket<PartitionKey>, sorted: BatchParts, open: &mut OpenBatch) {
         let BatchParts { unsent, refused, stored_records, has_unnamed } = sorted;
-        self.count_out(signal, stored_records);
+        self.count_out(ticket.key, stored_records);
         let message = open.message.take().map(|message| {
             let cover = open.reservation.split_off(message.memory_bytes() as u64);
             Rc::new(RefCell::new(Some((message, cover))))
         });
-        let origin =
-            self.build_origin(ticket.key, signal, ticket.range, open.first_timestamp_millis);
+        let origin = self.build_origin(&ticket, open.first_timestamp_millis);
         for (block, may_be_stored) in unsent {
             if let Some(partition) = self.partitions.get_mut(&ticket.key) {
                 partition.outcomes.forget_part(ticket.range, block.table, block.slice);
@@ -129,12 +121,11 @@ impl<M: Member> GroupSession<M> {
             self.held.push_back(PendingInsert { ticket, insert, message: message.clone() });
         }
         for (block, rejection) in refused {
-            self.count_out(signal, block.records);
-            let part = PartOrigin::from_block(&block, origin.clone());
-            self.record_refusal(&ticket, &part, message.as_deref(), rejection);
+            self.count_out(ticket.key, block.records);
+            self.record_refusal(&ticket, BlockName::of(&block), message.as_deref(), rejection);
         }
         if has_unnamed && let Some(message) = &message {
-            self.send_to_dead_letters(&ticket, signal, message, too_many_parts());
+            self.send_to_dead_letters(&ticket, message, too_many_parts());
         }
     }
 
@@ -151,18 +142,17 @@ impl<M: Member> GroupSession<M> {
 
     fn build_origin(
         &self,
-        key: PartitionKey,
-        signal: Signal,
-        range: millrace_ledger::OffsetRange,
+        ticket: &Ticket<PartitionKey>,
         first_timestamp_millis: i64,
     ) -> BlockOrigin {
+        let topic = self.topic_of(ticket.key);
         BlockOrigin {
-            signal,
+            signal: topic.signal,
             group: Arc::clone(&self.shared.settings.group),
-            topic: Arc::clone(&self.topic_of(key).name),
-            topic_number: self.topic_number(key),
-            partition: key.partition,
-            range,
+            topic: Arc::clone(&topic.name),
+            topic_number: self.topic_number(ticket.key),
+            partition: ticket.key.partition,
+            range: ticket.range,
             first_timestamp_millis,
             is_read_again: true,
             may_be_stored: false,

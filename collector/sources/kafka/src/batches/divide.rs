@@ -11,11 +11,10 @@ use std::time::Duration;
 
 use millrace_ledger::{AckOutcome, MAX_REFUSED_PARTS, RefusedParts, Ticket};
 use millrace_pipeline::sink::{Block, DeadLetter, Rejection};
-use millrace_wire::Signal;
 
 use crate::batches::dead_letter_queues::PendingDeadLetter;
 use crate::batches::outcomes::{DeadLetterId, Outcomes, PartStatus};
-use crate::batches::parts::{LastMessage, PartOrigin, name_of};
+use crate::batches::parts::{BlockName, LastMessage, name_of};
 use crate::group::member::Member;
 use crate::group::partition_key::PartitionKey;
 use crate::group::session::GroupSession;
@@ -100,16 +99,16 @@ impl<M: Member> GroupSession<M> {
     pub(crate) fn record_refusal(
         &mut self,
         ticket: &Ticket<PartitionKey>,
-        part: &PartOrigin,
+        part: BlockName,
         message: Option<&LastMessage>,
         rejection: Rejection,
     ) {
         if let Some(message) = message {
-            return self.send_to_dead_letters(ticket, part.origin.signal, message, rejection);
+            return self.send_to_dead_letters(ticket, message, rejection);
         }
         if self.ledger.refuse_part(ticket, part.name) != AckOutcome::Stale {
             tracing::warn!(
-                topic = %part.origin.topic, partition = part.origin.partition,
+                topic = %self.topic_of(ticket.key).name, partition = ticket.key.partition,
                 range = %ticket.range, day = part.slice.day, reason = rejection.reason,
                 detail = rejection.detail, "an insert was refused for its rows; dividing its batch"
             );
@@ -120,7 +119,6 @@ impl<M: Member> GroupSession<M> {
     pub(crate) fn send_to_dead_letters(
         &mut self,
         ticket: &Ticket<PartitionKey>,
-        signal: Signal,
         message: &LastMessage,
         rejection: Rejection,
     ) {
@@ -135,7 +133,7 @@ impl<M: Member> GroupSession<M> {
                 self.ledger.ack_part(ticket);
             }
             Some((letter, cover)) => {
-                self.shared.telemetry.add_buffered(signal, 1);
+                self.shared.telemetry.add_buffered(letter.signal, 1);
                 let letter = Box::new(DeadLetter { rejection, ..*letter });
                 self.dead_letters.push(PendingDeadLetter {
                     ticket: *ticket,

@@ -14,13 +14,13 @@ use rdkafka::topic_partition_list::Offset;
 
 use crate::batches::dead_letter_queues::PendingDeadLetter;
 use crate::batches::outcomes::{DeadLetterId, PartStatus};
-use crate::batches::parts::{OpenPart, PartOrigin, PendingInsert};
+use crate::batches::parts::{BlockName, OpenPart, PendingInsert};
 use crate::group::finish::UncommittedReason;
 use crate::group::member::Member;
 use crate::group::partition::{AssignedPartition, OpenBatch};
 use crate::group::partition_key::PartitionKey;
 use crate::group::session::GroupSession;
-use crate::settings::{DeliveryMode, SourceTopic};
+use crate::settings::SourceTopic;
 
 /// The interval of checks for work of blocked tables.
 const UNBLOCK_INTERVAL: Duration = Duration::from_millis(200);
@@ -31,7 +31,7 @@ pub(crate) const SEEK_RETRY: Duration = Duration::from_millis(500);
 impl<M: Member> GroupSession<M> {
     /// Releases inserts that may be sent: at once, or once a commit is confirmed.
     pub(crate) fn release_held(&mut self) {
-        let announce = self.shared.settings.delivery == DeliveryMode::EffectivelyOnce;
+        let announce = self.shared.settings.announces_batches();
         for work in std::mem::take(&mut self.held) {
             if self.ledger.may_send(&work.ticket, announce) {
                 self.outbox.push_back(work);
@@ -165,7 +165,7 @@ impl<M: Member> GroupSession<M> {
         let PendingInsert { ticket, insert, message } = work;
         let id = completion.part();
         let records = insert.block.records;
-        let part = PartOrigin::from_block(&insert.block, insert.origin.clone());
+        let part = BlockName::of(&insert.block);
         match self.shared.sink.submit(insert, completion) {
             Ok(()) => {
                 self.parts.insert(id, OpenPart::Insert { ticket, part, records, message });
@@ -183,12 +183,10 @@ impl<M: Member> GroupSession<M> {
         let Some(completion) = self.open_completion() else { return Some(work) };
         let PendingDeadLetter { ticket, id, dead_letter: letter, cover } = work;
         let part = completion.part();
-        let (signal, reason, bytes) =
-            (letter.signal, letter.rejection.reason, letter.memory_bytes() as u64);
+        let (reason, bytes) = (letter.rejection.reason, letter.memory_bytes() as u64);
         match self.shared.dead_letters.submit(*letter, completion) {
             Ok(()) => {
-                let open =
-                    OpenPart::DeadLetter { ticket, id, signal, reason, bytes, _cover: cover };
+                let open = OpenPart::DeadLetter { ticket, id, reason, bytes, _cover: cover };
                 self.parts.insert(part, open);
                 None
             }
@@ -208,7 +206,6 @@ impl<M: Member> GroupSession<M> {
         let Some(part) = self.parts.remove(&answer.part) else { return };
         match part {
             OpenPart::Insert { ticket, part, records, message } => {
-                let signal = part.origin.signal;
                 let mut record = |outcome| {
                     if let Some(partition) = self.partitions.get_mut(&ticket.key) {
                         partition.outcomes.record(&ticket, part.table, part.slice, outcome);
@@ -217,29 +214,31 @@ impl<M: Member> GroupSession<M> {
                 match answer.outcome {
                     DeliveryOutcome::Stored => {
                         record(PartStatus::Stored);
+                        let signal = self.topic_of(ticket.key).signal;
                         self.shared.telemetry.records_out(signal, records);
-                        self.record_done(&ticket, signal, records);
+                        self.record_done(&ticket, records);
                     }
                     DeliveryOutcome::Rejected(rejection) => {
                         record(PartStatus::Refused(rejection.clone()));
-                        self.count_out(signal, records);
-                        self.record_refusal(&ticket, &part, message.as_deref(), rejection);
+                        self.count_out(ticket.key, records);
+                        self.record_refusal(&ticket, part, message.as_deref(), rejection);
                     }
                     unstored => {
                         if unstored == DeliveryOutcome::Deferred {
                             record(PartStatus::Unstored);
                         }
                         self.stall_if_blocked(&ticket, part.table);
-                        self.record_abandoned(&ticket, signal, records);
+                        self.record_abandoned(&ticket, records);
                     }
                 }
             }
-            OpenPart::DeadLetter { ticket, id, signal, reason, bytes, .. } => {
+            OpenPart::DeadLetter { ticket, id, reason, bytes, .. } => {
+                let signal = self.topic_of(ticket.key).signal;
                 self.dead_letters.record_answered(signal, bytes);
                 if let DeliveryOutcome::Stored = answer.outcome {
                     self.shared.telemetry.dead_letter_stored(signal, reason, bytes);
                 }
-                self.finish_dead_letter(&ticket, id, signal, reason, answer.outcome);
+                self.finish_dead_letter(&ticket, id, reason, answer.outcome);
             }
         }
     }
@@ -248,7 +247,6 @@ impl<M: Member> GroupSession<M> {
         &mut self,
         ticket: &Ticket<PartitionKey>,
         id: DeadLetterId,
-        signal: Signal,
         reason: &'static str,
         outcome: DeliveryOutcome,
     ) {
@@ -263,14 +261,14 @@ impl<M: Member> GroupSession<M> {
                 "undeliverable"
             }
             DeliveryOutcome::Abandoned | DeliveryOutcome::Deferred => {
-                return self.record_abandoned(ticket, signal, 1);
+                return self.record_abandoned(ticket, 1);
             }
         };
-        self.shared.telemetry.dead_lettered(signal, reason);
+        self.shared.telemetry.dead_lettered(self.topic_of(ticket.key).signal, reason);
         if let Some(partition) = self.partitions.get_mut(&ticket.key) {
             partition.outcomes.record_dead_letter(ticket, id);
         }
-        self.record_done(ticket, signal, 1);
+        self.record_done(ticket, 1);
     }
 
     /// Stalls the partition of work that was released for its table, until that accepts inserts.
@@ -281,19 +279,14 @@ impl<M: Member> GroupSession<M> {
         }
     }
 
-    fn record_done(&mut self, ticket: &Ticket<PartitionKey>, signal: Signal, records: u64) {
-        self.count_out(signal, records);
+    fn record_done(&mut self, ticket: &Ticket<PartitionKey>, records: u64) {
+        self.count_out(ticket.key, records);
         failpoint::hit("before-ledger-ack");
         self.ledger.ack_part(ticket);
     }
 
-    pub(crate) fn record_abandoned(
-        &mut self,
-        ticket: &Ticket<PartitionKey>,
-        signal: Signal,
-        records: u64,
-    ) {
-        self.count_out(signal, records);
+    fn record_abandoned(&mut self, ticket: &Ticket<PartitionKey>, records: u64) {
+        self.count_out(ticket.key, records);
         if self.ledger.nack_part(ticket) == AckOutcome::Failed {
             self.rewind_partition(ticket.key);
         }
@@ -354,7 +347,7 @@ impl<M: Member> GroupSession<M> {
         let Some(open) = self.partitions.get_mut(&key).and_then(|p| p.open.take()) else { return };
         let OpenBatch { records, dead_letters: letters, bytes, .. } = open;
         self.open_bytes -= bytes;
-        self.count_out(self.topic_of(key).signal, records + letters.len() as u64);
+        self.count_out(key, records + letters.len() as u64);
     }
 
     /// Gives up the partition's last batches of which the sink has accepted nothing, and has no
@@ -390,14 +383,14 @@ impl<M: Member> GroupSession<M> {
     /// Drops the partition's parts of batches from an offset on that no sink has accepted yet.
     pub(crate) fn drop_work(&mut self, key: PartitionKey, first: i64) {
         let signal = self.topic_of(key).signal;
-        let mut dropped = vec![(signal, self.dead_letters.drop_from(key, first, signal))];
+        let mut dropped = self.dead_letters.drop_from(key, first, signal);
         let Self { held, outbox, partitions, .. } = self;
         let mut partition = partitions.get_mut(&key);
         for queue in [held, outbox] {
             queue.retain(|work| {
                 let stays = work.ticket.key != key || work.ticket.range.first() < first;
                 if !stays {
-                    dropped.push((work.insert.origin.signal, work.insert.block.records));
+                    dropped += work.insert.block.records;
                 }
                 if !stays
                     && !work.insert.origin.may_be_stored
@@ -410,15 +403,13 @@ impl<M: Member> GroupSession<M> {
                 stays
             });
         }
-        for (signal, records) in dropped {
-            self.count_out(signal, records);
-        }
+        self.count_out(key, dropped);
     }
 
-    /// Subtracts records that are no longer buffered here.
-    pub(crate) fn count_out(&self, signal: Signal, records: u64) {
+    /// Subtracts a partition's records that are no longer buffered here.
+    pub(crate) fn count_out(&self, key: PartitionKey, records: u64) {
         let records = i64::try_from(records).unwrap_or(i64::MAX);
-        self.shared.telemetry.add_buffered(signal, -records);
+        self.shared.telemetry.add_buffered(self.topic_of(key).signal, -records);
     }
 
     /// Returns a partition's topic: [`GroupSession::key_of`] makes keys of the settings' topics

@@ -8,17 +8,15 @@
 use std::ffi::CStr;
 use std::ptr;
 
+use millrace_pipeline::dead_letter::MessageHeader;
 use rdkafka::bindings::{
     rd_kafka_header_get_all, rd_kafka_headers_t, rd_kafka_message_headers, rd_kafka_resp_err_t,
 };
 use rdkafka::message::BorrowedMessage;
 
-/// A header's name and value.
-pub type RawHeader = (String, Option<Vec<u8>>);
-
 /// Returns the headers of `message`, in order.
 #[must_use]
-pub fn read_headers(message: &BorrowedMessage<'_>) -> Vec<RawHeader> {
+pub fn read_headers(message: &BorrowedMessage<'_>) -> Vec<MessageHeader> {
     let mut native: *mut rd_kafka_headers_t = ptr::null_mut();
     // SAFETY: the message is valid while it is borrowed, and the library writes a pointer into it.
     let found = unsafe { rd_kafka_message_headers(message.ptr(), &raw mut native) };
@@ -28,7 +26,7 @@ pub fn read_headers(message: &BorrowedMessage<'_>) -> Vec<RawHeader> {
     (0..).map_while(|index| read_header(native, index)).collect()
 }
 
-fn read_header(native: *const rd_kafka_headers_t, index: usize) -> Option<RawHeader> {
+fn read_header(native: *const rd_kafka_headers_t, index: usize) -> Option<MessageHeader> {
     let (mut name, mut value, mut bytes) = (ptr::null(), ptr::null(), 0);
     // SAFETY: `native` belongs to a message that its only caller has borrowed; past the last header
     // the library answers with an error and writes nothing.

@@ -6,8 +6,7 @@ use std::rc::Rc;
 
 use millrace_ledger::{PartName, Ticket};
 use millrace_pipeline::budget::Reservation;
-use millrace_pipeline::sink::{Block, BlockOrigin, BlockSlice, DeadLetter, Insert, TableIndex};
-use millrace_wire::Signal;
+use millrace_pipeline::sink::{Block, BlockSlice, DeadLetter, Insert, TableIndex};
 
 use crate::batches::outcomes::DeadLetterId;
 use crate::group::partition_key::PartitionKey;
@@ -29,7 +28,7 @@ pub(crate) enum OpenPart {
     /// Rows for a table.
     Insert {
         ticket: Ticket<PartitionKey>,
-        part: PartOrigin,
+        part: BlockName,
         records: u64,
         message: Option<Rc<LastMessage>>,
     },
@@ -37,7 +36,6 @@ pub(crate) enum OpenPart {
     DeadLetter {
         ticket: Ticket<PartitionKey>,
         id: DeadLetterId,
-        signal: Signal,
         reason: &'static str,
         bytes: u64,
         _cover: Reservation,
@@ -45,27 +43,27 @@ pub(crate) enum OpenPart {
 }
 
 impl OpenPart {
-    /// Returns its signal and the number of its records.
-    pub(crate) fn records(&self) -> (Signal, u64) {
+    /// Returns its partition and the number of its records.
+    pub(crate) fn records(&self) -> (PartitionKey, u64) {
         match self {
-            Self::Insert { part, records, .. } => (part.origin.signal, *records),
-            Self::DeadLetter { signal, .. } => (*signal, 1),
+            Self::Insert { ticket, records, .. } => (ticket.key, *records),
+            Self::DeadLetter { ticket, .. } => (ticket.key, 1),
         }
     }
 }
 
-/// Identifies a part of a batch.
-pub(crate) struct PartOrigin {
-    pub(crate) origin: BlockOrigin,
+/// Identifies a block of a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockName {
     pub(crate) name: PartName,
     pub(crate) table: TableIndex,
     pub(crate) slice: BlockSlice,
 }
 
-impl PartOrigin {
-    pub(crate) fn from_block(block: &Block, origin: BlockOrigin) -> Self {
+impl BlockName {
+    pub(crate) fn of(block: &Block) -> Self {
         let Block { table, slice, .. } = block;
-        Self { origin, name: name_of(block), table: *table, slice: *slice }
+        Self { name: name_of(block), table: *table, slice: *slice }
     }
 }
 

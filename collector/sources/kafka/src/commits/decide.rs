@@ -14,7 +14,6 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use crate::group::member::Member;
 use crate::group::partition_key::PartitionKey;
 use crate::group::session::GroupSession;
-use crate::settings::DeliveryMode;
 
 /// Delay after a refused commit.
 const COMMIT_RETRY: Duration = Duration::from_millis(500);
@@ -55,7 +54,7 @@ impl<M: Member> GroupSession<M> {
         if !self.commits.may_begin(self.now) {
             return;
         }
-        let announce = self.shared.settings.delivery == DeliveryMode::EffectivelyOnce;
+        let announce = self.shared.settings.announces_batches();
         let hurry = self.leaving.is_some() || self.shared.drain.is_begun();
         let waiting = !self.held.is_empty();
         let is_due = self.commits.is_due(self.now);

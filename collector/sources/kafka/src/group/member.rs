@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millrace_kafka_tokens::Rebootstrap;
+use millrace_pipeline::dead_letter::MessageHeader;
 use millrace_pipeline::sink::{CompletionQueue, PartOutcome};
 use rdkafka::Message;
 use rdkafka::consumer::{CommitMode, Consumer, RebalanceProtocol};
@@ -17,7 +18,7 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use crate::batches::headers::{RawHeader, read_headers};
+use crate::batches::headers::read_headers;
 use crate::commits::committed_metadata::{CommittedOffset, read_committed};
 use crate::commits::committer::Committer;
 use crate::group::context::{ConsumerEvent, GroupConsumer, Mailbox};
@@ -28,11 +29,11 @@ use crate::topics::query_client::QueryClient;
 /// A message as it was fetched.
 pub(crate) trait FetchedMessage: Message {
     /// Returns its headers, whose names may not be text.
-    fn raw_headers(&self) -> Vec<RawHeader>;
+    fn raw_headers(&self) -> Vec<MessageHeader>;
 }
 
 impl FetchedMessage for BorrowedMessage<'_> {
-    fn raw_headers(&self) -> Vec<RawHeader> {
+    fn raw_headers(&self) -> Vec<MessageHeader> {
         read_headers(self)
     }
 }

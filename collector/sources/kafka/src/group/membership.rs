@@ -23,7 +23,6 @@ use crate::group::member::Member;
 use crate::group::partition::AssignedPartition;
 use crate::group::partition_key::PartitionKey;
 use crate::group::session::{GroupSession, PendingJoin, PendingLeave};
-use crate::settings::DeliveryMode;
 
 /// The maximum time to finish a revoked partition. The group waits for it: well under librdkafka's
 /// `max.poll.interval.ms` of 300 s, and longer than an insert usually takes.
@@ -239,7 +238,7 @@ impl<M: Member> GroupSession<M> {
             return;
         }
         let Some(leaving) = self.leaving.take() else { return };
-        let announce = self.shared.settings.delivery == DeliveryMode::EffectivelyOnce;
+        let announce = self.shared.settings.announces_batches();
         let mut last = Vec::new();
         for key in &leaving.keys {
             self.record_uncommitted(*key, UncommittedReason::PartitionLost);

@@ -210,8 +210,8 @@ impl<M: Member> GroupSession<M> {
         self.partitions.keys().for_each(|key| self.record_uncommitted(*key, why));
         self.drop_all_partitions();
         for part in std::mem::take(&mut self.parts).into_values() {
-            let (signal, records) = part.records();
-            self.count_out(signal, records);
+            let (key, records) = part.records();
+            self.count_out(key, records);
         }
         self.member.close();
         // Dropping the consumer closes it, which takes a round trip or the session timeout.

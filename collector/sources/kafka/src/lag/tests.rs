@@ -1,6 +1,21 @@
 //! Tests of `lag.rs`.
 
+use millrace_certificates::Authority;
+use millrace_config::{GroupProtocol, MessageTimes};
+use millrace_pipeline::batch::BatchLimits;
+use millrace_pipeline::budget::Budget;
+use millrace_pipeline::drain::Drain;
+use millrace_pipeline::readiness::Readiness;
+use millrace_pipeline::sink::{
+    Completion, DeadLetter, DeadLetterSink, Encoder, Insert, QueueFull, Sink,
+};
+use millrace_wire::Signal;
+
 use super::*;
+use crate::group::finish::WorkerDrain;
+use crate::group::status::SourceStatus;
+use crate::settings::{DeliveryMode, SourceSettings, SourceTopic};
+use crate::topics::query_client::QueryClient;
 
 fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
@@ -39,4 +54,76 @@ fn a_clock_that_steps_changes_ages_alone() {
         assert_eq!(compute_lag(&point(oldest), 0, 100, noon - day), (60, Duration::ZERO));
         assert_eq!(compute_lag(&point(oldest), 0, 100, noon + day), (60, age + day));
     }
+}
+
+struct FullSink;
+
+impl Sink for FullSink {
+    fn new_encoder(&self, _: Signal) -> Box<dyn Encoder> {
+        unreachable!("nothing is read")
+    }
+
+    fn submit(&self, work: Insert, completion: Completion) -> Result<(), Box<QueueFull<Insert>>> {
+        Err(Box::new(QueueFull { work, completion }))
+    }
+}
+
+impl DeadLetterSink for FullSink {
+    fn submit(
+        &self,
+        work: DeadLetter,
+        completion: Completion,
+    ) -> Result<(), Box<QueueFull<DeadLetter>>> {
+        Err(Box::new(QueueFull { work, completion }))
+    }
+}
+
+/// Scenario: at the start of a gateway the file of the brokers' authority is missing; later it
+/// exists. Guarantee: the lag is measured from then on, as the workers read from then on.
+#[test]
+fn the_lag_is_measured_once_a_client_can_be_created() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = folder.path().join("ca.pem");
+    let budget = Budget::new(1 << 20);
+    let settings = SourceSettings {
+        connection: vec![
+            ("bootstrap.servers", "127.0.0.1:9".to_owned()),
+            ("security.protocol", "ssl".to_owned()),
+            ("ssl.ca.location", authority.display().to_string()),
+        ],
+        tokens: None,
+        group: "group".into(),
+        instance: None,
+        topics: vec![SourceTopic { name: "topic".into(), signal: Signal::Logs }],
+        workers: 1,
+        fetch_queue_bytes: 0,
+        session_timeout: Duration::from_secs(20),
+        protocol: GroupProtocol::Classic,
+        batch: BatchLimits { max_rows: 1, max_bytes: 1, max_age: Duration::ZERO },
+        delivery: DeliveryMode::AtLeastOnce,
+        record_times: MessageTimes::default(),
+    };
+    let shared = Arc::new(WorkerContext {
+        settings,
+        sink: Arc::new(FullSink),
+        dead_letters: Arc::new(FullSink),
+        telemetry: Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap()),
+        budget,
+        drain: Drain::new(Duration::ZERO),
+        status: SourceStatus::new(Readiness::default().add_part("kafka source"), 1),
+        query_client: QueryClient::default(),
+        finish: WorkerDrain::new(1),
+        lag: LagTracker::default(),
+    });
+    assert!(find_client(&shared).is_none(), "the authority's file is missing");
+    let measuring = Arc::clone(&shared);
+    let thread = std::thread::spawn(move || measure_lag(&measuring));
+    std::fs::write(&authority, Authority::new("brokers").pem()).unwrap();
+    let deadline = Instant::now() + LAG_INTERVAL * 10;
+    while !shared.query_client.is_created() && Instant::now() < deadline {
+        std::thread::sleep(DRAIN_CHECK_INTERVAL);
+    }
+    assert!(shared.query_client.is_created() && !thread.is_finished());
+    shared.drain.begin();
+    thread.join().unwrap();
 }

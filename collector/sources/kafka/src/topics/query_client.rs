@@ -76,6 +76,11 @@ impl QueryClient {
         Ok(())
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_created(&self) -> bool {
+        lock(&self.0).is_some()
+    }
+
     fn ensure_parts(
         &self,
         settings: &SourceSettings,

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use millrace_pipeline::dead_letter::MessageHeader;
 use millrace_pipeline::sink::{CompletionQueue, PartOutcome};
 use rdkafka::Timestamp;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
@@ -11,7 +12,6 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::cluster::{MemberId, Message};
 use super::world::{TOPIC, World};
-use crate::batches::headers::RawHeader;
 use crate::commits::committed_metadata::{CommittedOffset, read_committed};
 use crate::group::context::ConsumerEvent;
 use crate::group::member::{FetchedMessage, Member};
@@ -53,7 +53,7 @@ fn entries(list: &TopicPartitionList) -> Vec<(i32, i64, String)> {
 
 /// The simulation writes no headers.
 impl FetchedMessage for OwnedMessage {
-    fn raw_headers(&self) -> Vec<RawHeader> {
+    fn raw_headers(&self) -> Vec<MessageHeader> {
         Vec::new()
     }
 }

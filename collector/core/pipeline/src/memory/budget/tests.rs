@@ -55,6 +55,25 @@ fn a_changed_limit_counts_from_the_next_reservation() {
     assert_eq!(budget.try_reserve(80).unwrap().bytes(), 80);
 }
 
+/// Scenario: a share and its budget are each at their limit, a reservation of the share is resized
+/// and dropped. Guarantee: it counts in both, and what either refuses counts in neither.
+#[test]
+fn a_reservation_of_a_share_counts_in_both() {
+    let budget = Budget::new(100);
+    let share = budget.new_share(60);
+    let mut held = share.try_reserve(40).unwrap();
+    assert_eq!((share.used_bytes(), budget.used_bytes()), (40, 40));
+    assert!(!held.try_resize(61), "more than the share");
+    let others = budget.try_reserve(50).unwrap();
+    assert!(!held.try_resize(60) && share.try_reserve(11).is_none(), "more than the budget");
+    assert_eq!((share.used_bytes(), budget.used_bytes()), (40, 90));
+    drop(others);
+    assert!(held.try_resize(60) && held.try_resize(10));
+    assert_eq!((share.used_bytes(), budget.used_bytes()), (10, 10));
+    drop(held);
+    assert_eq!((share.used_bytes(), budget.used_bytes()), (0, 0));
+}
+
 /// Scenario: threads reserve and release concurrently. Guarantee: the sum is never over the limit,
 /// and zero at the end.
 #[test]
