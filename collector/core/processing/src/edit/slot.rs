@@ -48,8 +48,8 @@ impl Slot {
         Some(Self { key: range.part(2, key_len), value, raw })
     }
 
-    /// Reads the attribute that begins at `start` of a message, if it is as most are: a key and then
-    /// a value, together shorter than 128 bytes with their tags.
+    /// Reads the attribute that begins at `start` of a message, if it is as most are: a key and
+    /// then a value, together shorter than 128 bytes with their tags.
     #[inline(always)]
     pub(super) fn read_short(bytes: &[u8], message: Ref, start: usize, tag: u8) -> Option<Self> {
         /// The tags and lengths of key and value.
