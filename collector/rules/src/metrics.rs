@@ -2,7 +2,6 @@
 //! number is bounded by the rules that are in use.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
@@ -20,7 +19,7 @@ pub(crate) struct RuleMetrics {
     dropped: IntCounterVec,
     routed: IntCounterVec,
     unlabeled: IntCounterVec,
-    step_seconds: CounterVec,
+    rule_seconds: CounterVec,
     labels: Vec<(String, String)>,
     signals: [SignalMetrics; 3],
 }
@@ -32,23 +31,8 @@ pub(crate) struct SignalMetrics {
     pub(crate) seconds: Counter,
     /// By the rule's position.
     pub(crate) rules: Vec<OnceLock<RuleCounters>>,
-    /// By the rule's position.
-    pub(crate) times: Vec<RuleTime>,
-}
-
-/// The estimated time of one rule and signal.
-#[derive(Debug, Default)]
-pub(crate) struct RuleTime {
-    nanos: AtomicU64,
-    /// The counter of the rule's step.
-    step_seconds: OnceLock<Counter>,
-}
-
-impl RuleTime {
-    /// Returns the time in seconds.
-    pub(crate) fn seconds(&self) -> f64 {
-        Duration::from_nanos(self.nanos.load(Ordering::Relaxed)).as_secs_f64()
-    }
+    /// The estimated seconds, by the rule's position.
+    pub(crate) times: Vec<OnceLock<Counter>>,
 }
 
 /// The counters of one rule and signal.
@@ -84,15 +68,16 @@ impl RuleMetrics {
             &["signal"],
         )?;
         telemetry.register(Box::new(seconds.clone()))?;
-        let step_seconds = CounterVec::new(
+        let rule_seconds = CounterVec::new(
             Opts::new(
-                "millrace_rule_step_seconds_total",
-                "Time of a step's rules, in seconds, without reading and writing requests: an \
-                 estimate from one of 64 objects.",
+                "millrace_rule_seconds_total",
+                "Time of the rule, in seconds, without reading and writing requests: an estimate \
+                 from one of 64 objects. Sampling, redaction and enrichment count it at the \
+                 step's first rule.",
             ),
-            &["signal", "step"],
+            &["signal", "step", "rule"],
         )?;
-        telemetry.register(Box::new(step_seconds.clone()))?;
+        telemetry.register(Box::new(rule_seconds.clone()))?;
         Ok(Self {
             matched: counters(
                 "millrace_rule_matched_total",
@@ -126,13 +111,13 @@ impl RuleMetrics {
                  unknown_pod, shared_address, not_synced.",
                 &["signal", "reason"],
             )?,
-            step_seconds,
+            rule_seconds,
             labels: rules.iter().map(|rule| (rule.step.clone(), rule_label(rule))).collect(),
             signals: Signal::ALL.map(|signal| SignalMetrics {
                 over_limit: over_limit.with_label_values(&[signal.as_str()]),
                 seconds: seconds.with_label_values(&[signal.as_str()]),
                 rules: rules.iter().map(|_| OnceLock::new()).collect(),
-                times: rules.iter().map(|_| RuleTime::default()).collect(),
+                times: rules.iter().map(|_| OnceLock::new()).collect(),
             }),
         })
     }
@@ -147,13 +132,11 @@ impl RuleMetrics {
         let metrics = self.signal(signal);
         metrics.seconds.inc_by(time.as_secs_f64());
         let estimates = counts.rules.iter().zip(&metrics.times).zip(&self.labels);
-        for ((RuleCounts { nanos, .. }, sum), (step, _)) in estimates {
+        for ((RuleCounts { nanos, .. }, seconds), (step, rule)) in estimates {
             if *nanos > 0 {
-                sum.nanos.fetch_add(*nanos, Ordering::Relaxed);
-                let labels = [signal.as_str(), step];
-                let of_step =
-                    sum.step_seconds.get_or_init(|| self.step_seconds.with_label_values(&labels));
-                of_step.inc_by(Duration::from_nanos(*nanos).as_secs_f64());
+                let labels = [signal.as_str(), step, rule];
+                let made = || self.rule_seconds.with_label_values(&labels);
+                seconds.get_or_init(made).inc_by(Duration::from_nanos(*nanos).as_secs_f64());
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use millrace_processing::Rule;
 use millrace_wire::Signal;
-use prometheus::IntCounter;
+use prometheus::{Counter, IntCounter};
 use serde_json::{Map, Value, json};
 
 use crate::metrics::{RuleCounters, RuleMetrics, rule_label};
@@ -18,9 +18,9 @@ pub(crate) fn render_json(rules: &[Rule], metrics: &RuleMetrics) -> String {
                 .into_iter()
                 .filter_map(|signal| {
                     let metrics = metrics.signal(signal);
-                    let seconds = metrics.times.get(index)?.seconds();
+                    let seconds = metrics.times.get(index)?.get();
                     let counters = metrics.rules.get(index)?.get();
-                    if counters.is_none() && seconds == 0.0 {
+                    if counters.is_none() && seconds.is_none() {
                         return None;
                     }
                     let count = |of: fn(&RuleCounters) -> &IntCounter| {
@@ -32,7 +32,7 @@ pub(crate) fn render_json(rules: &[Rule], metrics: &RuleMetrics) -> String {
                         "droppedRecords": count(|it| &it.dropped),
                         "routedRecords": count(|it| &it.routed),
                         "failed": count(|it| &it.failed),
-                        "seconds": seconds,
+                        "seconds": seconds.map_or(0.0, Counter::get),
                     });
                     Some((signal.as_str().to_owned(), counts))
                 })

@@ -44,9 +44,9 @@ fn records_are_passed_on_or_dropped_and_counted() {
 }
 
 /// Scenario: requests of a thousand records, one of them refused by the exporter. Guarantee: each
-/// rule has an estimated time, which is counted by step.
+/// rule has an estimated time, which metrics and page state.
 #[test]
-fn the_time_of_rules_is_estimated_by_step() {
+fn the_time_of_each_rule_is_estimated() {
     let rig = Rig::new(&rename_and_drop());
     let request = logs(vec![record(9, "old", "a"); 1_000]);
     for _ in 0..20 {
@@ -54,7 +54,7 @@ fn the_time_of_rules_is_estimated_by_step() {
     }
     *rig.recorder.refusal.lock().unwrap() = Some(PublishError::Full);
     assert!(rig.publish(Signal::Logs, &request).is_err());
-    let seconds = |step: &str| rig.metric("millrace_rule_step_seconds_total", &[step, "logs"]);
+    let seconds = |step: &str| rig.metric("millrace_rule_seconds_total", &[step, "logs"]);
     let (rename, quiet) = (seconds("step=\"rename\""), seconds("step=\"quiet\""));
     assert!(rename > 0.0, "{rename}");
     let page: Value = serde_json::from_str(&rig.rules.render_json()).unwrap();

@@ -184,6 +184,7 @@ pub(crate) const ALL: &[Case] = &[
     shared("rules-four", Side::Rules(RulesCase::Four)),
     shared("rules-unmatched", Side::Rules(RulesCase::Unmatched)),
     shared("rules-drop", Side::Rules(RulesCase::Drop)),
+    shared("rules-spans-none", Side::Rules(RulesCase::SpansNothing)),
     shared("rules-spans", Side::Rules(RulesCase::Spans)),
     shared("rules-redact", Side::Rules(RulesCase::Redact)),
     ours("rules-route", Side::Rules(RulesCase::Route)),

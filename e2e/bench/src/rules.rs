@@ -16,6 +16,8 @@ pub(crate) enum RulesCase {
     Unmatched,
     /// All but the most severe are dropped: seven of eight.
     Drop,
+    /// Nothing of spans, with which the next case is compared.
+    SpansNothing,
     /// Of spans, two keys are deleted and one is set by a condition.
     Spans,
     /// All ready sets of redaction.
@@ -62,7 +64,11 @@ const BLOCKED: &[&str] = &[
 impl RulesCase {
     /// What is sent.
     pub(crate) fn dataset(self) -> Dataset {
-        if self == Self::Spans { Dataset::Rich } else { Dataset::Logs }
+        if self.is_of_spans() { Dataset::Rich } else { Dataset::Logs }
+    }
+
+    fn is_of_spans(self) -> bool {
+        matches!(self, Self::Spans | Self::SpansNothing)
     }
 
     /// Whether the topic holds fewer records than were sent.
@@ -78,7 +84,7 @@ impl RulesCase {
     /// Records of a batch of the Collector's: its exporter refuses messages over 1 MB, of which a
     /// log record is some 300 bytes and a rich span 1 KB.
     pub(crate) fn peers_batch(self) -> u32 {
-        if self == Self::Spans { 800 } else { 3_000 }
+        if self.is_of_spans() { 800 } else { 3_000 }
     }
 
     fn statements(self) -> Vec<String> {
@@ -93,14 +99,19 @@ impl RulesCase {
                 });
                 RENAME.iter().map(|&text| text.to_owned()).chain(unmatched).collect()
             }
-            Self::Nothing | Self::Drop | Self::Redact | Self::Route | Self::Enrich => Vec::new(),
+            Self::Nothing
+            | Self::SpansNothing
+            | Self::Drop
+            | Self::Redact
+            | Self::Route
+            | Self::Enrich => Vec::new(),
         }
     }
 
     /// Our settings for this topic: a section, or nothing.
     pub(crate) fn ours(self, topic: &str) -> String {
         match self {
-            Self::Nothing => String::new(),
+            Self::Nothing | Self::SpansNothing => String::new(),
             Self::Route => {
                 let other = self.other_topic(topic).unwrap_or_default();
                 format!(
@@ -128,7 +139,7 @@ impl RulesCase {
     /// The Collector's processor, and its name for the pipeline, with a comma behind it.
     pub(crate) fn peers(self) -> (String, &'static str) {
         match self {
-            Self::Nothing | Self::Route | Self::Enrich => (String::new(), ""),
+            Self::Nothing | Self::SpansNothing | Self::Route | Self::Enrich => (String::new(), ""),
             Self::Drop => {
                 let logs = format!("logs: {{log_record: ['{DROP}']}}");
                 (format!("  filter: {{error_mode: ignore, {logs}}}\n"), "filter, ")
@@ -160,12 +171,13 @@ mod tests {
 
     use super::RulesCase;
 
-    const ALL: [RulesCase; 9] = [
+    const ALL: [RulesCase; 10] = [
         RulesCase::Nothing,
         RulesCase::Rename,
         RulesCase::Four,
         RulesCase::Unmatched,
         RulesCase::Drop,
+        RulesCase::SpansNothing,
         RulesCase::Spans,
         RulesCase::Redact,
         RulesCase::Route,

@@ -109,6 +109,15 @@ pub(crate) const fn key_value_len(slot: &Slot) -> usize {
 /// Writes an attribute with its tag. A long value isn't copied but returned: the caller adds it.
 pub(crate) fn put_attribute(memory: &mut Memory<'_>, tag: u8, slot: &Slot) -> Ref {
     let length = key_value_len(slot);
+    let (key_len, value_len) = (slot.key.len(), slot.value.len());
+    if length < 0x80 && key_len > 0 && (1..=COPIED_BYTES).contains(&value_len) {
+        // All lengths take one byte.
+        memory.put(&[tag, length as u8, FIRST, key_len as u8]);
+        memory.put_ref(slot.key);
+        memory.put(&[SECOND, value_len as u8]);
+        memory.put_ref(slot.value);
+        return Ref::EMPTY;
+    }
     memory.put_byte(tag);
     memory.put_varint(length as u64);
     if !slot.key.is_empty() {

@@ -22,6 +22,9 @@ const INPUT: u32 = 0;
 const ARENA: u32 = 1;
 const CONSTANTS: u32 = 2;
 
+/// The length up to which a range is copied as a block of this length.
+pub(crate) const BLOCK_BYTES: usize = 32;
+
 impl Default for Ref {
     fn default() -> Self {
         Self::EMPTY
@@ -114,12 +117,33 @@ impl<'a> Memory<'a> {
     #[inline]
     pub(crate) fn get(&self, range: Ref) -> &[u8] {
         let start = (range.start & POSITION_MASK) as usize;
-        let buffer = match range.start >> BUFFER_SHIFT {
+        self.buffer(range).get(start..start + range.len as usize).unwrap_or_default()
+    }
+
+    #[inline]
+    fn buffer(&self, range: Ref) -> &[u8] {
+        match range.start >> BUFFER_SHIFT {
             INPUT => self.input,
             ARENA => &self.arena,
             _ => self.constants,
-        };
-        buffer.get(start..start + range.len as usize).unwrap_or_default()
+        }
+    }
+
+    /// Adds the bytes of a range to `out`. Short ones are copied as a block of fixed length, which
+    /// takes no call; its end is removed again.
+    #[inline]
+    pub(crate) fn copy_to(&self, range: Ref, out: &mut Vec<u8>) {
+        let start = (range.start & POSITION_MASK) as usize;
+        let block = self.buffer(range).get(start..).and_then(<[u8]>::first_chunk::<BLOCK_BYTES>);
+        if range.len() <= BLOCK_BYTES
+            && let Some(block) = block
+        {
+            let end = out.len() + range.len();
+            out.extend_from_slice(block);
+            out.truncate(end);
+        } else {
+            out.extend_from_slice(self.get(range));
+        }
     }
 
     /// Returns a range's text.

@@ -1,6 +1,6 @@
 //! A message that rules read and change: a resource, scope, record, metric, point or event.
 
-use millrace_wire::protobuf::{Cursor, LENGTH, WireFault, field_tag};
+use millrace_wire::protobuf::{FieldSpan, LENGTH, WireFault, field_tag};
 
 use crate::edit::encode::{field_len, key_value_len, put_attribute};
 use crate::edit::memory::{Memory, Ref};
@@ -101,29 +101,34 @@ impl Object {
     ) -> Result<(), WireFault> {
         let bytes = memory.get(message);
         let attributes_tag = u32::from(self.attributes_tag);
-        let mut cursor = Cursor::new(bytes);
+        let reads_attributes = is_needed(needed, attributes_tag >> 3);
         let (mut start, mut unread_start) = (0, 0);
-        while let Some(tag) = cursor.tag()? {
+        while start < bytes.len() {
+            if reads_attributes
+                && let Some(slot) = Slot::read_short(bytes, message, start, self.attributes_tag)
+            {
+                if start > unread_start {
+                    self.put_unread(message.part(unread_start, start - unread_start));
+                }
+                self.slots_position.get_or_insert(self.fields.len());
+                self.slots.push(slot);
+                start += slot.raw.len();
+                unread_start = start;
+                continue;
+            }
+            let FieldSpan { tag, value_start, end } = FieldSpan::read(bytes, start)?;
             if !is_needed(needed, tag >> 3) {
-                cursor.skip(tag)?;
-                start = bytes.len() - cursor.remaining().len();
+                start = end;
                 continue;
             }
             if start > unread_start {
                 self.put_unread(message.part(unread_start, start - unread_start));
             }
-            let value_start = bytes.len() - cursor.remaining().len();
-            let content = if tag & 7 == LENGTH {
-                cursor.bytes()?
-            } else {
-                cursor.skip(tag)?;
-                &bytes[value_start..bytes.len() - cursor.remaining().len()]
-            };
-            let end = bytes.len() - cursor.remaining().len();
             let whole = message.part(start, end - start);
-            let value = message.part(end - content.len(), content.len());
+            let value = message.part(value_start, end - value_start);
             if tag == attributes_tag {
                 self.slots_position.get_or_insert(self.fields.len());
+                let content = bytes.get(value_start..end).unwrap_or_default();
                 match Slot::parse_common(content, value, whole) {
                     Some(slot) => self.slots.push(slot),
                     None => self.slots.push(Slot::parse_any(content, value, whole)?),
@@ -226,16 +231,24 @@ impl Object {
     }
 
     fn emit_slots(&self, memory: &mut Memory<'_>, out: &mut Segments) {
+        // Adjacent attributes that were received as they are.
+        let mut run = Ref::EMPTY;
         for slot in &self.slots {
-            if !slot.raw.is_empty() {
-                out.push(slot.raw);
-                continue;
+            if slot.raw.is_empty() {
+                out.push(run);
+                run = Ref::EMPTY;
+                let mark = memory.mark();
+                let value = put_attribute(memory, self.attributes_tag, slot);
+                out.push(memory.since(mark));
+                out.push(value);
+            } else if let Some(joined) = run.join(slot.raw) {
+                run = joined;
+            } else {
+                out.push(run);
+                run = slot.raw;
             }
-            let mark = memory.mark();
-            let value = put_attribute(memory, self.attributes_tag, slot);
-            out.push(memory.since(mark));
-            out.push(value);
         }
+        out.push(run);
     }
 }
 

@@ -4,7 +4,7 @@
 //! whose length isn't known yet begins with an empty segment; closing it fills in its tag and
 //! length.
 
-use crate::edit::memory::{Memory, Ref};
+use crate::edit::memory::{BLOCK_BYTES, Memory, Ref};
 
 /// The ranges of the output.
 #[derive(Debug, Default)]
@@ -111,9 +111,9 @@ impl Segments {
 
     /// Returns the output.
     pub(crate) fn write(&self, memory: &Memory<'_>) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.bytes);
+        let mut out = Vec::with_capacity(self.bytes + BLOCK_BYTES);
         for range in &self.list {
-            out.extend_from_slice(memory.get(*range));
+            memory.copy_to(*range, &mut out);
         }
         out
     }

@@ -48,6 +48,30 @@ impl Slot {
         Some(Self { key: range.part(2, key_len), value, raw })
     }
 
+    /// Reads the attribute that begins at `start` of a message, if it is as most are: a key and
+    /// then a value, together shorter than 128 bytes with their tags.
+    #[inline(always)]
+    pub(super) fn read_short(bytes: &[u8], message: Ref, start: usize, tag: u8) -> Option<Self> {
+        /// The tags and lengths of key and value.
+        const HEADERS_LEN: usize = 4;
+        let [found, len @ ..0x80, 0x0a, key_len, rest @ ..] = bytes.get(start..)? else {
+            return None;
+        };
+        let (len, key_len) = (usize::from(*len), usize::from(*key_len));
+        let [0x12, value_len, value @ ..] = rest.get(key_len..)? else { return None };
+        let value_len = usize::from(*value_len);
+        // Longer lengths would exceed the attribute's own.
+        if *found != tag || len != HEADERS_LEN + key_len + value_len || value.len() < value_len {
+            return None;
+        }
+        let key_start = start + HEADERS_LEN;
+        Some(Self {
+            key: message.part(key_start, key_len),
+            value: message.part(key_start + key_len + 2, value_len),
+            raw: message.part(start, len + 2),
+        })
+    }
+
     #[inline(never)]
     pub(super) fn parse_any(message: &[u8], range: Ref, raw: Ref) -> Result<Self, WireFault> {
         const KEY: u32 = field_tag(1, LENGTH);

@@ -83,6 +83,10 @@ pub(super) fn truncate_all(
 ) -> Result<bool, RuleFailure> {
     let mut has_changed = false;
     for slot in slots {
+        if slot.value.len() <= limit {
+            // Its text is shorter still.
+            continue;
+        }
         let Value::Str(text) = parse_any(memory, slot.value)? else { continue };
         if text.len() <= limit {
             continue;

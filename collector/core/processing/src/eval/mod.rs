@@ -183,11 +183,15 @@ impl Machine<'_> {
             Expr::Const(_, any) => Ok(Some(*any)),
             // An attribute's message is used as it is.
             Expr::Path(path) if path.kind == Kind::Map && !path.keys.is_empty() => {
-                let any = self.read_any(path)?;
-                Ok(match any {
-                    Some(any) if !matches!(parse_any(&self.memory, any)?, Value::Nil) => Some(any),
-                    _ => None,
-                })
+                let Some(any) = self.read_any(path)? else { return Ok(None) };
+                if let [0x0a, len @ ..0x80, text @ ..] = self.memory.get(any)
+                    && usize::from(*len) == text.len()
+                {
+                    // A text as encoders write it.
+                    return Ok(Some(any));
+                }
+                let is_nil = matches!(parse_any(&self.memory, any)?, Value::Nil);
+                Ok((!is_nil).then_some(any))
             }
             _ => match self.eval(expr)? {
                 Value::Nil => Ok(None),

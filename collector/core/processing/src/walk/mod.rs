@@ -10,7 +10,7 @@ mod units;
 
 use millrace_wire::Signal;
 use millrace_wire::WireErrorKind;
-use millrace_wire::protobuf::{Cursor, LENGTH, WireFault, field_tag};
+use millrace_wire::protobuf::{Cursor, FieldSpan, LENGTH, WireFault, field_tag};
 
 use crate::counts::Counts;
 use crate::edit::memory::Ref;
@@ -118,19 +118,17 @@ impl FieldReader {
     ) -> Result<Option<(u32, MessageFrame)>, WireFault> {
         let bytes = machine.memory.get(self.message);
         let start = self.at;
-        let mut cursor = Cursor::new(&bytes[start..]);
-        let Some(tag) = cursor.tag()? else { return Ok(None) };
-        let content = if tag & 7 == LENGTH {
-            let content = cursor.bytes()?;
-            let end = bytes.len() - cursor.remaining().len();
-            self.message.part(end - content.len(), content.len())
-        } else {
-            cursor.skip(tag)?;
-            Ref::EMPTY
+        if start >= bytes.len() {
+            return Ok(None);
+        }
+        let FieldSpan { tag, value_start, end } = FieldSpan::read(bytes, start)?;
+        self.at = end;
+        let content = match tag & 7 {
+            LENGTH => self.message.part(value_start, end - value_start),
+            _ => Ref::EMPTY,
         };
-        self.at = bytes.len() - cursor.remaining().len();
-        let whole = self.message.part(start, self.at - start);
-        Ok(Some((tag, MessageFrame { full: whole, content, tag: tag as u8 })))
+        let full = self.message.part(start, end - start);
+        Ok(Some((tag, MessageFrame { full, content, tag: tag as u8 })))
     }
 }
 

@@ -47,7 +47,42 @@ fn lengths_past_the_end_are_refused() {
     }
 }
 
+/// Finds the field at `start` by a cursor alone.
+fn find_by_cursor(message: &[u8], start: usize) -> Result<FieldSpan, WireFault> {
+    let mut cursor = Cursor::new(&message[start..]);
+    let tag = cursor.tag()?.unwrap();
+    let mut value_start = message.len() - cursor.remaining().len();
+    if tag & 7 == LENGTH {
+        let content = cursor.bytes()?;
+        value_start = message.len() - cursor.remaining().len() - content.len();
+    } else {
+        cursor.skip(tag)?;
+    }
+    Ok(FieldSpan { tag, value_start, end: message.len() - cursor.remaining().len() })
+}
+
 proptest! {
+    /// Fields are found where a cursor finds them, with the same faults: short and long ones, of
+    /// every wire type, complete and cut off.
+    #[test]
+    fn field_spans_are_those_of_a_cursor(
+        tag in prop_oneof![0_u8..=0xff, Just(0x0a), Just(0x32)],
+        length in prop_oneof![0_u64..20, 120_u64..140, 16_380_u64..16_390],
+        noise in prop::collection::vec(any::<u8>(), 0..24),
+        filling in prop_oneof![0_usize..24, Just(140), Just(16_390)],
+        start in 0_usize..3,
+    ) {
+        let mut message = vec![0; start];
+        message.push(tag);
+        put_varint(&mut message, length);
+        message.extend_from_slice(&noise);
+        message.resize(message.len() + filling, 1);
+        prop_assert_eq!(FieldSpan::read(&message, start), find_by_cursor(&message, start));
+        let mut message = noise;
+        message.push(tag);
+        prop_assert_eq!(FieldSpan::read(&message, 0), find_by_cursor(&message, 0));
+    }
+
     /// Every integer is read back as written, and has the computed length.
     #[test]
     fn integers_round_trip(value in any::<u64>(), shift in 0_u32..64) {
