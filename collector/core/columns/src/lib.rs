@@ -6,7 +6,7 @@
 //! several partitions. It has at most [`INSERT_ROWS`], and about [`INSERT_BYTES`] of written size.
 //!
 //! ```
-//! # use millrace_columns::{BlockSet, Compression, Options};
+//! # use millrace_columns::{BlockSet, BodyCompression, Options};
 //! # use millrace_wire::Signal;
 //! # let request: &[u8] = &[];
 //! let mut blocks = BlockSet::new(Signal::Traces, &Options::default());
@@ -14,7 +14,7 @@
 //! let appended = blocks.append(request)?;
 //! assert_eq!(appended.rows, 0);
 //! // Sorted by table and day; the set is empty afterwards.
-//! for insert in blocks.take(Compression::Lz4) {
+//! for insert in blocks.take_inserts(BodyCompression::Lz4) {
 //!     // Send the pieces of insert.body with an insert of FORMAT Native and decompress=1.
 //! #   let _ = insert;
 //! }
