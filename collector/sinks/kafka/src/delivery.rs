@@ -17,8 +17,8 @@ use rdkafka::producer::BaseRecord;
 use tracing::field::Empty;
 
 use super::failure::Class;
-use super::lane::InFlight;
 use super::message::{Envelope, Message, split_message};
+use super::partition_queue::InFlight;
 use super::producer::{Shipment, code_of};
 use super::request_part::RequestPart;
 use super::topic::{DeliveryContext, TopicOptions, TopicPublisher, TopicState};
@@ -39,7 +39,7 @@ impl TopicPublisher {
             return self.withdraw_parts(abandoned);
         }
         let (records, requests) = (envelope.records, envelope.parts.len());
-        let number = state.lanes.begin_send(partition, envelope, Instant::now());
+        let number = state.partitions.begin_send(partition, envelope, Instant::now());
         if !self.is_healthy() {
             // It may be the probe of its partition.
             self.publish_state(&state);
@@ -98,7 +98,8 @@ impl TopicPublisher {
         // A stored message is stronger evidence than an unanswered query.
         (state.metadata_error, state.last_failure) = (None, None);
         let stored_at = Some(Instant::now());
-        let Some(message) = state.lanes.end_send(batch.partition, batch.number, stored_at) else {
+        let Some(message) = state.partitions.end_send(batch.partition, batch.number, stored_at)
+        else {
             return;
         };
         self.publish_state(&state);
@@ -120,12 +121,12 @@ impl TopicPublisher {
         let mut state = self.lock();
         let is_withdrawn = matches!(code, Code::PurgeQueue | Code::PurgeInflight);
         if is_withdrawn || code == Code::UnknownPartition {
-            state.lanes.suspend_lanes(Some(partition), now);
+            state.partitions.suspend(Some(partition), now);
         } else if matches!(class, Class::Denied | Class::NoTopic) {
-            state.lanes.suspend_lanes(None, now);
+            state.partitions.suspend(None, now);
         }
         let is_new = class == Class::TooLarge && self.join_limit.too_long(payload.len());
-        let Some(message) = state.lanes.end_send(partition, number, None) else { return };
+        let Some(message) = state.partitions.end_send(partition, number, None) else { return };
         let InFlight { envelope, .. } = message;
         let pieces = (class == Class::TooLarge)
             .then(|| split_message(self.settings.signal, payload, &envelope.parts))
@@ -164,7 +165,7 @@ impl TopicPublisher {
             let records = parts.iter().map(|part| part.records).sum();
             let envelope = Envelope { records, parts, closed_at };
             let message = Message { payload, envelope, partition: Some(partition) };
-            state.lanes.return_first(partition, message);
+            state.partitions.return_first(partition, message);
         }
         envelope.parts.into_iter().for_each(RequestPart::mark_replaced);
     }

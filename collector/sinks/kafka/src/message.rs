@@ -1,4 +1,5 @@
-//! Messages: open, while requests are joined to them, and closed, while they wait for their lane.
+//! Messages: open, while requests are joined to them, and closed, while they wait for their
+//! partition.
 
 use std::borrow::Cow;
 use std::time::Instant;

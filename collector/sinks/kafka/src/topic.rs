@@ -25,8 +25,8 @@ use millrace_wire::Signal;
 use millrace_wire::otlp::RequestOutline;
 
 use super::join_limit::JoinLimit;
-use super::lanes::Lanes;
 use super::message::{Envelope, Message, OpenMessage};
+use super::partitions::Partitions;
 use super::producer::Producer;
 use super::request_part::RequestPart;
 
@@ -72,7 +72,7 @@ pub(crate) struct TopicPublisher {
 }
 
 pub(super) struct TopicState {
-    pub(super) lanes: Lanes,
+    pub(super) partitions: Partitions,
     /// Why the topic can't be written, by its metadata; until something is stored nevertheless.
     pub(super) metadata_error: Option<String>,
     /// The last answer to producing, if it was a failure.
@@ -87,7 +87,7 @@ impl TopicPublisher {
             join_limit: JoinLimit::new(settings.max_message_bytes),
             open: (0..open).map(|_| OnceLock::new()).collect(),
             state: Mutex::new(TopicState {
-                lanes: Lanes::new(settings.time_out),
+                partitions: Partitions::new(settings.time_out),
                 metadata_error: Some("Kafka was not reached yet".to_owned()),
                 last_failure: None,
             }),
@@ -110,7 +110,7 @@ impl TopicPublisher {
 
     /// Returns how many partitions spans are sorted into.
     pub(crate) fn sorted_partitions(&self) -> u32 {
-        self.lock().lanes.partition_count().clamp(1, MAX_SORTED_PARTITIONS) as u32
+        self.lock().partitions.partition_count().clamp(1, MAX_SORTED_PARTITIONS) as u32
     }
 
     /// Applies metadata: which partitions have a leader, or why the topic can't be written.
@@ -121,7 +121,7 @@ impl TopicPublisher {
                 state.metadata_error = None;
                 // It is empty while the first leaders are elected.
                 if !leaders.is_empty() {
-                    state.lanes.set_leaders(&leaders);
+                    state.partitions.set_leaders(&leaders);
                 }
             }
             Err(why) => state.metadata_error = Some(why),
@@ -185,8 +185,8 @@ impl TopicPublisher {
     /// that no client waits for any more.
     pub(crate) fn process_due(self: &Arc<Self>, now: Instant) -> bool {
         let mut state = self.lock();
-        state.lanes.redirect_waiting(now);
-        let abandoned = state.lanes.remove_abandoned();
+        state.partitions.redirect_waiting(now);
+        let abandoned = state.partitions.remove_abandoned();
         let time_out = self.settings.time_out;
         let (unsent, has_overdue) =
             time_out.map(|time_out| self.expire(&mut state, now, time_out)).unwrap_or_default();
@@ -207,7 +207,7 @@ impl TopicPublisher {
         time_out: Duration,
     ) -> (Vec<Message>, bool) {
         let TopicOptions { signal, name, .. } = &self.settings;
-        let unsent = state.lanes.expire_waiting(now, time_out);
+        let unsent = state.partitions.expire_waiting(now, time_out);
         if !unsent.is_empty() {
             tracing::warn!(
                 %signal, topic = %name, messages = unsent.len(),
@@ -215,7 +215,7 @@ impl TopicPublisher {
             );
         }
         let why = format!("Kafka has not confirmed them within {} s", time_out.as_secs());
-        let (requests, has_overdue) = state.lanes.expire_in_flight(now, time_out, &why);
+        let (requests, has_overdue) = state.partitions.expire_in_flight(now, time_out, &why);
         if requests > 0 {
             tracing::warn!(
                 %signal, topic = %name, requests,
@@ -232,7 +232,7 @@ impl TopicPublisher {
     pub(crate) fn take_waiting(&self, soon: Instant) -> Vec<Message> {
         let is_healthy = self.is_healthy();
         let is_due = |part: &RequestPart| part.response_deadline().is_some_and(|due| due <= soon);
-        let mut messages = self.lock().lanes.take_waiting(|Message { envelope, .. }| {
+        let mut messages = self.lock().partitions.take_waiting(|Message { envelope, .. }| {
             (!is_healthy || envelope.parts.iter().any(is_due))
                 && !envelope.parts.iter().any(RequestPart::is_on_disk)
         });
@@ -247,12 +247,12 @@ impl TopicPublisher {
 
     /// Returns how many messages with the library are likely to be stored soon.
     pub(crate) fn healthy_in_flight(&self, now: Instant) -> usize {
-        self.lock().lanes.healthy_in_flight(now)
+        self.lock().partitions.healthy_in_flight(now)
     }
 
     /// Returns whether Kafka has stored a message within `age`.
     pub(crate) fn has_stored_within(&self, age: Duration) -> bool {
-        self.lock().lanes.last_stored().is_some_and(|stored| stored.elapsed() <= age)
+        self.lock().partitions.last_stored().is_some_and(|stored| stored.elapsed() <= age)
     }
 
     /// Returns why the topic stores nothing; `None` if it stores something. Time alone may have
@@ -264,11 +264,11 @@ impl TopicPublisher {
         if let Some(why) = &state.metadata_error {
             return Some(why.clone());
         }
-        if state.lanes.is_accepting(now) {
+        if state.partitions.is_accepting(now) {
             return None;
         }
         Some(match &state.last_failure {
-            _ if state.lanes.is_leaderless() => {
+            _ if state.partitions.is_leaderless() => {
                 format!("topic {name} accepts no records: no partition has a leader")
             }
             Some(why) => format!("topic {name} accepts no records: {why}"),
@@ -278,7 +278,7 @@ impl TopicPublisher {
 
     /// Returns the partitions that store nothing, of a topic that stores something.
     pub(crate) fn stalled_partitions(&self, now: Instant) -> Option<String> {
-        let stalled = self.lock().lanes.stalled_partitions(now);
+        let stalled = self.lock().partitions.stalled_partitions(now);
         (!stalled.is_empty()).then(|| {
             let name = &self.settings.name;
             format!(
@@ -293,8 +293,8 @@ impl TopicPublisher {
     pub(crate) fn wait_idle(&self, deadline: Instant) -> bool {
         let time = deadline.saturating_duration_since(Instant::now());
         let waited =
-            self.idle.wait_timeout_while(self.lock(), time, |state| !state.lanes.is_idle());
-        waited.unwrap_or_else(PoisonError::into_inner).0.lanes.is_idle()
+            self.idle.wait_timeout_while(self.lock(), time, |state| !state.partitions.is_idle());
+        waited.unwrap_or_else(PoisonError::into_inner).0.partitions.is_idle()
     }
 
     /// Counts records that no message can hold.
@@ -315,9 +315,9 @@ impl TopicPublisher {
     /// Publishes changes of the state.
     pub(super) fn publish_state(&self, state: &TopicState) {
         let (now, is_known) = (Instant::now(), state.metadata_error.is_none());
-        self.accepts.store(is_known && state.lanes.is_accepting(now), Ordering::Release);
-        self.is_healthy.store(is_known && state.lanes.is_healthy(now), Ordering::Release);
-        if state.lanes.is_idle() {
+        self.accepts.store(is_known && state.partitions.is_accepting(now), Ordering::Release);
+        self.is_healthy.store(is_known && state.partitions.is_healthy(now), Ordering::Release);
+        if state.partitions.is_idle() {
             self.idle.notify_all();
         }
     }
@@ -338,9 +338,9 @@ impl TopicPublisher {
     ) {
         let now = Instant::now();
         let mut state = self.lock();
-        let Some(chosen) = state.lanes.assign_lane(partition, now) else {
+        let Some(chosen) = state.partitions.assign_partition(partition, now) else {
             return state
-                .lanes
+                .partitions
                 .queue_message(Message { payload: payload.to_vec(), envelope, partition }, now);
         };
         self.hand_over(state, chosen, payload, envelope);
@@ -350,7 +350,9 @@ impl TopicPublisher {
     pub(super) fn send_waiting(self: &Arc<Self>) {
         loop {
             let mut state = self.lock();
-            let Some((chosen, message)) = state.lanes.next_message(Instant::now()) else { return };
+            let Some((chosen, message)) = state.partitions.next_message(Instant::now()) else {
+                return;
+            };
             self.hand_over(state, chosen, &message.payload, message.envelope);
         }
     }

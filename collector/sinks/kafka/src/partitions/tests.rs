@@ -7,17 +7,18 @@ use millrace_pipeline::cancellation::{Cancellation, Canceller};
 use millrace_pipeline::publish::{DeliveryReceipt, PendingDelivery};
 
 use super::{
-    COOL_DOWN, Lanes, MAX_SILENT_IN_FLIGHT, MIN_SLOTS_PER_PARTITION, SLOTS_PER_TOPIC, STALL_TIME,
+    COOL_DOWN, MAX_SILENT_IN_FLIGHT, MIN_SLOTS_PER_PARTITION, Partitions, SLOTS_PER_TOPIC,
+    STALL_TIME,
 };
 use crate::message::{Envelope, Message};
 use crate::request_part::{RequestPart, Waiter};
 
 const TIME_OUT: Duration = Duration::from_secs(25);
 
-fn lanes(partitions: usize) -> Lanes {
-    let mut lanes = Lanes::new(Some(TIME_OUT));
-    lanes.set_leaders(&vec![true; partitions]);
-    lanes
+fn new_partitions(count: usize) -> Partitions {
+    let mut topic = Partitions::new(Some(TIME_OUT));
+    topic.set_leaders(&vec![true; count]);
+    topic
 }
 
 fn envelope(closed_at: Instant) -> Envelope {
@@ -36,9 +37,9 @@ fn message(partition: Option<usize>, closed_at: Instant) -> Message {
 }
 
 /// Sends one message at once; returns its partition and number.
-fn send(lanes: &mut Lanes, partition: Option<usize>, now: Instant) -> Option<(usize, u64)> {
-    let chosen = lanes.assign_lane(partition, now)?;
-    Some((chosen, lanes.begin_send(chosen, envelope(now), now)))
+fn send(topic: &mut Partitions, partition: Option<usize>, now: Instant) -> Option<(usize, u64)> {
+    let chosen = topic.assign_partition(partition, now)?;
+    Some((chosen, topic.begin_send(chosen, envelope(now), now)))
 }
 
 /// Scenario: topics of several sizes without answers. Guarantee: messages go to all partitions
@@ -46,16 +47,16 @@ fn send(lanes: &mut Lanes, partition: Option<usize>, now: Instant) -> Option<(us
 #[test]
 fn partitions_share_the_slots_of_their_topic() {
     for partitions in [1, 2, 3, 8, 24] {
-        let mut lanes = lanes(partitions);
+        let mut topic = new_partitions(partitions);
         let now = Instant::now();
         let mut sent = vec![0; partitions];
-        while let Some((partition, _)) = send(&mut lanes, None, now) {
+        while let Some((partition, _)) = send(&mut topic, None, now) {
             sent[partition] += 1;
         }
         let own = (SLOTS_PER_TOPIC / partitions).max(MIN_SLOTS_PER_PARTITION);
         assert!(sent.iter().all(|sent| *sent <= own), "{sent:?}");
         assert_eq!(sent.iter().sum::<usize>(), SLOTS_PER_TOPIC.min(own * partitions), "{sent:?}");
-        assert_eq!(send(&mut lanes, None, now), None, "all slots are taken");
+        assert_eq!(send(&mut topic, None, now), None, "all slots are taken");
     }
 }
 
@@ -64,67 +65,67 @@ fn partitions_share_the_slots_of_their_topic() {
 /// counts as stalled, and its first answer makes it accept messages again.
 #[test]
 fn a_partition_that_answers_nothing_is_passed_over() {
-    let mut lanes = lanes(12);
+    let mut topic = new_partitions(12);
     let start = Instant::now();
     let mut stuck = Vec::new();
     for step in 0..6_000 {
         let now = start + Duration::from_millis(step * 10);
-        let (partition, number) = send(&mut lanes, None, now).expect("a slot");
+        let (partition, number) = send(&mut topic, None, now).expect("a slot");
         if partition == 7 {
             stuck.push(number);
         } else {
-            lanes.end_send(partition, number, Some(now)).unwrap();
+            topic.end_send(partition, number, Some(now)).unwrap();
         }
     }
     let end = start + Duration::from_secs(60);
     assert_eq!(stuck.len(), MIN_SLOTS_PER_PARTITION);
-    assert_eq!(lanes.stalled_partitions(end), [7]);
-    assert!(lanes.is_healthy(end));
+    assert_eq!(topic.stalled_partitions(end), [7]);
+    assert!(topic.is_healthy(end));
     for number in stuck {
-        lanes.end_send(7, number, Some(end)).unwrap();
+        topic.end_send(7, number, Some(end)).unwrap();
     }
-    assert_eq!(lanes.stalled_partitions(end), Vec::<usize>::new());
-    assert_eq!(send(&mut lanes, Some(7), end).unwrap().0, 7);
+    assert_eq!(topic.stalled_partitions(end), Vec::<usize>::new());
+    assert_eq!(send(&mut topic, Some(7), end).unwrap().0, 7);
 }
 
 /// Scenario: messages that belong to a partition which loses its leader, some waiting there.
 /// Guarantee: all of them go to the same other partition, and return when it has a leader.
 #[test]
 fn the_traces_of_a_leaderless_partition_stay_together() {
-    let mut lanes = lanes(3);
+    let mut topic = new_partitions(3);
     let now = Instant::now();
-    while send(&mut lanes, Some(1), now).is_some() {}
-    lanes.queue_message(message(Some(1), now), now);
-    lanes.set_leaders(&[true, false, true]);
-    assert_eq!(lanes.next_message(now).map(|(partition, _)| partition), None);
-    lanes.redirect_waiting(now);
-    assert_eq!(lanes.next_message(now).map(|(partition, _)| partition), Some(2));
-    assert_eq!(send(&mut lanes, Some(1), now).map(|(partition, _)| partition), Some(2));
-    assert_eq!(send(&mut lanes, Some(0), now).map(|(partition, _)| partition), Some(0));
-    lanes.set_leaders(&[false; 3]);
-    assert!(!lanes.is_accepting(now) && lanes.is_leaderless());
-    lanes.queue_message(message(Some(1), now), now);
-    lanes.set_leaders(&[true; 3]);
-    assert!(lanes.is_accepting(now));
+    while send(&mut topic, Some(1), now).is_some() {}
+    topic.queue_message(message(Some(1), now), now);
+    topic.set_leaders(&[true, false, true]);
+    assert_eq!(topic.next_message(now).map(|(partition, _)| partition), None);
+    topic.redirect_waiting(now);
+    assert_eq!(topic.next_message(now).map(|(partition, _)| partition), Some(2));
+    assert_eq!(send(&mut topic, Some(1), now).map(|(partition, _)| partition), Some(2));
+    assert_eq!(send(&mut topic, Some(0), now).map(|(partition, _)| partition), Some(0));
+    topic.set_leaders(&[false; 3]);
+    assert!(!topic.is_accepting(now) && topic.is_leaderless());
+    topic.queue_message(message(Some(1), now), now);
+    topic.set_leaders(&[true; 3]);
+    assert!(topic.is_accepting(now));
 }
 
 /// Scenario: Kafka refuses a topic. Guarantee: nothing is sent for a while, then one message for
 /// each partition; the first that is stored opens its partition.
 #[test]
 fn a_refused_topic_is_tried_with_one_message() {
-    let mut lanes = lanes(2);
+    let mut topic = new_partitions(2);
     let now = Instant::now();
-    lanes.suspend_lanes(None, now);
-    assert!(!lanes.is_accepting(now) && send(&mut lanes, None, now).is_none());
+    topic.suspend(None, now);
+    assert!(!topic.is_accepting(now) && send(&mut topic, None, now).is_none());
     let later = now + COOL_DOWN;
-    assert!(lanes.is_accepting(later) && !lanes.is_healthy(later));
-    let tried = [send(&mut lanes, None, later).unwrap(), send(&mut lanes, None, later).unwrap()];
-    assert_eq!(send(&mut lanes, None, later), None);
-    assert!(!lanes.is_accepting(later), "both are being tried");
+    assert!(topic.is_accepting(later) && !topic.is_healthy(later));
+    let tried = [send(&mut topic, None, later).unwrap(), send(&mut topic, None, later).unwrap()];
+    assert_eq!(send(&mut topic, None, later), None);
+    assert!(!topic.is_accepting(later), "both are being tried");
     let (partition, number) = tried[0];
-    lanes.end_send(partition, number, Some(later)).unwrap();
-    assert!(lanes.is_healthy(later));
-    assert_eq!(send(&mut lanes, None, later).unwrap().0, partition);
+    topic.end_send(partition, number, Some(later)).unwrap();
+    assert!(topic.is_healthy(later));
+    assert_eq!(send(&mut topic, None, later).unwrap().0, partition);
 }
 
 /// Scenario: a message without an answer past the timeout, another partition healthy, and messages
@@ -133,24 +134,24 @@ fn a_refused_topic_is_tried_with_one_message() {
 /// end.
 #[test]
 fn a_time_out_concerns_only_what_is_late() {
-    let mut lanes = lanes(2);
+    let mut topic = new_partitions(2);
     let start = Instant::now();
-    send(&mut lanes, Some(0), start).unwrap();
-    assert_eq!(lanes.healthy_in_flight(start), 1);
+    send(&mut topic, Some(0), start).unwrap();
+    assert_eq!(topic.healthy_in_flight(start), 1);
     let late = start + TIME_OUT;
-    send(&mut lanes, Some(1), late).unwrap();
-    lanes.queue_message(message(None, start), late);
-    lanes.queue_message(message(None, late), late);
-    assert_eq!(lanes.expire_waiting(late, TIME_OUT).len(), 1);
-    assert_eq!(lanes.expire_in_flight(late, TIME_OUT, "late"), (1, true));
-    assert_eq!(lanes.expire_in_flight(late, TIME_OUT, "late"), (0, true));
-    assert_eq!(lanes.healthy_in_flight(late), 1);
-    assert_eq!(lanes.healthy_in_flight(late + STALL_TIME), 0);
-    assert!(!lanes.is_idle());
-    let (partition, _) = lanes.next_message(late).unwrap();
+    send(&mut topic, Some(1), late).unwrap();
+    topic.queue_message(message(None, start), late);
+    topic.queue_message(message(None, late), late);
+    assert_eq!(topic.expire_waiting(late, TIME_OUT).len(), 1);
+    assert_eq!(topic.expire_in_flight(late, TIME_OUT, "late"), (1, true));
+    assert_eq!(topic.expire_in_flight(late, TIME_OUT, "late"), (0, true));
+    assert_eq!(topic.healthy_in_flight(late), 1);
+    assert_eq!(topic.healthy_in_flight(late + STALL_TIME), 0);
+    assert!(!topic.is_idle());
+    let (partition, _) = topic.next_message(late).unwrap();
     assert_eq!(partition, 1);
-    lanes.end_send(1, 1, Some(late)).unwrap();
-    assert!(lanes.is_idle(), "the late one's clients have their answer");
+    topic.end_send(1, 1, Some(late)).unwrap();
+    assert!(topic.is_idle(), "the late one's clients have their answer");
 }
 
 /// Scenario: a topic of 1,000 partitions stores nothing, with a message to send at each moment;
@@ -161,28 +162,28 @@ fn a_time_out_concerns_only_what_is_late() {
 #[test]
 fn a_large_topic_that_stores_nothing_is_noticed() {
     for is_withdrawn in [false, true] {
-        let mut lanes = lanes(1_000);
+        let mut topic = new_partitions(1_000);
         let start = Instant::now();
         let mut sent = Vec::new();
         let mut now = start;
         for step in 0..8_500 {
             now = start + Duration::from_millis(step * 10);
-            sent.extend(send(&mut lanes, None, now));
+            sent.extend(send(&mut topic, None, now));
             if is_withdrawn && step == 2_500 {
                 for (partition, number) in sent.drain(..) {
-                    lanes.suspend_lanes(Some(partition), now);
-                    lanes.end_send(partition, number, None).unwrap();
+                    topic.suspend(Some(partition), now);
+                    topic.end_send(partition, number, None).unwrap();
                 }
             }
             assert!(sent.len() <= MAX_SILENT_IN_FLIGHT, "{} at step {step}", sent.len());
             let is_noticed = now >= start + 2 * STALL_TIME;
-            assert!(!is_noticed || !lanes.is_healthy(now), "step {step}");
+            assert!(!is_noticed || !topic.is_healthy(now), "step {step}");
         }
         assert!(sent.len() > SLOTS_PER_TOPIC, "other partitions are tried: {}", sent.len());
         let (partition, number) = sent[0];
-        lanes.end_send(partition, number, Some(now)).unwrap();
-        assert!(lanes.is_healthy(now) && lanes.is_accepting(now));
-        assert!(send(&mut lanes, None, now).is_some());
+        topic.end_send(partition, number, Some(now)).unwrap();
+        assert!(topic.is_healthy(now) && topic.is_accepting(now));
+        assert!(send(&mut topic, None, now).is_some());
     }
 }
 
@@ -190,17 +191,17 @@ fn a_large_topic_that_stores_nothing_is_noticed() {
 /// healthy, and only those 10 are stalled.
 #[test]
 fn partitions_that_store_nothing_do_not_stop_a_topic_that_stores() {
-    let mut lanes = lanes(1_000);
+    let mut topic = new_partitions(1_000);
     let start = Instant::now();
     for step in 0..3_000 {
         let now = start + Duration::from_millis(step * 10);
-        let (partition, number) = send(&mut lanes, None, now).expect("a slot");
+        let (partition, number) = send(&mut topic, None, now).expect("a slot");
         if partition % 100 != 7 {
-            lanes.end_send(partition, number, Some(now)).unwrap();
+            topic.end_send(partition, number, Some(now)).unwrap();
         }
-        assert!(lanes.is_healthy(now), "step {step}");
+        assert!(topic.is_healthy(now), "step {step}");
     }
-    let stalled = lanes.stalled_partitions(start + Duration::from_secs(30));
+    let stalled = topic.stalled_partitions(start + Duration::from_secs(30));
     assert_eq!(stalled, (0..10).map(|index| index * 100 + 7).collect::<Vec<_>>());
 }
 
@@ -210,7 +211,7 @@ fn partitions_that_store_nothing_do_not_stop_a_topic_that_stores() {
 /// timeout, and a flush doesn't wait for it.
 #[test]
 fn requests_whose_clients_are_gone_are_removed() {
-    let mut lanes = lanes(1);
+    let mut topic = new_partitions(1);
     let now = Instant::now();
     let part = |bytes: usize| {
         let canceller = Canceller::new(now);
@@ -224,24 +225,24 @@ fn requests_whose_clients_are_gone_are_removed() {
     let envelope =
         |parts: Vec<RequestPart>| Envelope { records: parts.len() as u64, parts, closed_at: now };
     let (sent, part_sent) = part(1);
-    let chosen = lanes.assign_lane(None, now).unwrap();
-    let number = lanes.begin_send(chosen, envelope(vec![part_sent]), now);
+    let chosen = topic.assign_partition(None, now).unwrap();
+    let number = topic.begin_send(chosen, envelope(vec![part_sent]), now);
     let ((gone, first), (stays, second), (alone, third)) = (part(2), part(1), part(1));
     for (payload, parts) in [(vec![1, 1, 2], vec![first, second]), (vec![3], vec![third])] {
-        lanes.queue_message(Message { payload, envelope: envelope(parts), partition: None }, now);
+        topic.queue_message(Message { payload, envelope: envelope(parts), partition: None }, now);
     }
-    assert!(lanes.remove_abandoned().is_empty());
+    assert!(topic.remove_abandoned().is_empty());
     for canceller in [&gone, &alone, &sent] {
         canceller.cancel();
     }
-    assert_eq!(lanes.remove_abandoned().len(), 2);
-    assert_eq!(lanes.expire_in_flight(now, TIME_OUT, ""), (0, false), "before the time-out");
-    let (chosen, message) = lanes.next_message(now).unwrap();
+    assert_eq!(topic.remove_abandoned().len(), 2);
+    assert_eq!(topic.expire_in_flight(now, TIME_OUT, ""), (0, false), "before the time-out");
+    let (chosen, message) = topic.next_message(now).unwrap();
     assert_eq!((message.payload.as_slice(), message.envelope.records), (&[2][..], 1));
-    assert!(lanes.next_message(now).is_none());
-    lanes.begin_send(chosen, message.envelope, now);
-    assert!(!lanes.is_idle());
-    assert!(lanes.end_send(0, number, None).is_some());
+    assert!(topic.next_message(now).is_none());
+    topic.begin_send(chosen, message.envelope, now);
+    assert!(!topic.is_idle());
+    assert!(topic.end_send(0, number, None).is_some());
     stays.cancel();
-    assert!(lanes.is_idle());
+    assert!(topic.is_idle());
 }

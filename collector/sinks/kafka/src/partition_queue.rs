@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::message::{Envelope, Message};
 
 #[derive(Default)]
-pub(super) struct Lane {
+pub(super) struct PartitionQueue {
     pub(super) has_leader: bool,
     /// Messages whose traces belong here. The budget bounds them, because every part holds a share
     /// of it.
@@ -27,7 +27,7 @@ pub(crate) struct InFlight {
     pub(crate) envelope: Envelope,
 }
 
-impl Lane {
+impl PartitionQueue {
     /// Returns when the oldest message was sent that waits for its answer, or that failed since the
     /// topic last stored one.
     pub(super) fn unstored_since(&self, last_stored: Option<Instant>) -> Option<Instant> {
