@@ -17,7 +17,7 @@ mod nested;
 mod read;
 pub(crate) mod redact;
 mod replace;
-mod sample;
+mod sampling_fields;
 mod time;
 mod verify;
 mod write;
