@@ -15,7 +15,7 @@ use millrace_buffer::{AppendError, Disk, Queue, QueuedRecord};
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::cancellation::Cancellation;
-use millrace_pipeline::publish::PublishRequest;
+use millrace_pipeline::publish::{PublishError, PublishRequest};
 use millrace_pipeline::random_seed::random_seed;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::otlp::RequestOutline;
@@ -164,10 +164,21 @@ impl Sender {
         self.not_before = Instant::now() + self.backoff.next_wait();
     }
 
+    /// Holds a request that never fits in the budget, whose limit was higher when the request was
+    /// written: the next attempt sets it aside.
+    fn give_up(&mut self, entry: QueuedRecord) {
+        self.failures.insert(entry.number, MAX_FAILURES);
+        self.delay_entry(entry);
+    }
+
     /// Sends a request, or holds it until it can be sent.
     fn publish_entry(&mut self, entry: QueuedRecord, failures: u32) -> bool {
-        let Some(reservation) = self.budget.try_reserve(entry.payload.len() as u64) else {
-            self.held = Some(entry);
+        let bytes = entry.payload.len() as u64;
+        let Some(reservation) = self.budget.try_reserve(bytes) else {
+            match bytes > self.budget.limit_bytes() {
+                true => self.give_up(entry),
+                false => self.held = Some(entry),
+            }
             return false;
         };
         let (signal, records) = (self.topic.signal, u64::from(entry.count));
@@ -190,7 +201,10 @@ impl Sender {
             }
             Err(refused) => {
                 tracing::debug!(%signal, %refused, "the buffer on disk pauses");
-                self.delay_entry(entry);
+                match refused {
+                    PublishError::TooLarge => self.give_up(entry),
+                    _ => self.delay_entry(entry),
+                }
                 false
             }
         }
@@ -208,9 +222,9 @@ impl Sender {
         }
         tracing::error!(
             %signal, number, records = count, bytes,
-            "a request in the buffer on disk is longer than maxMessageBytes, or Kafka refused it \
-             repeatedly while it accepted others; it is set aside on disk, and sent again at the \
-             next start"
+            "a request in the buffer on disk is longer than maxMessageBytes, needs more memory than \
+             the collector has, or Kafka refused it repeatedly while it accepted others; it is set \
+             aside on disk, and sent again at the next start"
         );
         self.failures.remove(number);
         true

@@ -63,7 +63,15 @@ impl Rig {
         };
         change(&mut settings);
         let buffer = DiskBuffer { path: folder.join("buffer"), max_bytes, drain };
-        let budget = Budget::new(64 << 20);
+        Self::budgeted(&settings, routes, &buffer, Budget::new(64 << 20))
+    }
+
+    fn budgeted(
+        settings: &KafkaExporter,
+        routes: &[RouteOptions],
+        buffer: &DiskBuffer,
+        budget: Budget,
+    ) -> Self {
         let telemetry = Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap());
         let readiness = Readiness::default();
         let parts = BufferedParts {
@@ -72,7 +80,7 @@ impl Rig {
             part: readiness.add_part("kafka"),
             drain: Drain::new(Duration::from_secs(5)),
         };
-        let publisher = BufferedPublisher::start(&settings, routes, &buffer, parts).unwrap();
+        let publisher = BufferedPublisher::start(settings, routes, buffer, parts).unwrap();
         let publisher = Arc::new(publisher);
         Self { publisher, budget, telemetry, readiness }
     }
@@ -322,6 +330,46 @@ async fn a_request_that_is_too_long_holds_nothing_up() {
     assert_eq!(rig.metric("millrace_records_in_flight{signal=\"traces\"}"), 1);
     drop(rig);
     let rig = start(ByteSize::kib(64));
+    wait_until("the long one to be sent", || {
+        rig.metric("millrace_records_out_total{signal=\"traces\"}") == 1
+            && rig.metric("millrace_buffer_records") == 0
+    });
+    assert_eq!(rig.metric("millrace_buffer_rejected_records"), 0);
+}
+
+/// Scenario: after a restart with less memory one request on disk never fits in the budget; then
+/// there is more memory again. Guarantee: all others are sent, that one is set aside and counted,
+/// and sent after the next start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_request_that_never_fits_in_memory_holds_nothing_up() {
+    let mock = mock();
+    mock.broker_down(1).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let settings = KafkaExporter {
+        connection: connection(&mock),
+        topics: only_traces("otlp_traces"),
+        delivery_timeout_seconds: 5,
+        ..KafkaExporter::default()
+    };
+    let path = folder.path().join("buffer");
+    let buffer = DiskBuffer { path, max_bytes: ByteSize::mib(16), drain: false };
+    let start = |bytes| Rig::budgeted(&settings, &[], &buffer, Budget::new(bytes));
+    let rig = start(1 << 20);
+    let long = "x".repeat(30_000);
+    for name in ["first", &long, "last"] {
+        assert_eq!(rig.publish(name).unwrap().await, Ok(DeliveryReceipt::default()));
+    }
+    drop(rig);
+    mock.broker_up(1).unwrap();
+    // The second has room for the request, and not for the message that is made of it.
+    for bytes in [16 << 10, 34 << 10] {
+        let rig = start(bytes);
+        wait_until("the long one to be set aside", || {
+            rig.metric("millrace_buffer_rejected_records") == 1
+                && rig.metric("millrace_records_in_flight{signal=\"traces\"}") == 1
+        });
+    }
+    let rig = start(1 << 20);
     wait_until("the long one to be sent", || {
         rig.metric("millrace_records_out_total{signal=\"traces\"}") == 1
             && rig.metric("millrace_buffer_records") == 0
