@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use millrace_crds::Reason;
+pub use millrace_ddl::error_chain;
 
 /// The five steps of a reconcile, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -169,24 +170,6 @@ fn remedy(error: &kube::Error) -> &'static str {
         }
         _ => "",
     }
-}
-
-/// Returns the complete chain of causes on one line; the `Display` of most errors shows only the
-/// outermost.
-#[must_use]
-pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        // Many enums already print their source; don't repeat it.
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// A spec that cannot work as written, or not yet: the reason and message of a condition.
