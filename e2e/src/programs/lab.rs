@@ -191,7 +191,7 @@ impl Lab {
         let admin: AdminClient<DefaultClientContext> = config.create()?;
         let topics = SIGNALS.map(|signal| format!("otlp_{signal}"));
         let letters = SIGNALS.map(|signal| format!("otlp_{signal}_dead_letter"));
-        let replicas = Broker::replicas(1 + self.peers.len()) as i32;
+        let replicas = Broker::count_replicas(1 + self.peers.len()) as i32;
         let topic = |name, count| {
             let topic = NewTopic::new(name, count, TopicReplication::Fixed(replicas));
             topic.set("message.timestamp.type", "LogAppendTime")
@@ -406,7 +406,7 @@ impl Lab {
     }
 }
 
-/// A broker of its own, or several of one cluster: the first, and the others.
+/// Starts one broker, or several of one cluster: the first, and the others.
 fn start_brokers(
     count: usize,
     dir: PathBuf,

@@ -75,7 +75,7 @@ fn load_sender_image(stack: &Stack) -> Result<String> {
 
 /// A pod that sends its share of the records. Its first container is the time that a program takes
 /// to start: records before a pod's address is in its status can't be labeled by anybody.
-fn sender(image: &str, endpoint: &str, wave: u64, index: u64) -> Value {
+fn sender_pod(image: &str, endpoint: &str, wave: u64, index: u64) -> Value {
     let number = wave * PODS_OF_WAVE + index;
     let rate = match (wave, index % 2) {
         (WAVE_ALONE, 0) => RATE_ENDS_ALONE,
@@ -123,7 +123,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// Each load's services begin with `loadgen-` and eight digits of its own.
+    /// Each load's services begin with `loadgen-` and eight digits of the load.
     fn query(stack: &Stack, pipeline: &Pipeline<'_>) -> Result<Self> {
         let sql = format!(
             "WITH substring(ServiceName, 1, 16) AS sender, \
@@ -142,7 +142,7 @@ impl Stored {
 }
 
 /// Waits until all senders so far have records in the table.
-fn all_send(stack: &Stack, pipeline: &Pipeline<'_>, senders: u64) {
+fn wait_until_all_send(stack: &Stack, pipeline: &Pipeline<'_>, senders: u64) {
     wait::until("all pods to send", LIMIT, || {
         let stored = Stored::query(stack, pipeline)?;
         ensure!(stored.senders == senders, "{stored:?}");
@@ -199,11 +199,11 @@ fn records_of_pods_that_come_and_go_are_labeled_through_an_api_server_that_is_aw
     let endpoint = edge_endpoint(&cluster, namespace, EDGE).unwrap();
     for wave in 0..WAVES {
         let pods: Vec<Value> =
-            (0..PODS_OF_WAVE).map(|index| sender(&image, &endpoint, wave, index)).collect();
+            (0..PODS_OF_WAVE).map(|index| sender_pod(&image, &endpoint, wave, index)).collect();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": pods});
         cluster.apply(namespace, &list.to_string()).unwrap();
         if wave == WAVE_ALONE {
-            all_send(&stack, &pipeline, (wave + 1) * PODS_OF_WAVE);
+            wait_until_all_send(&stack, &pipeline, (wave + 1) * PODS_OF_WAVE);
             let away = ApiServerAway::begin(&stack).unwrap();
             thread::sleep(AWAY);
             away.end().unwrap();

@@ -15,19 +15,41 @@ const RATE: u64 = 20_000;
 /// Everything serves again 180 s after a fault, and the lag is gone 120 s later.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// An edge with a buffer, which need not be ready yet.
-fn edge(lab: &Lab) -> Collector {
+/// Starts an edge with a buffer, which need not be ready yet.
+pub(super) fn start_buffered_edge(lab: &Lab) -> Collector {
     let ports = Ports::free().unwrap();
     let settings = format!(
         "receivers:\n  otlp:\n    grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
-         exporters:\n  kafka:\n    connection: {{bootstrapServers: [\"{}\"]}}\n    \
+         exporters:\n  kafka:\n    connection: {{bootstrapServers: {}}}\n    \
          deliveryTimeoutSeconds: 5\n    buffer: {{path: \"{}\", maxBytes: 256Mi}}\n",
         ports.grpc,
         ports.http,
-        lab.broker.bootstrap(),
+        lab.bootstrap_list(),
         lab.folder().join("buffer").display(),
     );
     Collector::start(lab.folder(), "edge", ports, &settings).unwrap()
+}
+
+/// Waits until the buffer holds something, as the edge's figure of the last second states.
+pub(super) fn wait_until_used(edge: &Collector) {
+    wait::until("the buffer to hold something", LIMIT, || {
+        match edge.metric("millrace_buffer_records", "")? {
+            0.0 => bail!("nothing is in it"),
+            _ => Ok(()),
+        }
+    })
+    .unwrap();
+}
+
+/// Waits until Kafka has everything that was in the buffer.
+pub(super) fn wait_until_empty(edge: &Collector) {
+    wait::until("the buffer to be empty", LIMIT, || {
+        match edge.metric("millrace_buffer_records", "")? {
+            0.0 => Ok(()),
+            held => bail!("{held} records are in it"),
+        }
+    })
+    .unwrap();
 }
 
 /// Scenario: the broker is killed under load; load goes on; the edge is killed with SIGKILL while
@@ -37,21 +59,14 @@ fn edge(lab: &Lab) -> Collector {
 #[test]
 fn a_killed_edge_without_kafka_loses_nothing_it_acknowledged() {
     let mut lab = Lab::start().unwrap();
-    let mut edge = edge(&lab);
+    let mut edge = start_buffered_edge(&lab);
     edge.ready().unwrap();
     let load = Load { rate: Some(RATE), ..lab.load(&edge, 31, SPANS) };
     let mut load = load.start(lab.folder()).unwrap();
     load.reached(SPANS / 6, LIMIT).unwrap();
     lab.broker.kill9();
     load.reached(SPANS / 2, LIMIT).unwrap();
-    // The figure is of the last second, in which all of this may have come.
-    wait::until("the buffer to hold something", LIMIT, || {
-        match edge.metric("millrace_buffer_records", "")? {
-            0.0 => bail!("nothing is in it"),
-            _ => Ok(()),
-        }
-    })
-    .unwrap();
+    wait_until_used(&edge);
     edge.crash_and_restart().unwrap();
     edge.ready().unwrap();
     load.reached(SPANS * 2 / 3, LIMIT).unwrap();
@@ -64,13 +79,7 @@ fn a_killed_edge_without_kafka_loses_nothing_it_acknowledged() {
     assert_eq!((verdict.missing, verdict.altered), (0, 0), "{}", verdict.line);
     assert_eq!(verdict.duplicated, 0, "{}", verdict.line);
     assert_eq!(verdict.sent, SPANS, "{}", verdict.line);
-    wait::until("the buffer to be empty", LIMIT, || {
-        match edge.metric("millrace_buffer_records", "")? {
-            0.0 => Ok(()),
-            held => bail!("{held} records are in it"),
-        }
-    })
-    .unwrap();
+    wait_until_empty(&edge);
     assert_eq!(edge.metric("millrace_records_in_flight", "signal=\"traces\"").unwrap(), 0.0);
     assert!(edge.process().terminate(DRAIN_LIMIT).unwrap().success());
     lab.committed(LIMIT).unwrap();

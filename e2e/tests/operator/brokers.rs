@@ -39,7 +39,10 @@ fn produce_and_commit(bootstrap: &str) {
 }
 
 /// Observes the topic and the group's lag. An answer must be right; a failure is a text.
-async fn observe(sessions: &Sessions, settings: &ConnectionSettings) -> Result<(), String> {
+async fn observe_topic_and_lag(
+    sessions: &Sessions,
+    settings: &ConnectionSettings,
+) -> Result<(), String> {
     let bound = Duration::from_secs(60);
     let topics = [TOPIC.to_owned()];
     let lag = sessions.observe_lag(settings.clone(), GROUP, &topics, bound).await;
@@ -51,7 +54,7 @@ async fn observe(sessions: &Sessions, settings: &ConnectionSettings) -> Result<(
 
 /// Scenario: topic and lag are observed while each of three brokers is killed in turn, so that the
 /// coordinator of the group and each leader are away once, for longer than a request waits.
-/// Guarantee: the process goes on (librdkafka ends it if a request to a coordinator times out within
+/// Guarantee: the process continues (librdkafka ends it if a request to a coordinator times out within
 /// the library), each answer is right, and 16 s later all is answered although the broker is still
 /// away. Slow: three brokers start, and each is away for 16 s.
 #[tokio::test(flavor = "multi_thread")]
@@ -74,12 +77,12 @@ async fn topics_and_lag_are_observed_while_a_broker_is_away() {
         broker.kill9();
         let killed = Instant::now();
         while killed.elapsed() < RECOVERY {
-            if let Err(failure) = observe(&sessions, &settings).await {
+            if let Err(failure) = observe_topic_and_lag(&sessions, &settings).await {
                 println!("{:?}: {failure}", killed.elapsed());
             }
             tokio::time::sleep(POLL).await;
         }
-        observe(&sessions, &settings).await.unwrap();
+        observe_topic_and_lag(&sessions, &settings).await.unwrap();
         broker.restart().unwrap();
     }
 }

@@ -121,9 +121,9 @@ impl TopicPublisher {
         let mut state = self.lock();
         let is_withdrawn = matches!(code, Code::PurgeQueue | Code::PurgeInflight);
         if is_withdrawn || code == Code::UnknownPartition {
-            state.partitions.suspend(Some(partition), now);
+            state.partitions.suspend_partitions(Some(partition), now);
         } else if matches!(class, Class::Denied | Class::NoTopic) {
-            state.partitions.suspend(None, now);
+            state.partitions.suspend_partitions(None, now);
         }
         let is_new = class == Class::TooLarge && self.join_limit.too_long(payload.len());
         let Some(message) = state.partitions.end_send(partition, number, None) else { return };

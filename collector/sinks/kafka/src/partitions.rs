@@ -100,7 +100,7 @@ impl Partitions {
             return self.unassigned.is_empty().then(|| self.pick_any(now)).flatten();
         };
         let untried = self.untried_health(now);
-        let chosen = self.redirect(own, now, untried)?;
+        let chosen = self.redirect_partition(own, now, untried)?;
         let partition = &self.partitions[chosen];
         (partition.waiting.is_empty() && self.has_slot(partition, now, untried)).then_some(chosen)
     }
@@ -109,7 +109,7 @@ impl Partitions {
     pub(crate) fn queue_message(&mut self, message: Message, now: Instant) {
         let own = message.partition.filter(|own| *own < self.partitions.len());
         let untried = self.untried_health(now);
-        let chosen = own.map(|own| self.redirect(own, now, untried).unwrap_or(own));
+        let chosen = own.map(|own| self.redirect_partition(own, now, untried).unwrap_or(own));
         self.queue_of(chosen).push_back(message);
     }
 
@@ -155,7 +155,7 @@ impl Partitions {
 
     /// Records that Kafka refused a partition, or its messages were withdrawn; `None` is the
     /// complete topic.
-    pub(crate) fn suspend(&mut self, partition: Option<usize>, now: Instant) {
+    pub(crate) fn suspend_partitions(&mut self, partition: Option<usize>, now: Instant) {
         let suspend = |partition: &mut PartitionQueue| partition.retry_at = Some(now + COOL_DOWN);
         match partition {
             Some(partition) => self.partitions.get_mut(partition).into_iter().for_each(suspend),
@@ -189,7 +189,7 @@ impl Partitions {
             {
                 continue;
             }
-            if let Some(chosen) = self.redirect(index, now, untried) {
+            if let Some(chosen) = self.redirect_partition(index, now, untried) {
                 let mut waiting = std::mem::take(&mut self.partitions[index].waiting);
                 self.partitions[chosen].waiting.append(&mut waiting);
             }
@@ -249,13 +249,15 @@ impl Partitions {
     /// Returns whether a message may be sent, if only to test whether its partition stores it.
     pub(crate) fn is_accepting(&self, now: Instant) -> bool {
         let untried = self.untried_health(now);
-        self.current().any(|partition| self.health_of(partition, now, untried) != Health::Stalled)
+        self.current_partitions()
+            .any(|partition| self.health_of(partition, now, untried) != Health::Stalled)
     }
 
     /// Returns whether some partition, and the topic, has shown no failure.
     pub(crate) fn is_healthy(&self, now: Instant) -> bool {
         let untried = self.untried_health(now);
-        self.current().any(|partition| self.health_of(partition, now, untried) == Health::Healthy)
+        self.current_partitions()
+            .any(|partition| self.health_of(partition, now, untried) == Health::Healthy)
     }
 
     /// Returns the partitions that store nothing.
@@ -263,12 +265,12 @@ impl Partitions {
         let stalled = |(_, partition): &(usize, &PartitionQueue)| {
             self.health_of(partition, now, Health::Healthy) == Health::Stalled
         };
-        self.current().enumerate().filter(stalled).map(|(index, _)| index).collect()
+        self.current_partitions().enumerate().filter(stalled).map(|(index, _)| index).collect()
     }
 
     /// Returns whether all partitions lack a leader.
     pub(crate) fn is_leaderless(&self) -> bool {
-        self.current().all(|partition| !partition.has_leader)
+        self.current_partitions().all(|partition| !partition.has_leader)
     }
 
     /// Returns how many messages with the library are likely to be stored soon.
@@ -288,7 +290,7 @@ impl Partitions {
         parts.all(|part| part.is_on_disk() || part.is_abandoned())
     }
 
-    fn current(&self) -> impl Iterator<Item = &PartitionQueue> {
+    fn current_partitions(&self) -> impl Iterator<Item = &PartitionQueue> {
         self.partitions.iter().take(self.count)
     }
 
@@ -305,7 +307,7 @@ impl Partitions {
     }
 
     /// Returns the partition itself, or the next one that isn't stalled; `None` when all are.
-    fn redirect(&self, own: usize, now: Instant, untried: Health) -> Option<usize> {
+    fn redirect_partition(&self, own: usize, now: Instant, untried: Health) -> Option<usize> {
         let mut candidates = (0..self.count).map(|offset| (own + offset) % self.count);
         candidates
             .find(|index| self.health_of(&self.partitions[*index], now, untried) != Health::Stalled)
@@ -368,8 +370,9 @@ impl Partitions {
     /// fault: as many as the topic has slots, or all, while nothing was stored since the newest was
     /// sent to.
     fn is_silent(&self, now: Instant) -> bool {
-        let since =
-            self.current().filter_map(|partition| partition.unstored_since(self.last_stored));
+        let since = self
+            .current_partitions()
+            .filter_map(|partition| partition.unstored_since(self.last_stored));
         let late = since.filter(|since| is_old(*since, now, self.stall_time));
         let (partitions, newest) = late.fold((0, None), |(partitions, newest), since| {
             (partitions + 1, newest.max(Some(since)))

@@ -5,15 +5,17 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
-use millrace_e2e::collector::{Collector, Ports};
+use anyhow::{Result, ensure};
+use millrace_e2e::collector::Collector;
 use millrace_e2e::lab::{Lab, LabOptions, TOPIC};
 use millrace_e2e::loadgen::{Load, Running};
 use millrace_e2e::{http, topics, wait};
 use millrace_stack::kafka::{Broker, BrokerOptions};
 
+use crate::ingest::buffer::{start_buffered_edge, wait_until_empty, wait_until_used};
+
 const BROKERS: usize = 3;
-/// Three JVMs beside an engine: a broker of tests needs a third of it.
+/// There are three JVMs beside an engine; a broker of tests needs a third of this.
 const HEAP_MIB: u32 = 256;
 /// Spans a second, and more of them than any run takes: the load is ended by the test.
 const RATE: u64 = 10_000;
@@ -22,13 +24,13 @@ const SPANS: u64 = 3_000_000;
 const LIMIT: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(100);
 
-fn lab() -> Lab {
+fn start_lab() -> Lab {
     let broker = BrokerOptions { heap_mib: HEAP_MIB, ..BrokerOptions::default() };
     Lab::with(LabOptions { broker, brokers: BROKERS, ..LabOptions::default() }).unwrap()
 }
 
 /// The broker with this node id.
-fn broker(lab: &mut Lab, node_id: i32) -> &mut Broker {
+fn broker_with_id(lab: &mut Lab, node_id: i32) -> &mut Broker {
     match usize::try_from(node_id - 1).unwrap() {
         0 => &mut lab.broker,
         other => &mut lab.peers[other - 1],
@@ -36,7 +38,7 @@ fn broker(lab: &mut Lab, node_id: i32) -> &mut Broker {
 }
 
 /// Who leads the first partition.
-fn leader(lab: &Lab) -> Result<i32> {
+fn find_leader(lab: &Lab) -> Result<i32> {
     let partitions = topics::in_sync(&lab.bootstrap(), TOPIC)?;
     Ok(partitions[0][0])
 }
@@ -52,7 +54,7 @@ fn wait_in_sync(lab: &Lab) {
 }
 
 /// Waits until so many more spans are acknowledged.
-fn pass(load: &mut Running, spans: u64) {
+fn wait_for_spans(load: &mut Running, spans: u64) {
     let before = load.acknowledged();
     load.reached(before + spans, LIMIT).unwrap();
 }
@@ -87,21 +89,21 @@ fn unready_during(collectors: &[&Collector], action: impl FnOnce()) -> Vec<Strin
 /// engine start, each killed broker's session of 3 s ends, and it reads what it missed.
 #[test]
 fn a_killed_leader_of_three_loses_and_doubles_nothing() {
-    let mut lab = lab();
+    let mut lab = start_lab();
     let edge = lab.edge().unwrap();
     let gateway = lab.gateway("gateway", "").unwrap();
     let load = Load { rate: Some(RATE), ..lab.load(&edge, 47, SPANS) };
     let mut load = load.start(lab.folder()).unwrap();
-    pass(&mut load, RATE);
+    wait_for_spans(&mut load, RATE);
     for _ in 0..2 {
         wait_in_sync(&lab);
-        let killed = leader(&lab).unwrap();
+        let killed = find_leader(&lab).unwrap();
         let unready = unready_during(&[&edge, &gateway], || {
-            broker(&mut lab, killed).kill9();
-            pass(&mut load, 8 * RATE);
-            assert_ne!(leader(&lab).unwrap(), killed);
-            broker(&mut lab, killed).restart().unwrap();
-            pass(&mut load, RATE);
+            broker_with_id(&mut lab, killed).kill9();
+            wait_for_spans(&mut load, 8 * RATE);
+            assert_ne!(find_leader(&lab).unwrap(), killed);
+            broker_with_id(&mut lab, killed).restart().unwrap();
+            wait_for_spans(&mut load, RATE);
         });
         assert_eq!(unready, [""; 0]);
     }
@@ -114,61 +116,34 @@ fn a_killed_leader_of_three_loses_and_doubles_nothing() {
     lab.committed(LIMIT).unwrap();
 }
 
-/// An edge with a buffer on disk, which need not be ready yet.
-fn buffered_edge(lab: &Lab) -> Collector {
-    let ports = Ports::free().unwrap();
-    let settings = format!(
-        "receivers:\n  otlp:\n    grpc: {{address: \"{}\"}}\n    http: {{address: \"{}\"}}\n\
-         exporters:\n  kafka:\n    connection: {{bootstrapServers: {}}}\n    \
-         deliveryTimeoutSeconds: 5\n    buffer: {{path: \"{}\", maxBytes: 256Mi}}\n",
-        ports.grpc,
-        ports.http,
-        lab.bootstrap_list(),
-        lab.folder().join("buffer").display(),
-    );
-    Collector::start(lab.folder(), "edge", ports, &settings).unwrap()
-}
-
 /// Scenario: two of three brokers are killed under load, so that one is left, which may not
-/// acknowledge alone; later both come back. Guarantee: the edge goes on to acknowledge from its
-/// buffer on disk; nothing that was acknowledged is missing or altered; what is stored twice is
+/// acknowledge alone; later both come back. Guarantee: the edge continues to acknowledge from
+/// its buffer on disk; nothing that was acknowledged is missing or altered; what is stored twice is
 /// at most what was in flight when the brokers went, whose fate no answer told. Slow: three
 /// brokers and an engine start, two of them twice.
 #[test]
 fn one_broker_of_three_is_an_outage_that_the_buffer_bridges() {
-    let mut lab = lab();
-    let mut edge = buffered_edge(&lab);
+    let mut lab = start_lab();
+    let mut edge = start_buffered_edge(&lab);
     edge.ready().unwrap();
     let _gateway = lab.gateway("gateway", "").unwrap();
     let load = Load { rate: Some(RATE), ..lab.load(&edge, 53, SPANS) };
     let mut load = load.start(lab.folder()).unwrap();
-    pass(&mut load, 2 * RATE);
+    wait_for_spans(&mut load, 2 * RATE);
     wait_in_sync(&lab);
     lab.peers.iter_mut().for_each(Broker::kill9);
-    wait::until("the buffer to hold something", LIMIT, || {
-        match edge.metric("millrace_buffer_records", "")? {
-            0.0 => bail!("nothing is in it"),
-            _ => Ok(()),
-        }
-    })
-    .unwrap();
-    pass(&mut load, 8 * RATE);
+    wait_until_used(&edge);
+    wait_for_spans(&mut load, 8 * RATE);
     for peer in &mut lab.peers {
         peer.restart().unwrap();
     }
     wait_in_sync(&lab);
-    pass(&mut load, 2 * RATE);
+    wait_for_spans(&mut load, 2 * RATE);
     load.stop_sending().unwrap();
     let verdict = load.verdict(LIMIT).unwrap();
     println!("{} resent={}", verdict.line, verdict.resent);
     let bad = (verdict.missing, verdict.altered, verdict.refused);
     assert_eq!(bad, (0, 0, 0), "{} {:?}", verdict.line, verdict.faults);
-    wait::until("the buffer to be empty", LIMIT, || {
-        match edge.metric("millrace_buffer_records", "")? {
-            0.0 => Ok(()),
-            held => bail!("{held} records are in it"),
-        }
-    })
-    .unwrap();
+    wait_until_empty(&edge);
     lab.committed(LIMIT).unwrap();
 }

@@ -115,7 +115,7 @@ fn the_traces_of_a_leaderless_partition_stay_together() {
 fn a_refused_topic_is_tried_with_one_message() {
     let mut topic = new_partitions(2);
     let now = Instant::now();
-    topic.suspend(None, now);
+    topic.suspend_partitions(None, now);
     assert!(!topic.is_accepting(now) && send(&mut topic, None, now).is_none());
     let later = now + COOL_DOWN;
     assert!(topic.is_accepting(later) && !topic.is_healthy(later));
@@ -171,7 +171,7 @@ fn a_large_topic_that_stores_nothing_is_noticed() {
             sent.extend(send(&mut topic, None, now));
             if is_withdrawn && step == 2_500 {
                 for (partition, number) in sent.drain(..) {
-                    topic.suspend(Some(partition), now);
+                    topic.suspend_partitions(Some(partition), now);
                     topic.end_send(partition, number, None).unwrap();
                 }
             }

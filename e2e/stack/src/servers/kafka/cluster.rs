@@ -16,7 +16,7 @@ impl Broker {
     pub fn start_cluster(count: usize, dir: &Path, options: &BrokerOptions) -> Result<Vec<Self>> {
         let mut attempt = 1;
         loop {
-            match start(count, dir, options) {
+            match start_all(count, dir, options) {
                 // A port that was free was taken before a broker bound it.
                 Err(ServiceError::Exited { .. }) if attempt < START_ATTEMPTS => attempt += 1,
                 outcome => return outcome,
@@ -26,12 +26,12 @@ impl Broker {
 
     /// Replicas of each topic in a cluster of so many brokers.
     #[must_use]
-    pub fn replicas(count: usize) -> usize {
-        super::settings::replicas(count)
+    pub fn count_replicas(count: usize) -> usize {
+        super::settings::count_replicas(count)
     }
 }
 
-fn start(count: usize, dir: &Path, options: &BrokerOptions) -> Result<Vec<Broker>> {
+fn start_all(count: usize, dir: &Path, options: &BrokerOptions) -> Result<Vec<Broker>> {
     let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let controller = |_| service::free_port(host).map(|port| SocketAddr::new(host, port));
     let controllers: Vec<_> = (0..count).map(controller).collect::<Result<_>>()?;

@@ -53,7 +53,7 @@ listener.name.sasl.oauthbearer.connections.max.reauth.ms=3600000
 const REPLICAS_LIMIT: usize = 3;
 
 /// Replicas of a topic in a cluster of so many brokers.
-pub(super) fn replicas(brokers: usize) -> usize {
+pub(super) fn count_replicas(brokers: usize) -> usize {
     brokers.min(REPLICAS_LIMIT)
 }
 
@@ -61,7 +61,7 @@ pub(super) fn replicas(brokers: usize) -> usize {
 /// acknowledge.
 fn membership(quorum: &Quorum) -> String {
     let Quorum { controllers, node_id } = quorum;
-    let replicas = replicas(controllers.len());
+    let replicas = count_replicas(controllers.len());
     let in_sync = replicas.div_ceil(2);
     let voters = controllers.iter().zip(1..).map(|(address, id)| format!("{id}@{address}"));
     format!(
