@@ -472,7 +472,7 @@ fn a_killed_engine_serves_again_with_its_rows() {
         .query("INSERT INTO t SETTINGS async_insert = 0 SELECT number FROM numbers(1000)")
         .unwrap();
     let url = engine.url();
-    engine.kill9();
+    engine.kill9().unwrap();
     assert!(engine.query("SELECT 1").is_err());
     engine.restart().unwrap();
     assert_eq!(engine.query("SELECT sum(a) FROM t").unwrap(), "499500");

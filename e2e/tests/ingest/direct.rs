@@ -101,7 +101,7 @@ fn a_killed_engine_loses_nothing_without_kafka() {
     let mut direct = lab.direct("", SOON).unwrap();
     let mut running = load(&lab, &direct, 65).start(lab.folder()).unwrap();
     running.reached(SPANS / 4, LIMIT).unwrap();
-    lab.engine.kill9();
+    lab.engine.kill9().unwrap();
     lab.engine.restart().unwrap();
     judge(&running.verdict(LIMIT).unwrap(), SPANS);
     direct.process().still_runs().unwrap();

@@ -96,7 +96,7 @@ fn a_restarted_broker_loses_nothing() {
 #[test]
 fn a_killed_engine_loses_and_doubles_nothing() {
     let Scene { mut lab, edge: _edge, mut gateway, load } = scene(25);
-    lab.engine.kill9();
+    lab.engine.kill9().unwrap();
     lab.engine.restart().unwrap();
     let verdict = load.verdict(LIMIT).unwrap();
     judge(&verdict);

@@ -88,7 +88,7 @@ fn replicated_tables_are_made_verified_and_left_alone() {
     }
     writable(&engine);
     if engine.is_own() {
-        engine.kill9();
+        engine.kill9().unwrap();
         engine.restart().unwrap();
         writable(&engine);
     }

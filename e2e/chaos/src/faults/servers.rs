@@ -55,7 +55,7 @@ pub(super) fn broker_kill(scene: &mut Scene<'_>) -> Result<()> {
 pub(super) fn engine_kill(scene: &mut Scene<'_>) -> Result<()> {
     for _ in 0..scene.runs {
         sleep(scene.random.between(BETWEEN.0, BETWEEN.1));
-        scene.world.lab.engine.kill9();
+        scene.world.lab.engine.kill9()?;
         scene.world.lab.engine.restart()?;
         scene.recover()?;
     }

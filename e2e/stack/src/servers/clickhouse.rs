@@ -11,6 +11,7 @@
 
 mod fault;
 pub(crate) mod install;
+mod kill;
 mod server;
 
 use std::fs;
@@ -192,6 +193,10 @@ impl Prepared {
         self.dir.join("front.json")
     }
 
+    fn data_dir(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
     fn key_store(&self) -> PathBuf {
         self.dir.join("key-store.pem")
     }
@@ -211,7 +216,7 @@ impl Prepared {
         let config = json!({
             "host": self.address.ip().to_string(),
             "port": self.address.port(),
-            "data_dir": self.dir.join("data"),
+            "data_dir": self.data_dir(),
             "users": users,
             "default_settings": {"max_execution_time": QUERY_TIMEOUT.as_secs().to_string()},
             "max_server_memory_bytes": options.memory_limit_bytes,
@@ -451,11 +456,18 @@ impl Engine {
         }
     }
 
-    /// Kills the engine with SIGKILL. [`Self::restart`] brings it back with what it had answered
-    /// for. A server by address stays as it is.
-    pub fn kill9(&mut self) {
-        if let Place::Own(own) = &mut self.place {
-            own.service.kill9();
+    /// Kills the engine with SIGKILL, but for the moment at which ClickHouse itself loses an insert
+    /// (`clickhouse/kill.rs`). [`Self::restart`] brings it back with what it had answered for. A
+    /// server by address stays as it is.
+    ///
+    /// # Errors
+    /// It has ended already, or can't be stopped and looked at.
+    pub fn kill9(&mut self) -> Result<()> {
+        match &mut self.place {
+            Place::Own(own) => {
+                kill::kill_between_inserts(&mut own.service, &own.prepared.data_dir())
+            }
+            Place::Server(_) => Ok(()),
         }
     }
 
