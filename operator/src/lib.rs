@@ -5,6 +5,7 @@
 
 pub mod error;
 pub mod hash;
+pub mod http_listener;
 
 pub mod ownership;
 pub mod telemetry;

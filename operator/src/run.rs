@@ -39,6 +39,7 @@ use crate::coordination::Prober;
 use crate::discovery::{Discovery, WideNamespaces};
 use crate::error::error_chain;
 use crate::holders;
+use crate::http_listener;
 use crate::kafka::lag_cache::LagCache;
 use crate::kafka::{KafkaLag, Pace, Sessions};
 use crate::lease::{Ending, LeaderElector};
@@ -50,7 +51,6 @@ use crate::report::events::Events;
 use crate::sharing;
 use crate::telemetry::admin::{self, AdminContext, Health};
 use crate::telemetry::export::ExportError;
-use crate::telemetry::listener;
 use crate::telemetry::metrics::Metrics;
 
 /// Reconciles wait for responses more than they compute; two threads also bound the allocator's
@@ -233,7 +233,7 @@ async fn lead_when_elected(
         let console = Console::new(context.clone(), access, Arc::new(pods), args.console_links());
         let answer = move |request| console.clone().handle_request(request);
         // It ends with this function, as do the stores that it shows.
-        AbortOnDropHandle::new(tokio::spawn(listener::serve(listener, answer, stop.clone())))
+        AbortOnDropHandle::new(tokio::spawn(http_listener::serve(listener, answer, stop.clone())))
     });
     let (leads, leading) = watch::channel(false);
     let controllers =
@@ -307,7 +307,11 @@ async fn console_listener(args: &Args) -> Result<Option<(TcpListener, ConsoleAcc
 }
 
 async fn bind_listener(server: &'static str, address: SocketAddr) -> Result<TcpListener, RunError> {
-    listener::bind(address).await.map_err(|source| RunError::Listen { server, address, source })
+    http_listener::bind(address).await.map_err(|source| RunError::Listen {
+        server,
+        address,
+        source,
+    })
 }
 
 fn build_context(

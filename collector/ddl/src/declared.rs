@@ -1,6 +1,7 @@
 //! Declares the tables: database, prefix, signals with their options, cluster. Values are checked
 //! on construction, so a [`Declared`] always renders. No clock, no I/O, no SQL text.
 
+pub(crate) mod deduplication_window;
 pub(crate) mod explain;
 pub(crate) mod names;
 pub(crate) mod options;

@@ -42,12 +42,13 @@ pub use client::{
     ResponseStream, STATEMENT_TIMEOUT, Secret, ServerEndpoint, TlsCertificates, UserCredentials,
     describe_transport_error, error_chain,
 };
+pub use declared::deduplication_window::DeduplicationWindow;
 pub use declared::explain::{Explanation, explain_tables};
 pub use declared::names::{
     ClusterName, KeeperPath, NameError, ReplicaName, StorageName, TableName,
 };
 pub use declared::options::{
-    DeduplicationWindow, Engine, Move, OptionsError, Replication, Signals, Storage, TableOptions,
+    Engine, Move, OptionsError, Replication, Signals, Storage, TableOptions,
 };
 pub use declared::ttl::{TTL_SECONDS_MAX, Ttl, TtlError};
 pub use declared::{
@@ -55,7 +56,7 @@ pub use declared::{
 };
 pub use live::coordination::{needs_coordination, observe_coordination};
 pub use live::drift::{Drift, DriftKind, Severity, find_drift};
-pub use live::fit::{DedupFault, DedupWindow, Fit, TypeMismatch, assess_fit};
+pub use live::fit::{DedupFault, Fit, LiveDeduplicationWindow, TypeMismatch, assess_fit};
 pub use live::holders::{RecordedHolder, fetch_holders, record_holder};
 pub use live::observe::{
     Observed, ObservedColumn, ObservedIndex, ObservedTable, observe_all, observe_declared,

@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use millrace_observe::text::MetricsFormat;
 use tokio::net::TcpListener;
 
-use crate::telemetry::listener;
+use crate::http_listener;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::token;
 
@@ -92,7 +92,7 @@ pub async fn serve_admin(
         let admin = admin.clone();
         async move { handle_request(&request, &admin).await }
     };
-    listener::serve(listener, answer, stop).await;
+    http_listener::serve(listener, answer, stop).await;
 }
 
 async fn handle_request<B>(request: &Request<B>, admin: &AdminContext) -> Response<Full<Bytes>> {

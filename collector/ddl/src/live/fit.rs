@@ -40,12 +40,12 @@ pub struct Fit {
     /// Why the table may store a repeated insert twice; `None`: it recognises repeated inserts.
     pub dedup_fault: Option<DedupFault>,
     /// The number of inserts that it remembers, and for how long.
-    pub dedup_window: DedupWindow,
+    pub dedup_window: LiveDeduplicationWindow,
 }
 
 /// The number of inserts that a live table remembers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DedupWindow {
+pub struct LiveDeduplicationWindow {
     /// The number of latest inserts; 0 if it recognises no repeated insert.
     pub inserts: u64,
     /// The maximum time in seconds; `None`: only the number limits them.
@@ -54,7 +54,8 @@ pub struct DedupWindow {
 
 /// The memory of a replicated table without its own settings: the minimum of released servers'
 /// defaults.
-const REPLICATED_DEFAULT: DedupWindow = DedupWindow { inserts: 1_000, seconds: Some(3_600) };
+const REPLICATED_DEFAULT: LiveDeduplicationWindow =
+    LiveDeduplicationWindow { inserts: 1_000, seconds: Some(3_600) };
 
 /// A column with another type than declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,16 +131,19 @@ fn is_computed(default_kind: &str) -> bool {
     matches!(default_kind, "MATERIALIZED" | "ALIAS")
 }
 
-fn dedup_window(live: &ObservedTable, undeduplicated: Option<&DedupFault>) -> DedupWindow {
+fn dedup_window(
+    live: &ObservedTable,
+    undeduplicated: Option<&DedupFault>,
+) -> LiveDeduplicationWindow {
     let number = |setting| live.number(setting);
     if matches!(undeduplicated, Some(DedupFault::Engine(_) | DedupFault::NoWindow(_))) {
-        return DedupWindow::default();
+        return LiveDeduplicationWindow::default();
     }
     if !is_replicated(live) {
         let inserts = number("non_replicated_deduplication_window").unwrap_or(0);
-        return DedupWindow { inserts, seconds: None };
+        return LiveDeduplicationWindow { inserts, seconds: None };
     }
-    DedupWindow {
+    LiveDeduplicationWindow {
         inserts: number("replicated_deduplication_window").unwrap_or(REPLICATED_DEFAULT.inserts),
         seconds: number("replicated_deduplication_window_seconds").or(REPLICATED_DEFAULT.seconds),
     }

@@ -7,7 +7,8 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::declared::Declared;
-use crate::declared::options::{DeduplicationWindow, TableOptions};
+use crate::declared::deduplication_window::DeduplicationWindow;
+use crate::declared::options::TableOptions;
 use crate::live::observe::{Observed, ObservedTable};
 use crate::render::deduplication_settings;
 

@@ -28,13 +28,13 @@ use tracing::{Instrument, Span};
 
 use super::circuit_breaker::{Pace, RETRY};
 use super::client::HttpClient;
+use super::insert_window::InsertSlot;
 use super::next_step::{History, NextStep, TableFacts};
 use super::plan::{InsertPlan, Plans};
 use super::response::{Class, Count, InsertResponse};
 use super::route::{Destination, Permit, Routes, Stall};
 use super::state::{BlockedTable, SinkReadiness};
 use super::tables::{SinkTables, TableEntry};
-use super::window::InsertSlot;
 
 /// The part of its timeout, as a divisor, after which an insert shows that the server is
 /// overloaded.

@@ -19,6 +19,7 @@ mod deliver;
 mod direct;
 mod encoder;
 mod exporter;
+mod insert_window;
 mod next_step;
 mod plan;
 mod reachability;
@@ -29,7 +30,6 @@ mod state;
 mod table_check;
 mod tables;
 mod test_rows;
-mod window;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use millrace_columns::TypedColumn;
 use millrace_ddl::render::{insert_columns, insert_statement};
-use millrace_ddl::{DedupFault, DedupWindow, ObservedTable, ServerVersion};
+use millrace_ddl::{DedupFault, LiveDeduplicationWindow, ObservedTable, ServerVersion};
 use millrace_ddl::{Fit, assess_fit};
 use millrace_pipeline::sink::TableIndex;
 
@@ -130,7 +130,7 @@ impl InsertPlan {
     }
 
     /// Returns how many inserts the live table remembers, once known.
-    pub(super) fn dedup_window(&self) -> Option<DedupWindow> {
+    pub(super) fn dedup_window(&self) -> Option<LiveDeduplicationWindow> {
         Some(self.fit.as_ref()?.dedup_window)
     }
 

@@ -21,7 +21,7 @@ use millrace_pipeline::sink::TableIndex;
 use tokio::sync::Notify;
 
 use super::circuit_breaker::{Circuits, Direction, Pace};
-use super::window::{InsertSlot, InsertWindow};
+use super::insert_window::{InsertSlot, InsertWindow};
 
 /// The routes of all shards and tables.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::shell;
 const SOURCES: &str = "operator/src/";
 /// The floors from the ground up (`operator/src/lib.rs` says the same).
 const FLOORS: &[&[&str]] = &[
-    &["error", "hash"],
+    &["error", "hash", "http_listener"],
     &["ownership", "telemetry"],
     &["outbound"],
     &["clickhouse", "coordination", "kafka", "pods"],

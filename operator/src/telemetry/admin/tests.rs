@@ -6,8 +6,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::listener::{CONNECTIONS, HEADER_BYTES, HEADER_TIME, bind};
 use super::*;
+use crate::http_listener::{CONNECTIONS, HEADER_BYTES, HEADER_TIME, bind};
 
 async fn get(address: std::net::SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();

@@ -12,8 +12,8 @@ use millrace_crds::v1alpha1::{EdgePool, GatewayPool, TelemetryPipeline, Telemetr
 use millrace_operator::console::{Access, Console};
 use millrace_operator::context::Context;
 use millrace_operator::controllers::gateway::GatewayPools;
+use millrace_operator::http_listener;
 use millrace_operator::pods::{FigureSource, PodCounters, PodProducers, PodTarget, ScrapeError};
-use millrace_operator::telemetry::listener;
 use millrace_reports::facts::parse_sample;
 use millrace_reports::{ProducedBytes, ProducerSample};
 use serde_json::{Value, json};
@@ -95,12 +95,12 @@ impl Served {
             clickhouse: Some("https://ch.example/play#{database}.{table}".parse().unwrap()),
         };
         let console = Console::new(context, access, Arc::new(Counting::default()), links);
-        let bound = listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let bound = http_listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = bound.local_addr().unwrap();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let answer = move |request| console.clone().handle_request(request);
         let stopped = async move { drop(stopped.await) };
-        let task = tokio::spawn(listener::serve(bound, answer, stopped));
+        let task = tokio::spawn(http_listener::serve(bound, answer, stopped));
         Self { address, stop: Some(stop), task }
     }
 

@@ -2,16 +2,6 @@
 
 use super::*;
 
-/// Scenario: one gateway, many, and more than any installation has. Guarantee: the window covers
-/// five inserts a second of each gateway for five minutes, is never less than the default, and is
-/// bounded.
-#[test]
-fn the_window_grows_with_the_gateways() {
-    let inserts = |gateways| DeduplicationWindow::for_gateways(gateways).inserts;
-    assert_eq!([0, 1, 6, 24].map(inserts), [10_000, 10_000, 10_000, 36_000]);
-    assert_eq!(inserts(u32::MAX), 100_000);
-}
-
 /// Scenario: options that contradict each other. Guarantee: the error names the field to change.
 #[test]
 fn options_that_do_not_fit_are_refused_by_their_field() {

@@ -29,7 +29,7 @@ fn live(declared: &Table) -> ObservedTable {
 fn what_a_live_table_does_not_take_is_named() {
     let declared = build_table(TableKind::Traces, AttributeStorage::Json);
     let mut there = live(&declared);
-    let remembers = DedupWindow { inserts: 1000, seconds: None };
+    let remembers = LiveDeduplicationWindow { inserts: 1000, seconds: None };
     assert_eq!(
         assess_fit(&declared, &there),
         Some(Fit { dedup_window: remembers, ..Fit::default() })
@@ -134,7 +134,8 @@ fn what_a_table_remembers_is_read_from_its_settings() {
             partition_key: "toDate(Timestamp)".to_owned(),
             ..ObservedTable::default()
         };
-        let DedupWindow { inserts, seconds } = dedup_window(&live, dedup_fault(&live).as_ref());
+        let LiveDeduplicationWindow { inserts, seconds } =
+            dedup_window(&live, dedup_fault(&live).as_ref());
         (inserts, seconds)
     };
     let plain = " SETTINGS non_replicated_deduplication_window = 36000";

@@ -1,8 +1,9 @@
 //! Renders a table's engine with its arguments, and its settings, for `CREATE TABLE` and
 //! comparisons.
 
+use crate::declared::deduplication_window::DeduplicationWindow;
 use crate::declared::names::TableName;
-use crate::declared::options::{DeduplicationWindow, Engine, Replication, TableOptions};
+use crate::declared::options::{Engine, Replication, TableOptions};
 use crate::render::{literal, quote};
 
 /// Returns an engine with its Keeper path and version column, where it has them. Without a path and

@@ -22,16 +22,16 @@ use tokio::time::{sleep, timeout};
 
 /// Maximum number of connections: a kubelet, a Prometheus or two, and a person. Each holds a head
 /// and a response: with 0.2 MB of metrics 7 MB in all.
-pub(super) const CONNECTIONS: usize = 32;
+pub(crate) const CONNECTIONS: usize = 32;
 
 /// Maximum lifetime of a connection, including its request: a scrape takes milliseconds.
 const CONNECTION_TIME: Duration = Duration::from_secs(30);
 
 /// Maximum time for a request's head.
-pub(super) const HEADER_TIME: Duration = Duration::from_secs(5);
+pub(crate) const HEADER_TIME: Duration = Duration::from_secs(5);
 
 /// Maximum size of a request's head and of the read buffer, in bytes: the library's minimum.
-pub(super) const HEADER_BYTES: usize = 8 * 1024;
+pub(crate) const HEADER_BYTES: usize = 8 * 1024;
 
 /// Retry delay after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
