@@ -41,9 +41,9 @@ impl Default for DeduplicationWindow {
 mod tests {
     use super::*;
 
-    /// Scenario: one gateway, many, and more than any installation has. Guarantee: the window covers
-    /// five inserts a second of each gateway for five minutes, is never less than the default, and is
-    /// bounded.
+    /// Scenario: one gateway, many, and more than any installation has. Guarantee: the window
+    /// covers five inserts a second of each gateway for five minutes, is never less than the
+    /// default, and is bounded.
     #[test]
     fn the_window_grows_with_the_gateways() {
         let inserts = |gateways| DeduplicationWindow::for_gateways(gateways).inserts;
