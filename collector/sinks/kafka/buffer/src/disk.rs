@@ -65,6 +65,18 @@ pub trait Disk {
     /// # Errors
     /// If it can't be removed.
     fn remove_file(&mut self, file: u64) -> io::Result<()>;
+
+    /// Retains a file's bytes under another name: it is no longer one of the files.
+    ///
+    /// # Errors
+    /// If it can't be renamed.
+    fn set_aside_file(&mut self, file: u64) -> io::Result<()>;
+
+    /// Returns the bytes of all files that were set aside.
+    ///
+    /// # Errors
+    /// If the directory can't be read.
+    fn set_aside_bytes(&mut self) -> io::Result<u64>;
 }
 
 /// The most files that stay open: the one being read, the one being appended to, and two for the
@@ -73,6 +85,8 @@ const MAX_OPEN_FILES: usize = 4;
 
 /// The suffix of a segment's file name.
 const SUFFIX: &str = ".segment";
+/// The suffix of a segment that couldn't be read, and was set aside.
+const UNREADABLE_SUFFIX: &str = ".unreadable";
 
 /// A directory on a file system, locked for this process.
 #[derive(Debug)]
@@ -208,5 +222,22 @@ impl Disk for Folder {
     fn remove_file(&mut self, file: u64) -> io::Result<()> {
         self.open.retain(|open| open.number != file);
         fs::remove_file(self.file_path(file))
+    }
+
+    fn set_aside_file(&mut self, file: u64) -> io::Result<()> {
+        self.open.retain(|open| open.number != file);
+        let new_path = self.path.join(format!("{file:020}{UNREADABLE_SUFFIX}"));
+        fs::rename(self.file_path(file), new_path)
+    }
+
+    fn set_aside_bytes(&mut self) -> io::Result<u64> {
+        let mut bytes = 0;
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if entry.file_name().to_str().is_some_and(|name| name.ends_with(UNREADABLE_SUFFIX)) {
+                bytes += entry.metadata()?.len();
+            }
+        }
+        Ok(bytes)
     }
 }

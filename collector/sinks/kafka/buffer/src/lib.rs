@@ -10,6 +10,9 @@
 //! - The queue returns no byte that its checksum doesn't cover. A record whose bytes went bad on
 //!   the disk is omitted when it is read, and reported; if its header went bad, the records behind
 //!   it in its file are omitted too.
+//! - A record that the disk can't read is retried until the caller gives up on it
+//!   ([`Queue::skip_unreadable`]). It then counts as damaged, and its file is never removed but set
+//!   aside.
 //!
 //! A record is a header of 40 bytes (see [`frame`]) and its payload, appended to a file of some
 //! megabytes (a segment). Acknowledgements are frames of the same format, written to the newest
@@ -25,8 +28,11 @@ pub mod frame;
 mod queue;
 mod read;
 mod recover;
+mod release;
+mod unreadable;
 mod values;
 
 pub use disk::{Disk, Folder, FolderError};
 pub use queue::{Queue, is_full};
+pub use unreadable::is_unreadable;
 pub use values::{AppendError, QueueLimits, QueuedRecord, Recovery, Stats, Sums};

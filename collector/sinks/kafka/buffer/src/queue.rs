@@ -18,6 +18,10 @@ pub(crate) struct Segment {
     pub(crate) next_number: u64,
     /// Whether it was appended to since its last sync.
     pub(crate) dirty: bool,
+    /// Whether the reader gave up on some of it: then its file is set aside, not removed.
+    pub(crate) is_unreadable: bool,
+    /// Where its readable part ends, if the reader gave up on the rest.
+    pub(crate) readable_bytes: Option<u64>,
     /// Its records that aren't acknowledged.
     pub(crate) unacked: Sums,
     /// Those of them that weren't returned since the last rewind.
@@ -49,14 +53,16 @@ pub struct Queue<D> {
     /// Whether the last segment accepts nothing more because its end is uncertain.
     sealed: bool,
     /// Whether files were created or removed since the directory was last synced.
-    folder_dirty: bool,
+    pub(crate) folder_dirty: bool,
+    /// The bytes of files that were set aside.
+    pub(crate) set_aside_bytes: u64,
     pub(crate) next_number: u64,
     /// The lowest number that isn't acknowledged.
     pub(crate) head: u64,
     /// Whether the newest acknowledgement isn't written, or a failed sync left that in doubt.
     pub(crate) ack_pending: bool,
     /// Whether a sync of the queue's own failed and the appending caller doesn't know yet.
-    in_doubt: bool,
+    pub(crate) in_doubt: bool,
     pub(crate) cursor: Cursor,
     /// Bounded by how many records the reader reads before it acknowledges.
     pub(crate) in_flight: VecDeque<InFlightRecord>,
@@ -83,6 +89,7 @@ impl<D: Disk> Queue<D> {
             segments: VecDeque::new(),
             sealed: true,
             folder_dirty: false,
+            set_aside_bytes: 0,
             next_number: 0,
             head: 0,
             ack_pending: false,
@@ -169,7 +176,7 @@ impl<D: Disk> Queue<D> {
         Ok(())
     }
 
-    fn sync_files(&mut self) -> io::Result<()> {
+    pub(crate) fn sync_files(&mut self) -> io::Result<()> {
         if self.ack_pending {
             self.write_ack()?;
         }
@@ -261,7 +268,8 @@ impl<D: Disk> Queue<D> {
     }
 
     fn file_bytes(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.length).sum()
+        let segments: u64 = self.segments.iter().map(|segment| segment.length).sum();
+        segments + self.set_aside_bytes
     }
 
     fn write_ack(&mut self) -> io::Result<()> {
@@ -279,7 +287,7 @@ impl<D: Disk> Queue<D> {
         }
     }
 
-    fn add_segment(&mut self) -> io::Result<()> {
+    pub(crate) fn add_segment(&mut self) -> io::Result<()> {
         let file = self.segments.back().map_or(1, |segment| segment.file + 1);
         self.disk.create_file(file)?;
         self.folder_dirty = true;
@@ -318,66 +326,6 @@ impl<D: Disk> Queue<D> {
             }
         }
         result
-    }
-
-    /// Removes finished segments although no acknowledgement on disk covers them: a full disk
-    /// accepts no acknowledgement, and without this never would. A crash before the next one is
-    /// written may bring records back, which the queue then returns once more.
-    pub(crate) fn free_space(&mut self) -> io::Result<()> {
-        let done = |segment: &Segment| segment.next_number <= self.head;
-        if self.segments.back().is_some_and(|last| last.length > 0 && done(last)) {
-            // An empty file takes no space, and the last one must stay.
-            match self.add_segment() {
-                Err(error) if is_full(&error) => {}
-                added => added?,
-            }
-        }
-        while self.done_segments() > 0 {
-            // One by one: the acknowledgement of a segment may be in the next one.
-            self.remove_done(1)?;
-            self.disk.sync_folder()?;
-            self.folder_dirty = false;
-        }
-        Ok(())
-    }
-
-    /// Removes segments all of whose records are acknowledged.
-    pub(crate) fn release_segments(&mut self) -> io::Result<()> {
-        if self.done_segments() == 0 {
-            return Ok(());
-        }
-        // The acknowledgement is synced before the removal. In the other order a crash could bring
-        // back a segment without its acknowledgement.
-        if let Err(error) = self.sync_files() {
-            // The next sync reports this to the appending caller.
-            self.in_doubt = true;
-            return Err(error);
-        }
-        self.remove_done(self.done_segments())
-    }
-
-    /// Returns the number of segments at the front whose records are all acknowledged. The last
-    /// segment doesn't count: the queue appends to it.
-    fn done_segments(&self) -> usize {
-        let done = |segment: &&Segment| segment.next_number <= self.head;
-        let count = self.segments.iter().take_while(done).count();
-        count.min(self.segments.len().saturating_sub(1))
-    }
-
-    fn remove_done(&mut self, count: usize) -> io::Result<()> {
-        for _ in 0..count {
-            let Some(segment) = self.segments.front().copied() else { break };
-            self.disk.remove_file(segment.file)?;
-            self.segments.pop_front();
-            // This is zero unless the segment's bytes went bad.
-            self.unacked.subtract(segment.unacked);
-            self.folder_dirty = true;
-        }
-        if self.segments.front().is_some_and(|segment| segment.file > self.cursor.file) {
-            let file = self.segments.front().map_or(0, |segment| segment.file);
-            self.cursor = Cursor { file, offset: 0 };
-        }
-        Ok(())
     }
 }
 

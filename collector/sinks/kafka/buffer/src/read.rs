@@ -16,24 +16,37 @@ impl<D: Disk> Queue<D> {
     pub fn read(&mut self) -> io::Result<Option<QueuedRecord>> {
         while let Some((header, payload)) = self.next_frame()? {
             let FrameHeader { number, at_millis, count, tag, payload_crc, .. } = header;
-            let is_damaged = crc32c::crc32c(&payload) != payload_crc;
-            let is_new = !is_damaged || self.damaged.insert(number);
-            let file = self.cursor.file;
-            if is_new && let Some(segment) = self.segments.iter_mut().find(|it| it.file == file) {
-                segment.unread.subtract(Sums::one_record(count));
-                if is_damaged {
-                    segment.unacked.subtract(Sums::one_record(count));
-                    self.unacked.subtract(Sums::one_record(count));
-                    self.unreported_damage.add(Sums::one_record(count));
-                }
-            }
-            if is_damaged {
+            if crc32c::crc32c(&payload) != payload_crc {
+                self.count_damaged(&header);
                 continue;
+            }
+            let file = self.cursor.file;
+            if let Some(segment) = self.segments.iter_mut().find(|it| it.file == file) {
+                segment.unread.subtract(Sums::one_record(count));
             }
             self.in_flight.push_back(InFlightRecord { number, count, at_millis });
             return Ok(Some(QueuedRecord { number, at_millis, count, tag, payload }));
         }
         Ok(None)
+    }
+
+    /// Whether a header is of a record that is neither acknowledged nor damaged.
+    pub(crate) fn is_pending(&self, header: &FrameHeader) -> bool {
+        let FrameHeader { kind, number, .. } = *header;
+        kind == FrameKind::Record && number >= self.head && !self.damaged.contains(&number)
+    }
+
+    /// Counts the record of this header, in the file at the cursor, as damaged. It isn't read again.
+    pub(crate) fn count_damaged(&mut self, header: &FrameHeader) {
+        let (file, sums) = (self.cursor.file, Sums::one_record(header.count));
+        if self.damaged.insert(header.number)
+            && let Some(segment) = self.segments.iter_mut().find(|it| it.file == file)
+        {
+            segment.unread.subtract(sums);
+            segment.unacked.subtract(sums);
+            self.unacked.subtract(sums);
+            self.unreported_damage.add(sums);
+        }
     }
 
     /// Makes the queue return again all records that aren't acknowledged, oldest first.
@@ -72,10 +85,10 @@ impl<D: Disk> Queue<D> {
                 self.cursor = Cursor { file: segment.file, offset: 0 };
                 continue;
             }
-            match self.peek_frame(file, offset, segment.length)? {
+            match self.peek_frame(file, offset, segment.readable_end())? {
                 Some(header) => {
                     let behind = Cursor { file, offset: offset + header.frame_bytes() };
-                    if header.kind == FrameKind::Record && header.number >= self.head {
+                    if self.is_pending(&header) {
                         let mut payload = vec![0; header.payload_bytes as usize];
                         let at = offset + HEADER_BYTES as u64;
                         self.read_exact(file, at, &mut payload)?;

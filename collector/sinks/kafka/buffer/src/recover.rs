@@ -5,6 +5,7 @@ use std::io;
 use crate::disk::Disk;
 use crate::frame::{AppendTotals, FrameKind, HEAD_BYTES};
 use crate::queue::{Queue, Segment, is_full};
+use crate::unreadable::is_unreadable;
 use crate::values::{Recovery, Sums};
 
 /// A segment's file as found on disk.
@@ -19,17 +20,22 @@ impl<D: Disk> Queue<D> {
         let mut recovery = Recovery::default();
         let mut numbers = self.disk.list_files()?;
         numbers.sort_unstable();
+        self.set_aside_bytes = self.disk.set_aside_bytes()?;
         let mut files = Vec::with_capacity(numbers.len());
         for number in numbers {
             let length = self.disk.file_length(number)?;
-            let totals = self.read_head(number, length)?;
+            let totals = match self.read_head(number, length) {
+                // One bad file must not stop the others; the reader retries it.
+                Err(error) if is_unreadable(&error) => None,
+                totals => totals?,
+            };
             files.push(File { number, length, totals });
         }
         for (index, file) in files.iter().enumerate() {
             let next = files.get(index + 1).and_then(|next| next.totals);
             let segment = match (file.totals, next) {
                 (Some(totals), Some(next)) => segment_between(file, totals, next),
-                _ => self.scan_segment(file, &mut recovery)?,
+                _ => self.scan_segment(file, next, &mut recovery)?,
             };
             self.next_number = self.next_number.max(segment.next_number);
             self.segments.push_back(segment);
@@ -67,12 +73,29 @@ impl<D: Disk> Queue<D> {
     }
 
     /// Reads all headers of a segment, with its acknowledgements.
-    fn scan_segment(&mut self, file: &File, recovery: &mut Recovery) -> io::Result<Segment> {
+    fn scan_segment(
+        &mut self,
+        file: &File,
+        next: Option<AppendTotals>,
+        recovery: &mut Recovery,
+    ) -> io::Result<Segment> {
         let mut segment = Segment { file: file.number, ..Segment::default() };
         if let Some(AppendTotals { records, count, .. }) = file.totals {
             self.appended = Sums { records, count };
         }
-        while let Some(header) = self.peek_frame(file.number, segment.length, file.length)? {
+        loop {
+            let header = match self.peek_frame(file.number, segment.length, file.length) {
+                Err(error) if is_unreadable(&error) => {
+                    recovery.unreadable_bytes += file.length - segment.length;
+                    let before = self.segments.iter().chain([&segment]).map(|it| it.next_number);
+                    let first = before.chain(file.totals.map(|it| it.next_number)).max();
+                    let before = (first.unwrap_or_default(), self.appended);
+                    self.appended.add(segment.assume_rest(file.length, before, next));
+                    return Ok(segment);
+                }
+                header => header?,
+            };
+            let Some(header) = header else { break };
             segment.length += header.frame_bytes();
             match header.kind {
                 FrameKind::Record => {
@@ -107,7 +130,16 @@ impl<D: Disk> Queue<D> {
 
     fn count_from_head(&mut self, segment: &Segment) -> io::Result<Sums> {
         let (mut sums, mut offset) = (Sums::default(), 0);
-        while let Some(header) = self.peek_frame(segment.file, offset, segment.length)? {
+        loop {
+            let header = match self.peek_frame(segment.file, offset, segment.length) {
+                Err(error) if is_unreadable(&error) => {
+                    // The number of the others is unknown: at least one.
+                    sums.add(Sums::one_record(1));
+                    break;
+                }
+                header => header?,
+            };
+            let Some(header) = header else { break };
             offset += header.frame_bytes();
             if header.kind == FrameKind::Record && header.number >= self.head {
                 sums.add(Sums::one_record(header.count));

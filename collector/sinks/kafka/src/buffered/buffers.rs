@@ -11,7 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use millrace_buffer::frame::{HEAD_BYTES, HEADER_BYTES};
-use millrace_buffer::{AppendError, Disk, Folder, Queue, QueueLimits, Stats, Sums, is_full};
+use millrace_buffer::{
+    AppendError, Disk, Folder, Queue, QueueLimits, Stats, Sums, is_full, is_unreadable,
+};
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
 
@@ -159,7 +161,16 @@ impl<D: Disk> DiskBuffers<D> {
 
     fn return_aside_of(&mut self, index: usize) -> io::Result<()> {
         let max_bytes = self.max_bytes;
-        while let Some(entry) = self.destinations[index].aside.read()? {
+        loop {
+            let entry = match self.destinations[index].aside.read() {
+                Err(error) if is_unreadable(&error) => {
+                    let file = self.destinations[index].aside.skip_unreadable()?;
+                    tracing::error!(file, %error, "cannot read a request that was set aside");
+                    continue;
+                }
+                entry => entry?,
+            };
+            let Some(entry) = entry else { break };
             if let Some(signal) = Signal::ALL.get(usize::from(entry.tag)) {
                 let destination = self.destinations[index].destination;
                 let topic = TopicKey { destination, signal: *signal };

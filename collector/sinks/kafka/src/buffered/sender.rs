@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millrace_buffer::{AppendError, Disk, Queue, QueuedRecord};
+use millrace_buffer::{AppendError, Disk, Queue, QueuedRecord, is_unreadable};
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::cancellation::Cancellation;
@@ -30,6 +30,8 @@ use crate::publisher::KafkaPublisher;
 const STEP_BYTES: usize = WINDOW_BYTES;
 /// The failures of one request while its topic accepts others, after which it is set aside.
 const MAX_FAILURES: u32 = 5;
+/// The failed reads in a row after which a request that the disk can't read is skipped: some 30 s.
+const MAX_READ_FAILURES: u32 = 8;
 /// The backoff after a failure.
 const BACKOFF: BackoffPolicy =
     BackoffPolicy { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
@@ -45,6 +47,8 @@ pub(super) struct Sender {
     failures: BTreeMap<u64, u32>,
     /// A request that was read, and not yet accepted by the publisher.
     held: Option<QueuedRecord>,
+    /// Failed reads in a row.
+    read_failures: u32,
     backoff: Backoff,
     not_before: Instant,
 }
@@ -64,6 +68,7 @@ impl Sender {
             window: AckWindow::default(),
             failures: BTreeMap::new(),
             held: None,
+            read_failures: 0,
             backoff: Backoff::new(BACKOFF, random_seed()),
             not_before: Instant::now(),
         }
@@ -132,7 +137,7 @@ impl Sender {
         while self.window.has_capacity() && read_bytes < STEP_BYTES {
             let entry = match self.held.take() {
                 Some(entry) => entry,
-                None => match queue.read()? {
+                None => match self.read_next(queue)? {
                     Some(entry) => entry,
                     None => return Ok(()),
                 },
@@ -156,6 +161,31 @@ impl Sender {
             }
         }
         Ok(())
+    }
+
+    /// Reads the next request. One that the disk can't read is retried, then skipped, so that it
+    /// doesn't stop its topic.
+    fn read_next<D: Disk>(&mut self, queue: &mut Queue<D>) -> io::Result<Option<QueuedRecord>> {
+        let error = match queue.read() {
+            Ok(entry) => {
+                self.read_failures = 0;
+                return Ok(entry);
+            }
+            Err(error) => error,
+        };
+        self.not_before = Instant::now() + self.backoff.next_wait();
+        self.read_failures += 1;
+        if self.read_failures < MAX_READ_FAILURES || !is_unreadable(&error) {
+            return Err(error);
+        }
+        let file = queue.skip_unreadable()?;
+        self.read_failures = 0;
+        tracing::error!(
+            signal = %self.topic.signal, file, %error,
+            "a file of the buffer on disk can't be read: the record there, or the rest of the file, \
+             is skipped; the file is renamed to end in .unreadable once its other records are sent"
+        );
+        queue.read()
     }
 
     /// Holds a request and waits before its next attempt.
@@ -230,3 +260,6 @@ impl Sender {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

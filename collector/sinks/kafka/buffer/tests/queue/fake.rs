@@ -2,8 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 
 use millrace_buffer::Disk;
+
+/// The system's number of an input/output error.
+const EIO: i32 = 5;
 
 /// The next fault.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +34,10 @@ pub struct Fake {
     pub fault: Option<Fault>,
     /// The capacity of all files together; empty files cost nothing.
     pub room: Option<u64>,
+    /// A file and its bytes that can't be read.
+    pub unreadable: Option<(u64, Range<usize>)>,
+    /// Files that were set aside.
+    pub set_aside: BTreeMap<u64, Vec<u8>>,
     random: u64,
 }
 
@@ -160,6 +168,13 @@ impl Disk for Fake {
         let bytes = self.file(file)?.get(offset as usize..).unwrap_or_default();
         let read = bytes.len().min(into.len()).min(short);
         into[..read].copy_from_slice(&bytes[..read]);
+        let from = offset as usize;
+        let is_bad = |(bad, range): &(u64, Range<usize>)| {
+            *bad == file && from < range.end && range.start < from + read
+        };
+        if self.unreadable.as_ref().is_some_and(is_bad) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
         Ok(read)
     }
 
@@ -181,5 +196,15 @@ impl Disk for Fake {
 
     fn remove_file(&mut self, file: u64) -> io::Result<()> {
         self.now.remove(&file).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn set_aside_file(&mut self, file: u64) -> io::Result<()> {
+        let bytes = self.now.remove(&file).ok_or(io::ErrorKind::NotFound)?;
+        assert!(self.set_aside.insert(file, bytes).is_none(), "file {file} was set aside before");
+        Ok(())
+    }
+
+    fn set_aside_bytes(&mut self) -> io::Result<u64> {
+        Ok(self.set_aside.values().map(|bytes| bytes.len() as u64).sum())
     }
 }

@@ -3,6 +3,7 @@
 
 mod fake;
 mod large;
+mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,54 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::*;
-use crate::buffered::fixtures::{new_sender, new_telemetry, unreachable_kafka};
-
-/// A folder on a disk that accepts no more bytes while it is full.
-struct FullDisk {
-    folder: Folder,
-    is_full: Rc<Cell<bool>>,
-}
-
-impl Disk for FullDisk {
-    fn list_files(&mut self) -> io::Result<Vec<u64>> {
-        self.folder.list_files()
-    }
-
-    fn create_file(&mut self, file: u64) -> io::Result<()> {
-        self.folder.create_file(file)
-    }
-
-    fn append_bytes(&mut self, file: u64, bytes: &[u8]) -> io::Result<()> {
-        if self.is_full.get() {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.folder.append_bytes(file, bytes)
-    }
-
-    fn truncate_file(&mut self, file: u64, length: u64) -> io::Result<()> {
-        self.folder.truncate_file(file, length)
-    }
-
-    fn file_length(&mut self, file: u64) -> io::Result<u64> {
-        self.folder.file_length(file)
-    }
-
-    fn read_at(&mut self, file: u64, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.folder.read_at(file, offset, into)
-    }
-
-    fn sync_file(&mut self, file: u64) -> io::Result<()> {
-        self.folder.sync_file(file)
-    }
-
-    fn sync_folder(&mut self) -> io::Result<()> {
-        self.folder.sync_folder()
-    }
-
-    fn remove_file(&mut self, file: u64) -> io::Result<()> {
-        self.folder.remove_file(file)
-    }
-}
+use crate::buffered::fixtures::{FaultyDisk, new_sender, new_telemetry, unreachable_kafka};
 
 /// Scenario: an edge starts on a full disk, without requests that were set aside and with one;
 /// then there is space. Guarantee: it starts each time; the request stays set aside until it can be
@@ -63,7 +16,7 @@ fn buffers_open_on_a_full_disk() {
     let kafka = unreachable_kafka(&telemetry);
     let open_queue = |name: &str| {
         let folder = Folder::open(&folder.path().join(name)).unwrap();
-        let disk = FullDisk { folder, is_full: Rc::clone(&is_full) };
+        let disk = FaultyDisk { folder, is_full: Rc::clone(&is_full), unreadable_file: None };
         Queue::open(disk, QueueLimits::from_max_bytes(1 << 20)).unwrap().0
     };
     let open = || {
