@@ -36,7 +36,8 @@ impl<D: Disk> Queue<D> {
         kind == FrameKind::Record && number >= self.head && !self.damaged.contains(&number)
     }
 
-    /// Counts the record of this header, in the file at the cursor, as damaged. It isn't read again.
+    /// Counts the record of this header, in the file at the cursor, as damaged. It isn't read
+    /// again.
     pub(crate) fn count_damaged(&mut self, header: &FrameHeader) {
         let (file, sums) = (self.cursor.file, Sums::one_record(header.count));
         if self.damaged.insert(header.number)

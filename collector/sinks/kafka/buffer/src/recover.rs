@@ -90,7 +90,7 @@ impl<D: Disk> Queue<D> {
                     let before = self.segments.iter().chain([&segment]).map(|it| it.next_number);
                     let first = before.chain(file.totals.map(|it| it.next_number)).max();
                     let before = (first.unwrap_or_default(), self.appended);
-                    self.appended.add(segment.assume_rest(file.length, before, next));
+                    self.appended.add(segment.assume_remaining(file.length, before, next));
                     return Ok(segment);
                 }
                 header => header?,

@@ -17,7 +17,7 @@ impl Segment {
 
     /// Assumes what the rest of a segment of `length` bytes holds that can't be read now, from what
     /// was appended before that rest and before the next segment. The reader retries it.
-    pub(crate) fn assume_rest(
+    pub(crate) fn assume_remaining(
         &mut self,
         length: u64,
         (first_number, before): (u64, Sums),
