@@ -182,6 +182,8 @@ pub const ERROR_CODES: &[ErrorCode] = &[
     row(376, "CANNOT_PARSE_UUID", Stop, Conversion, ThisServer, TableOrView),
     // The rows are already stored.
     row(389, "INSERT_WAS_DEDUPLICATED", Class::Done, Other, EachReplica, TableOnly),
+    // Somebody killed the insert, or the server shuts down.
+    row(394, "QUERY_WAS_CANCELLED", RetrySame, Other, ThisServer, TableOrView),
     row(425, "SYSTEM_ERROR", RetrySame, Other, ThisServer, TableOrView),
     row(439, "CANNOT_SCHEDULE_TASK", SlowDown, Other, ThisServer, TableOrView),
     row(452, "SETTING_CONSTRAINT_VIOLATION", Stop, Setting, ThisServer, TableOnly),

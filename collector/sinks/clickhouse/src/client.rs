@@ -44,10 +44,13 @@ const QUERY_SETTINGS: &str = "default_format=JSONEachRow&wait_end_of_query=1";
 /// The settings of every insert. Servers since 22.8 know all of them, so none is refused as
 /// unknown. `deduplicate_blocks_in_dependent_materialized_views` carries the token into views; from
 /// 26.2 it is the server's default. The two sizes make an insert one part, however many blocks it
-/// comes in: the rows are the server's default, and bytes have no effect.
+/// comes in: the rows are the server's default, and bytes have no effect. The overflow mode is
+/// explicit because with `break` in a user's profile a server stores nothing of an insert that
+/// exceeds `max_execution_time`, and answers success with all rows counted (observed with 26.9).
 const INSERT_SETTINGS: &str = "decompress=1&async_insert=0&wait_end_of_query=1\
     &insert_deduplicate=1&deduplicate_blocks_in_dependent_materialized_views=1\
-    &min_insert_block_size_rows=1048449&min_insert_block_size_bytes=0";
+    &min_insert_block_size_rows=1048449&min_insert_block_size_bytes=0\
+    &timeout_overflow_mode=throw";
 
 const USER: HeaderName = HeaderName::from_static("x-clickhouse-user");
 const KEY: HeaderName = HeaderName::from_static("x-clickhouse-key");

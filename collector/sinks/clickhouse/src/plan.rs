@@ -47,6 +47,14 @@ const KEEPER_RETRIES: Newer = Newer {
 const DEDUPLICATE: Newer =
     Newer { since: ServerVersion { year: 26, minor: 2 }, parameter: "&deduplicate_insert=enable" };
 
+/// Retains one token per insert, whatever a user's profile says. With strict limits the server
+/// divides an insert at the profile's `max_insert_block_size`, and each block takes a token of the
+/// table's deduplication window: a repetition is stored again much sooner.
+const ONE_BLOCK: Newer = Newer {
+    since: ServerVersion { year: 26, minor: 4 },
+    parameter: "&use_strict_insert_block_limits=0",
+};
+
 /// How inserts go into one table of one endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InsertPlan {
@@ -94,7 +102,7 @@ impl InsertPlan {
             let statement = insert_columns(&table.full_name, &names);
             plan.parameters = format!("{SKIP_UNKNOWN}&query={}", percent_encoded(statement.sql()));
         }
-        for Newer { since, parameter } in [KEEPER_RETRIES, INDEXES_LATER, DEDUPLICATE] {
+        for Newer { since, parameter } in [KEEPER_RETRIES, INDEXES_LATER, DEDUPLICATE, ONE_BLOCK] {
             if server.is_some_and(|server| server >= since) {
                 plan.parameters.insert_str(0, parameter);
             }

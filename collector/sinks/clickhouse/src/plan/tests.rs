@@ -65,17 +65,20 @@ fn what_a_live_table_lacks_is_not_named() {
 
 /// Scenario: servers of several versions, and one of an unknown version. Guarantee: each gets only
 /// the settings that it knows: from 23.2 on the Keeper retries, from 24.6 on deferred indexes, from
-/// 26.2 on deduplication; the inserted data is the same.
+/// 26.2 on deduplication, from 26.4 on blocks without limits; the inserted data is the same.
 #[test]
 fn a_server_is_told_what_its_version_knows() {
     let name = |text| Identifier::new(text).unwrap();
     let tables = SinkTables::new(&name("db"), &name("otel"), AttributeStorage::Map);
     let retries = "&insert_keeper_max_retries=7";
     let both = format!("&materialize_skip_indexes_on_insert=0{retries}");
-    let all = format!("&deduplicate_insert=enable{both}");
+    let three = format!("&deduplicate_insert=enable{both}");
+    let all = format!("&use_strict_insert_block_limits=0{three}");
     let told = [
         ("26.9.2.1", all.as_str()),
-        ("26.2.1.1", &all),
+        ("26.4.1.1", &all),
+        ("26.3.9.9", &three),
+        ("26.2.1.1", &three),
         ("26.1.9.9", &both),
         ("24.6.1.1", &both),
         ("24.5.9.9", retries),

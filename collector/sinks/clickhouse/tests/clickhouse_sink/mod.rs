@@ -252,6 +252,7 @@ fn an_insert_says_everything_it_relies_on() {
         ("deduplicate_blocks_in_dependent_materialized_views", "1"),
         ("min_insert_block_size_rows", "1048449"),
         ("min_insert_block_size_bytes", "0"),
+        ("timeout_overflow_mode", "throw"),
     ] {
         assert_eq!(insert.parameter(name), Some(value), "{name}");
     }
