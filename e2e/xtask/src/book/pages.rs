@@ -14,7 +14,7 @@ const FIRST: [Outside; 1] = [Outside { page: "README.md", file: "millrace.md", t
 const LAST: [Outside; 3] = [
     Outside { page: "CHANGELOG.md", file: "changelog.md", title: "Changes" },
     Outside { page: "e2e/stack/README.md", file: "local-stack.md", title: "The local stack" },
-    Outside { page: "SECURITY.md", file: "security.md", title: "Security" },
+    Outside { page: "SECURITY.md", file: "vulnerabilities.md", title: "Report a vulnerability" },
 ];
 /// The folder of the book's own pages.
 const DOCS: &str = "docs/";
@@ -150,7 +150,8 @@ fn from(page: &str, file: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{links, rewrite};
+    use super::{DOCS, FIRST, LAST, links, rewrite};
+    use crate::shell;
     use anyhow::Result;
     use serde_json::{Value, json};
 
@@ -185,6 +186,16 @@ mod tests {
         assert_eq!(links("README.md", readme, None), wanted);
     }
 
+    /// Scenario: the pages that come in from outside docs, next to those of docs. Guarantee: none
+    /// takes the file of a page of docs, which readers would then not find.
+    #[test]
+    fn chapters_from_outside_replace_no_page() {
+        let docs = shell::root().join(DOCS);
+        for outside in FIRST.iter().chain(&LAST) {
+            assert!(!docs.join(outside.file).exists(), "{outside:?}");
+        }
+    }
+
     /// Scenario: mdBook's JSON with a part's title and nested chapters. Guarantee: all chapters are
     /// rewritten and the pages from outside come first and last.
     #[test]
@@ -204,7 +215,7 @@ mod tests {
         assert_eq!(first["content"], "[x](millrace.md)\n");
         assert_eq!(first["sub_items"][0]["Chapter"]["content"], "[x](../index.md)\n");
         let last = book["items"].as_array().and_then(|items| items.last());
-        assert_eq!(last.map(|item| &item["Chapter"]["path"]), Some(&json!("security.md")));
+        assert_eq!(last.map(|item| &item["Chapter"]["path"]), Some(&json!("vulnerabilities.md")));
         Ok(())
     }
 }

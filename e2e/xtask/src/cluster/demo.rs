@@ -162,7 +162,7 @@ fn next_steps(stack: &Stack) {
     let look = [
         "Look next:".to_owned(),
         format!("  export KUBECONFIG={}", stack.kubeconfig().display()),
-        format!("  kubectl -n {NAMESPACE} get telemetrypipelines,edgepools,gatewaypools"),
+        format!("  kubectl -n {NAMESPACE} get millrace"),
         format!("  kubectl -n {NAMESPACE} describe telemetrypipeline {PIPELINE}"),
         "  kubectl explain telemetrypipeline.spec".to_owned(),
         "  kubectl -n millrace-system port-forward deployment/millrace-operator 8081".to_owned(),
