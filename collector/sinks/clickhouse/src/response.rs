@@ -194,9 +194,9 @@ pub fn classify_response(
 
 /// Classifies a success: it must have an empty body and no fewer rows than were sent.
 ///
-/// A server answers an insert that it recognised as a repetition with no rows. To the first insert
-/// of a token this can also mean that nothing was stored. The same bytes again decide it: the
-/// server recognises what it stored the first time, and stores the rest.
+/// A server may answer an insert that it recognised as a repetition with no rows; 26.9 counts all
+/// of them. To the first insert of a token no rows can also mean that nothing was stored. The same
+/// bytes again decide it: the server recognises what it stored the first time, and stores the rest.
 fn classify_success(
     headers: &HeaderMap,
     text: &str,

@@ -1,9 +1,9 @@
 //! Kills an engine, but not between an insert's token and its rows.
 //!
 //! A plain MergeTree writes an insert's token to the table's deduplication log and then renames the
-//! part into place. Killed in between, the table drops every repetition of the insert as a duplicate
-//! of rows that it doesn't have: ClickHouse loses the insert, and no client can prevent it. So the
-//! engine is stopped first, looked at, and killed in that state.
+//! part into place. Killed in between, the table drops every repetition of the insert as a
+//! duplicate of rows that it doesn't have: ClickHouse loses the insert, and no client can prevent
+//! it. So the engine is stopped first, looked at, and killed in that state.
 
 use std::fs;
 use std::io;
@@ -120,14 +120,16 @@ fn has_rows_of(table: &Path, part: &str) -> io::Result<bool> {
     }))
 }
 
-/// Partition, first and last block of a part by its name, such as `20261128_5_9_2`. Temporary parts
-/// have another partition: `tmp_insert_20261128`.
+/// Partition, first and last block of a part by its name, such as `20261128_5_9_2`, or with the
+/// version of its mutation `20261128_5_9_2_14`. Temporary parts have more fields in front.
 fn parse_part(name: &str) -> Option<(&str, (u64, u64))> {
-    let mut fields = name.rsplitn(4, '_');
-    let _level: u64 = fields.next()?.parse().ok()?;
-    let last = fields.next()?.parse().ok()?;
-    let first = fields.next()?.parse().ok()?;
-    Some((fields.next()?, (first, last)))
+    let fields: Vec<&str> = name.split('_').collect();
+    let (partition, numbers) = fields.split_first()?;
+    let numbers: Vec<u64> = numbers.iter().map(|it| it.parse().ok()).collect::<Option<_>>()?;
+    match numbers[..] {
+        [first, last, _level] | [first, last, _level, _] => Some((partition, (first, last))),
+        _ => None,
+    }
 }
 
 /// What is in a folder; nothing if there is none.
@@ -147,14 +149,15 @@ fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    /// Scenario: tables whose newest token belongs to a part that is there, was merged, was dropped
-    /// or is still temporary; logs with a newer file that is empty; a table without tokens.
-    /// Guarantee: only the temporary one is torn.
+    /// Scenario: tables whose newest token belongs to a part that is there, was merged, mutated or
+    /// dropped, or is still temporary; logs with a newer file that is empty; a table without
+    /// tokens. Guarantee: only the temporary one is torn.
     #[test]
     fn an_insert_is_torn_while_its_part_is_temporary() {
         for (entries, parts, is_torn) in [
             ("1\tall_7_7_0\tid\n", vec!["all_7_7_0"], false),
             ("1\tall_7_7_0\tid\n", vec!["all_1_9_3", "tmp_insert_all_8_8_0"], false),
+            ("1\tall_7_7_0\tid\n", vec!["all_7_7_0_12"], false),
             ("1\tall_7_7_0\tid\n2\tall_7_7_0\tid\n", vec![], false),
             ("1\tall_6_6_0\tid\n1\tall_7_7_0\tid\n", vec!["tmp_insert_all_7_7_0"], true),
             ("1\t20261128_7_7_0\tid\n", vec!["20261127_1_9_1", "all_1_9_1"], true),
