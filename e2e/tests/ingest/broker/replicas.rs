@@ -15,7 +15,7 @@ use millrace_stack::kafka::{Broker, BrokerOptions};
 use crate::ingest::buffer::{start_buffered_edge, wait_until_empty, wait_until_used};
 
 const BROKERS: usize = 3;
-/// There are three JVMs beside an engine; a broker of tests needs a third of this.
+/// Three brokers run next to an engine, and a broker of tests uses a third of this heap.
 const HEAP_MIB: u32 = 256;
 /// Spans a second, and more of them than any run takes: the load is ended by the test.
 const RATE: u64 = 10_000;

@@ -40,7 +40,7 @@ pub(super) fn kill_between_inserts(service: &mut Service, data: &Path) -> Result
         };
         service.signal(Signal::CONT)?;
         if Instant::now() > deadline {
-            return Err(never(&format!("{} still isn't there", part.display())));
+            return Err(timeout_error(&format!("{} still isn't there", part.display())));
         }
         sleep(POLL_INTERVAL);
     }
@@ -51,7 +51,7 @@ fn wait_stopped(pid: u32, deadline: Instant) -> Result<()> {
     let action = || io_error(format!("read the threads of process {pid}"));
     while !is_stopped(pid).map_err(action())? {
         if Instant::now() > deadline {
-            return Err(never(&format!("process {pid} doesn't stop")));
+            return Err(timeout_error(&format!("process {pid} doesn't stop")));
         }
         sleep(POLL_INTERVAL);
     }
@@ -71,7 +71,7 @@ fn is_stopped(pid: u32) -> io::Result<bool> {
     Ok(true)
 }
 
-fn never(problem: &str) -> ServiceError {
+fn timeout_error(problem: &str) -> ServiceError {
     ServiceError::Io {
         action: "kill the engine between two inserts".to_owned(),
         source: io::Error::new(io::ErrorKind::TimedOut, problem.to_owned()),
@@ -80,8 +80,8 @@ fn never(problem: &str) -> ServiceError {
 
 /// The part of an insert that some table remembers and doesn't have.
 fn find_torn_insert(data: &Path) -> io::Result<Option<PathBuf>> {
-    for group in list(&data.join("store"))? {
-        for table in list(&group)? {
+    for group in list_folder(&data.join("store"))? {
+        for table in list_folder(&group)? {
             let Some(part) = last_added(&table.join(TOKENS_DIR))? else { continue };
             if !has_rows_of(&table, &part)? {
                 return Ok(Some(table.join(part)));
@@ -98,7 +98,7 @@ fn last_added(logs: &Path) -> io::Result<Option<String>> {
         let stem = path.file_stem()?.to_str()?;
         stem.rsplit_once('_')?.1.parse::<u64>().ok()
     };
-    let mut logs = list(logs)?;
+    let mut logs = list_folder(logs)?;
     logs.sort_by_key(number);
     for log in logs.iter().rev() {
         let text = fs::read_to_string(log)?;
@@ -113,7 +113,7 @@ fn last_added(logs: &Path) -> io::Result<Option<String>> {
 /// Whether a table has a part, or one into which it was merged.
 fn has_rows_of(table: &Path, part: &str) -> io::Result<bool> {
     let Some(wanted) = parse_part(part) else { return Ok(true) };
-    let parts = list(table)?;
+    let parts = list_folder(table)?;
     let names = parts.iter().filter_map(|path| path.file_name()?.to_str());
     Ok(names.filter_map(parse_part).any(|(partition, blocks)| {
         partition == wanted.0 && blocks.0 <= wanted.1.0 && blocks.1 >= wanted.1.1
@@ -133,7 +133,7 @@ fn parse_part(name: &str) -> Option<(&str, (u64, u64))> {
 }
 
 /// What is in a folder; nothing if there is none.
-fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
+fn list_folder(dir: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(dir) {
         Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
         Err(error)
