@@ -14,7 +14,7 @@ use crate::collector::peer::Peer;
 #[command(name = "millrace-bench", version)]
 pub(crate) struct Args {
     /// Cases by name, or by the word before a dash (`gateway`, `edge`, `engine`, `allocator`,
-    /// `rules`, `files`, `scrape`, `bill`, `once`); several parted by commas; `all` for every one but
+    /// `rules`, `plain`, `files`, `scrape`, `bill`, `once`); several parted by commas; `all` for every one but
     /// the last two.
     #[arg(long, env = "CASE", default_value = "all")]
     pub(crate) case: String,

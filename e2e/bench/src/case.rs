@@ -56,7 +56,7 @@ pub(crate) enum Side {
     /// OTLP to Kafka.
     Edge(Way),
     /// OTLP to Kafka, with rules.
-    Rules(RulesCase),
+    Rules(RulesCase, Way),
     /// No collector: each stage by itself.
     Stages,
     /// No collector: bytes of log files to OTLP.
@@ -89,6 +89,11 @@ pub(crate) struct Case {
 /// What an edge takes on an ordinary day, in requests of 1,000: it rests between them.
 const EVERYDAY: Side =
     Side::Edge(Way { protocol: "grpc", compression: "gzip", rate: Some(145_000) });
+
+/// What the Collector's exporter sends unless its settings say otherwise.
+const GZIP: Way = Way { protocol: "grpc", compression: "gzip", rate: None };
+/// What SDKs send unless their settings say otherwise.
+const PLAIN: Way = Way { protocol: "grpc", compression: "none", rate: None };
 
 /// Records of a bill.
 const BILL_RECORDS: u64 = 10_000_000;
@@ -179,16 +184,24 @@ pub(crate) const ALL: &[Case] = &[
     ours("edge-grpc-plain", edge("grpc", "none")),
     ours("edge-http", edge("http", "gzip")),
     shared("edge-everyday", EVERYDAY),
-    shared("rules-none", Side::Rules(RulesCase::Nothing)),
-    shared("rules-rename", Side::Rules(RulesCase::Rename)),
-    shared("rules-four", Side::Rules(RulesCase::Four)),
-    shared("rules-unmatched", Side::Rules(RulesCase::Unmatched)),
-    shared("rules-drop", Side::Rules(RulesCase::Drop)),
-    shared("rules-spans-none", Side::Rules(RulesCase::SpansNothing)),
-    shared("rules-spans", Side::Rules(RulesCase::Spans)),
-    shared("rules-redact", Side::Rules(RulesCase::Redact)),
-    ours("rules-route", Side::Rules(RulesCase::Route)),
-    ours("rules-enrich", Side::Rules(RulesCase::Enrich)),
+    shared("rules-none", Side::Rules(RulesCase::Nothing, GZIP)),
+    shared("rules-rename", Side::Rules(RulesCase::Rename, GZIP)),
+    shared("rules-four", Side::Rules(RulesCase::Four, GZIP)),
+    shared("rules-unmatched", Side::Rules(RulesCase::Unmatched, GZIP)),
+    shared("rules-drop", Side::Rules(RulesCase::Drop, GZIP)),
+    shared("rules-spans-none", Side::Rules(RulesCase::SpansNothing, GZIP)),
+    shared("rules-spans", Side::Rules(RulesCase::Spans, GZIP)),
+    shared("rules-redact", Side::Rules(RulesCase::Redact, GZIP)),
+    ours("rules-route", Side::Rules(RulesCase::Route, GZIP)),
+    ours("rules-enrich", Side::Rules(RulesCase::Enrich, GZIP)),
+    shared("plain-none", Side::Rules(RulesCase::Nothing, PLAIN)),
+    shared("plain-rename", Side::Rules(RulesCase::Rename, PLAIN)),
+    shared("plain-four", Side::Rules(RulesCase::Four, PLAIN)),
+    shared("plain-unmatched", Side::Rules(RulesCase::Unmatched, PLAIN)),
+    shared("plain-drop", Side::Rules(RulesCase::Drop, PLAIN)),
+    shared("plain-spans-none", Side::Rules(RulesCase::SpansNothing, PLAIN)),
+    shared("plain-spans", Side::Rules(RulesCase::Spans, PLAIN)),
+    shared("plain-redact", Side::Rules(RulesCase::Redact, PLAIN)),
     ours("stages", Side::Stages),
     ours("lines", Side::Lines),
     ours("scrape-parse", Side::Scrape(ScrapeCase::Parse)),
@@ -250,7 +263,7 @@ impl Case {
             // Twenty seconds.
             Side::Edge(Way { rate: Some(rate), .. }) => rate * 20,
             Side::Edge(_) => 4_000_000,
-            Side::Rules(_) => 3_000_000,
+            Side::Rules(..) => 3_000_000,
             Side::Bill(_) => BILL_RECORDS,
             Side::Stages | Side::Lines | Side::Scrape(_) | Side::Files(_) | Side::Once(_) => 0,
         };

@@ -145,7 +145,7 @@ fn entries(args: &Args, cases: &[Case]) -> Result<Vec<Entry>> {
                 | Side::Once(_)
         );
         // Rules that peers don't have are compared with the other cases of rules.
-        let is_rules = matches!(case.side, Side::Rules(_));
+        let is_rules = matches!(case.side, Side::Rules(..));
         if is_alone || (peer.is_some() && !case.is_for_peers && !is_rules) {
             continue;
         }

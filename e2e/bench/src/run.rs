@@ -26,9 +26,6 @@ const RUN_LIMIT: Duration = Duration::from_secs(300);
 /// Collectors' shutdown deadlines are 25 s.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
 
-/// How records come to an edge with rules.
-const RULES_WAY: Way = Way { protocol: "grpc", compression: "gzip", rate: None };
-
 /// What a run came to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outcome {
@@ -112,7 +109,7 @@ impl Bench<'_> {
                 self.gateway(dataset, target, delivery, attributes)
             }
             Side::Edge(way) => self.edge(way, Dataset::Lean, None),
-            Side::Rules(rules) => self.edge(RULES_WAY, rules.dataset(), Some(rules)),
+            Side::Rules(rules, way) => self.edge(way, rules.dataset(), Some(rules)),
             Side::Stages
             | Side::Lines
             | Side::Scrape(_)

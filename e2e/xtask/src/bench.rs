@@ -32,7 +32,8 @@ pub(crate) fn run(peers: bool, from: Binaries) -> Result<()> {
         command.env("OTELCOL_SCRAPE", otelcol::build_scraper(&paths, &progress)?);
     }
     // The Collector with its processors, beside ours with rules.
-    if names("rules") {
+    let has_rules = names("rules") || names("plain");
+    if has_rules {
         let program = otelcol::build_with_processors(&Paths::from_env()?, &say::progress())?;
         command.env("PEER", format!("{} --config {{config}}", program.display()));
         command.env("PEER_NAME", "otelcol");
@@ -42,7 +43,7 @@ pub(crate) fn run(peers: bool, from: Binaries) -> Result<()> {
         let program = otelcol::build(&paths, &say::progress())?;
         command.env("FILELOG", &program);
         command.env("VLAGENT", vlagent::build(&paths, &say::progress())?);
-        if peers && !names("rules") {
+        if peers && !has_rules {
             command.env("PEER", format!("{} --config {{config}}", program.display()));
             command.env("PEER_NAME", "otelcol");
         }
