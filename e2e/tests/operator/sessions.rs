@@ -82,6 +82,27 @@ fn create(partitions: u32, copies: u16) -> TopicChange {
     TopicChange::Create { partitions, replication_factor: Some(copies), settings }
 }
 
+/// Creates a topic. The operator gives an answer up within seconds, as a broker's first may take on
+/// a busy machine; a reconcile then tries again.
+async fn create_topic(
+    sessions: &Sessions,
+    settings: &ConnectionSettings,
+    topic: &str,
+    (partitions, replicas): (u32, u16),
+) {
+    let give_up = Instant::now() + Duration::from_secs(60);
+    loop {
+        let change = create(partitions, replicas);
+        match sessions.change_topic(settings.clone(), topic, change).await {
+            Ok(_) => return,
+            Err(failure) => {
+                assert_eq!(failure.reason, Reason::KafkaUnreachable, "{failure}");
+                assert!(Instant::now() < give_up, "{failure}");
+            }
+        }
+    }
+}
+
 /// What a reconcile does with a topic that is to be made, until it is there.
 async fn bring_about(
     sessions: &Sessions,
@@ -149,7 +170,7 @@ async fn pools_of_one_cluster_share_their_questions() {
     let topic = |pool: usize| format!("pool-{pool}");
     let made = (0..POOLS).map(|pool| {
         let (sessions, settings) = (sessions.clone(), settings.clone());
-        async move { sessions.change_topic(settings, &topic(pool), create(3, 1)).await.unwrap() }
+        async move { create_topic(&sessions, &settings, &topic(pool), (3, 1)).await }
     });
     join_all(made).await;
     for pool in 0..POOLS {
