@@ -1,19 +1,14 @@
 //! Serves probes, metrics and pages over HTTP/1: `/livez`, `/readyz`, `/metrics`, `/`, `/targets`,
 //! `/targets.json`, `/share`, `/rules`, `/producers`. No answer shows records, secrets, or settings
 //! other than targets and rules; `/producers` has names of services and namespaces.
-//!
-//! A connection serves one request. Every connection is accepted, and above the limit the oldest is
-//! closed: an answer takes milliseconds, so other clients' open connections can't block a probe.
 
 pub(crate) mod page;
 pub(crate) mod producers;
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
+use std::future::{pending, ready};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
@@ -22,39 +17,18 @@ use http::header::{
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::body::Incoming;
 use millrace_observe::text::MetricsFormat;
+use millrace_observe::{http_listener, listen};
 use millrace_pipeline::drain::Drain;
-use millrace_pipeline::listen;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_rules::Rules;
 use millrace_source_prometheus::TargetStatus;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::net::TcpListener;
 
 use crate::admin::page::{StatusPage, share, targets};
 use crate::admin::producers::ProducerMeter;
-
-/// The maximum number of connections: a kubelet, a Prometheus or two, and a person. Each holds a
-/// request head and an answer: 7 MB in all with 0.2 MB of metrics each, as of 1,000 partitions; 32
-/// MB with a mebibyte of targets each, or of a share of 10,000 targets.
-const CONNECTIONS: usize = 32;
-
-/// How long a connection may live, including its request: a scrape takes milliseconds.
-const CONNECTION_TIME: Duration = Duration::from_secs(30);
-
-/// How long a request's headers may take.
-const HEADER_TIME: Duration = Duration::from_secs(5);
-
-/// The longest request head, in bytes, and the read buffer: the minimum that the library accepts.
-const HEADER_BYTES: usize = 8 * 1024;
-
-/// Delay after a failed accept.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Headers of the page: the browser loads nothing else, runs nothing and stores nothing.
 const PAGE_HEADERS: [(HeaderName, HeaderValue); 5] = [
@@ -94,44 +68,8 @@ impl AdminContext {
     /// Answers until the process ends: a drain needs probes and the last metrics too.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let this = Arc::new(self);
-        let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS);
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    open.retain(|connection| !connection.is_finished());
-                    if open.len() == CONNECTIONS
-                        && let Some(oldest) = open.pop_front()
-                    {
-                        oldest.abort();
-                    }
-                    // After this time the connection is dropped in any state.
-                    let served =
-                        timeout(CONNECTION_TIME, Arc::clone(&this).serve_connection(stream));
-                    open.push_back(tokio::spawn(served).abort_handle());
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept an admin connection");
-                    sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-    }
-
-    async fn serve_connection(self: Arc<Self>, stream: TcpStream) {
-        let service = service_fn(|request: Request<_>| {
-            let response = self.route_request(&request);
-            async { Ok::<_, Infallible>(response) }
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .keep_alive(false)
-            .header_read_timeout(HEADER_TIME)
-            .max_header_size(HEADER_BYTES)
-            .max_buf_size(HEADER_BYTES)
-            .serve_connection(TokioIo::new(stream), service);
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "an admin connection ended early");
-        }
+        let answer = move |request: Request<Incoming>| ready(this.route_request(&request));
+        http_listener::serve(listener, answer, pending()).await;
     }
 
     fn route_request<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {

@@ -103,8 +103,8 @@ pub struct Args {
     #[arg(long, env = "MILLRACE_SHARE_ROLE")]
     pub share_role: Option<String>,
 
-    /// Where /livez, /readyz and /metrics are served.
-    #[arg(long, env = "MILLRACE_ADMIN_ADDRESS", default_value = "0.0.0.0:8080")]
+    /// Where /livez, /readyz and /metrics are served; [::] means all IPv6 and IPv4 addresses.
+    #[arg(long, env = "MILLRACE_ADMIN_ADDRESS", default_value = "[::]:8080")]
     pub admin_address: SocketAddr,
 
     /// A file with the bearer token that scrapes of /metrics require: 32 to 1024 bytes. Without it

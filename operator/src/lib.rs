@@ -5,7 +5,6 @@
 
 pub mod error;
 pub mod hash;
-pub mod http_listener;
 
 pub mod ownership;
 pub mod telemetry;

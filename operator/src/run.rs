@@ -39,7 +39,6 @@ use crate::coordination::Prober;
 use crate::discovery::{Discovery, WideNamespaces};
 use crate::error::error_chain;
 use crate::holders;
-use crate::http_listener;
 use crate::kafka::lag_cache::LagCache;
 use crate::kafka::{KafkaLag, Pace, Sessions};
 use crate::lease::{Ending, LeaderElector};
@@ -52,6 +51,7 @@ use crate::sharing;
 use crate::telemetry::admin::{self, AdminContext, Health};
 use crate::telemetry::export::ExportError;
 use crate::telemetry::metrics::Metrics;
+use millrace_observe::{http_listener, listen};
 
 /// Reconciles wait for responses more than they compute; two threads also bound the allocator's
 /// arenas.
@@ -307,11 +307,7 @@ async fn console_listener(args: &Args) -> Result<Option<(TcpListener, ConsoleAcc
 }
 
 async fn bind_listener(server: &'static str, address: SocketAddr) -> Result<TcpListener, RunError> {
-    http_listener::bind(address).await.map_err(|source| RunError::Listen {
-        server,
-        address,
-        source,
-    })
+    listen::bind(address).await.map_err(|source| RunError::Listen { server, address, source })
 }
 
 fn build_context(

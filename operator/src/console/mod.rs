@@ -5,7 +5,7 @@
 //! `millrace-console` renders. The console changes nothing, has no separate watches, and blocks no
 //! reconcile: without a reader it costs only [`crate::cache::shown`].
 //!
-//! Limits: those of [`crate::http_listener`]; two pages are read at once.
+//! Limits: those of [`millrace_observe::http_listener`]; two pages are read at once.
 
 mod access;
 mod events;

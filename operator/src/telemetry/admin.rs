@@ -16,9 +16,9 @@ use hyper::body::Incoming;
 use millrace_observe::text::MetricsFormat;
 use tokio::net::TcpListener;
 
-use crate::http_listener;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::token;
+use millrace_observe::http_listener;
 
 /// The state that the probes report.
 #[derive(Clone, Debug, Default)]

@@ -15,4 +15,4 @@ pub mod telemetry;
 pub use delivery::{backoff, batch, body, cancellation, dead_letter, delivery_path};
 pub use interfaces::{component, pods, publish, share, sink};
 pub use memory::{budget, memory_shares};
-pub use process::{clock, drain, failpoint, listen, mutex, random_seed, readiness};
+pub use process::{clock, drain, failpoint, mutex, random_seed, readiness};

@@ -6,22 +6,9 @@
 //! and never answers a temporary failure with a code that makes a client drop its records.
 //! [`millrace_config::OtlpLimits`] has its limits.
 
-mod body;
-mod connection;
-mod connection_budget;
-mod deadline;
-mod denied;
-mod frames;
-mod grpc;
-mod guard;
-mod http;
-mod out_of_range_log;
-mod reply;
-mod scratch;
-mod service;
-mod status;
-mod tls;
-mod work;
+mod answers;
+mod connections;
+mod requests;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_config::{OtlpLimits, OtlpReceiver, ServerTls};
+use millrace_observe::listen;
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::component::{
     ComponentError, RunningSource, Source, SourceContext, StartingSource,
@@ -38,15 +26,14 @@ use millrace_wire::framing::GRPC_PREFIX_BYTES;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 
-use body::Intake;
-use connection::{Host, Listener, ListenerProtocol};
-use connection_budget::ConnectionBudget;
-use deadline::ResponseTimes;
-use millrace_pipeline::listen;
-use service::OtlpService;
-use work::{Pool, WorkerContext};
+use connections::connection::{Host, Listener, ListenerProtocol};
+use connections::connection_budget::ConnectionBudget;
+use requests::body::Intake;
+use requests::deadline::ResponseTimes;
+use requests::service::OtlpService;
+use requests::work::{Pool, WorkerContext};
 
-pub use tls::TlsError;
+pub use connections::tls::TlsError;
 
 /// The minimum of threads for compression and checks, even on one core: a long request must not
 /// delay the short ones behind it.
@@ -162,7 +149,7 @@ impl Otlp {
             needed_bytes,
         })?;
         let record_times = record_times.clone();
-        let out_of_range_log = out_of_range_log::OutOfRangeLog::default();
+        let out_of_range_log = answers::out_of_range_log::OutOfRangeLog::default();
         let shared = Arc::new(WorkerContext {
             budget,
             intake,
@@ -248,12 +235,12 @@ async fn bind_listener(
 fn load_tls(
     protocol: ListenerProtocol,
     settings: &ServerTls,
-) -> Result<Arc<tls::ListenerTls>, OtlpError> {
+) -> Result<Arc<connections::tls::ListenerTls>, OtlpError> {
     let (field, names): (_, &[&[u8]]) = match protocol {
         ListenerProtocol::Grpc => ("receivers.otlp.grpc.tls", &[b"h2"]),
         ListenerProtocol::Http => ("receivers.otlp.http.tls", &[b"h2", b"http/1.1"]),
     };
-    tls::ListenerTls::load_files(settings, names)
+    connections::tls::ListenerTls::load_files(settings, names)
         .map(Arc::new)
         .map_err(|source| OtlpError::Tls { field, source })
 }

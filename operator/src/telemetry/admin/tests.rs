@@ -1,13 +1,12 @@
 //! Tests of the private parts of `telemetry/admin.rs`.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::*;
-use crate::http_listener::{CONNECTIONS, HEADER_BYTES, HEADER_TIME, bind};
+use millrace_observe::http_listener::{CONNECTIONS, HEADER_BYTES, HEADER_TIME};
+use millrace_observe::listen::bind;
 
 async fn get(address: std::net::SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -45,20 +44,6 @@ async fn metrics_with_a_token_are_for_whoever_has_it() {
     assert_eq!(status("/livez", None).await, 200);
     std::fs::remove_file(path).unwrap();
     assert_eq!(status("/metrics", Some(token)).await, 503);
-}
-
-/// Scenario: bind to every IPv4 address, and to a single one. Guarantee: the first is reachable by
-/// IPv4 and, where the machine has it, by IPv6; the second only at that address.
-#[tokio::test]
-async fn every_address_is_one_of_ipv6_too() {
-    let every = bind("0.0.0.0:0".parse().unwrap()).await.unwrap();
-    let port = every.local_addr().unwrap().port();
-    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
-    if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await.is_ok() {
-        TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await.unwrap();
-    }
-    let one = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    assert_eq!(one.local_addr().unwrap().ip(), Ipv4Addr::LOCALHOST);
 }
 
 /// Scenario: far more connections than the limit, each with an incomplete head. Guarantee: probes

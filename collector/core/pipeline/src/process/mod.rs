@@ -3,7 +3,6 @@
 pub mod clock;
 pub mod drain;
 pub mod failpoint;
-pub mod listen;
 pub mod mutex;
 pub mod random_seed;
 pub mod readiness;

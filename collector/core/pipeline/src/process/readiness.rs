@@ -111,14 +111,14 @@ impl ReadinessPart {
 
 /// Returns a text as it is stored: one line of bounded length.
 fn bounded_line(text: &str) -> String {
-    let mut kept = String::new();
+    let mut line = String::new();
     for c in text.chars() {
-        if kept.len() + c.len_utf8() > MAX_REASON_BYTES {
+        if line.len() + c.len_utf8() > MAX_REASON_BYTES {
             break;
         }
-        kept.push(if c.is_control() { ' ' } else { c });
+        line.push(if c.is_control() { ' ' } else { c });
     }
-    kept
+    line
 }
 
 #[cfg(test)]

@@ -35,11 +35,11 @@ fn lacks_family(error: &io::Error) -> bool {
 mod tests {
     use super::{bind, bind_either};
     use std::io;
-    use std::net::SocketAddr;
+    use std::net::{Ipv4Addr, SocketAddr};
     use tokio::net::TcpStream;
 
-    /// Scenario: the address of all interfaces, on any machine. Guarantee: IPv4 clients are
-    /// accepted.
+    /// Scenario: the address of all interfaces, on any machine, and that of one. Guarantee: IPv4
+    /// clients are accepted, and IPv6 clients where the machine has it; one address stays one.
     #[tokio::test]
     async fn both_families_reach_a_listener_on_all_interfaces() {
         let listener = bind("[::]:0".parse().unwrap()).await.unwrap();
@@ -48,6 +48,8 @@ mod tests {
         if listener.local_addr().unwrap().is_ipv6() {
             TcpStream::connect(("::1", port)).await.unwrap();
         }
+        let one = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        assert_eq!(one.local_addr().unwrap().ip(), Ipv4Addr::LOCALHOST);
     }
 
     /// Scenario: a machine without IPv6, a used port, and an address of one interface. Guarantee:

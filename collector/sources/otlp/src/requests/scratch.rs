@@ -3,7 +3,7 @@
 use millrace_pipeline::budget::{Budget, Reservation};
 use millrace_pipeline::telemetry::RefusalReason;
 
-use super::denied::Denial;
+use crate::answers::denied::Denial;
 
 /// A buffer with its reserved budget.
 pub(crate) struct Scratch {

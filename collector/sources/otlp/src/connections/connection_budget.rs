@@ -69,7 +69,7 @@ pub(crate) struct ConnectionBudget {
     busy_bytes: u64,
     streams_bytes: u64,
     /// The bytes of header lists that were read and not yet handled. A thread has only those of one
-    /// connection at a time: see [`PollQuota`](super::guard::PollQuota).
+    /// connection at a time: see [`PollQuota`](crate::connections::guard::PollQuota).
     heads_bytes: u64,
     heads: Mutex<Weak<Reservation>>,
 }

@@ -27,10 +27,10 @@ use millrace_wire::otlp::{RequestOutline, TimeRange};
 use millrace_wire::{Signal, otlp};
 use tokio::sync::oneshot;
 
-use super::body::{BodyMemory, CollectedBody, Intake, MessageLayout};
-use super::denied::Denial;
-use super::out_of_range_log::OutOfRangeLog;
-use super::scratch::Scratch;
+use crate::answers::denied::Denial;
+use crate::answers::out_of_range_log::OutOfRangeLog;
+use crate::requests::body::{BodyMemory, CollectedBody, Intake, MessageLayout};
+use crate::requests::scratch::Scratch;
 use millrace_pipeline::clock::now_unix_nanos;
 use millrace_pipeline::record_times::edge_times;
 

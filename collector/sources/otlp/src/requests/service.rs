@@ -20,11 +20,11 @@ use millrace_wire::framing::{self, GRPC_PREFIX_BYTES, MessageFormat};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::body::{self, CollectedBody, MessageLayout};
-use super::connection_budget::ConnectionBudget;
-use super::deadline::ResponseTimes;
-use super::denied::Denial;
-use super::work::{Pool, RequestJob, WorkerContext};
+use crate::answers::denied::Denial;
+use crate::connections::connection_budget::ConnectionBudget;
+use crate::requests::body::{self, CollectedBody, MessageLayout};
+use crate::requests::deadline::ResponseTimes;
+use crate::requests::work::{Pool, RequestJob, WorkerContext};
 
 /// Accepts requests; all connections of a receiver share it.
 pub(crate) struct OtlpService {

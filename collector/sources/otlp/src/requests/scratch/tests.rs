@@ -1,7 +1,7 @@
 //! Tests of `scratch.rs`.
 
 use super::Scratch;
-use crate::denied::Denial;
+use crate::answers::denied::Denial;
 use millrace_pipeline::budget::Budget;
 use millrace_pipeline::telemetry::RefusalReason;
 

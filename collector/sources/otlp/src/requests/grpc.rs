@@ -17,11 +17,11 @@ use millrace_wire::Signal;
 use millrace_wire::decompress::ContentEncoding;
 use millrace_wire::framing::{self, GRPC_PREFIX_BYTES, percent_encoded};
 
-use super::deadline::parse_grpc_timeout;
-use super::denied::{Denial, code};
-use super::reply::ResponseBody;
-use super::service::{Call, Framing, OtlpService};
-use super::status;
+use crate::answers::denied::{Denial, code};
+use crate::answers::reply::ResponseBody;
+use crate::answers::status;
+use crate::requests::deadline::parse_grpc_timeout;
+use crate::requests::service::{Call, Framing, OtlpService};
 
 /// Reads a call's head, or returns its answer.
 pub(crate) fn read_call(

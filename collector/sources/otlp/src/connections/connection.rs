@@ -27,13 +27,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::connection_budget::{HEADS_PER_POLL, StreamShortage};
-use super::denied::Denial;
-use super::guard::{GuardedStream, PollQuota};
-use super::reply::ResponseBody;
-use super::service::{Call, Framing, OtlpService};
-use super::tls::ListenerTls;
-use super::{grpc, http as otlp_http};
+use crate::answers::denied::Denial;
+use crate::answers::reply::ResponseBody;
+use crate::connections::connection_budget::{HEADS_PER_POLL, StreamShortage};
+use crate::connections::guard::{GuardedStream, PollQuota};
+use crate::connections::tls::ListenerTls;
+use crate::requests::service::{Call, Framing, OtlpService};
+use crate::requests::{grpc, http as otlp_http};
 
 /// The time limit for closing a connection.
 const CLOSING_TIME: Duration = Duration::from_secs(5);

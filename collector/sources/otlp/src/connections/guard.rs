@@ -20,8 +20,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connection_budget::{HEADS_PER_POLL, Http2Reservation, TableReservation};
-use super::frames::{Frames, ResponseFrames};
+use crate::connections::connection_budget::{HEADS_PER_POLL, Http2Reservation, TableReservation};
+use crate::connections::frames::{Frames, ResponseFrames};
 
 /// The limit of a header block's length on the wire, as a multiple of the longest header list. A
 /// list is longer than its block, except where text is written in the longest codes; past the

@@ -14,7 +14,7 @@ use millrace_pipeline::telemetry::RefusalReason;
 use millrace_wire::decompress::ContentEncoding;
 use millrace_wire::framing::MessageFormat;
 
-use super::denied::Denial;
+use crate::answers::denied::Denial;
 
 /// The first capacity of a buffer, in bytes. It is small because 4,000 slow requests may hold one
 /// each; doubled eleven times it holds the longest message.
