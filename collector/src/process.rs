@@ -23,9 +23,9 @@ const LOG: &str = "info";
 /// Sends the log to standard error as JSON lines, and to an export if there is one. `RUST_LOG`
 /// filters it; an invalid filter is ignored.
 pub(crate) fn start_log(own: Option<TelemetryLayer>) {
-    let asked = std::env::var("RUST_LOG").ok().filter(|text| log::is_filter(text));
+    let filter = std::env::var("RUST_LOG").ok().filter(|text| log::is_filter(text));
     // The default is a valid filter.
-    let _ = log::init_logging(asked.as_deref().unwrap_or(LOG), own);
+    let _ = log::init_logging(filter.as_deref().unwrap_or(LOG), own);
 }
 
 /// Makes a panic on any thread end the process.

@@ -200,10 +200,10 @@ impl DeadLetterReader {
         since_millis: i64,
     ) -> Result<Option<i64>, DeadLetterError> {
         let failed = |source| DeadLetterError::Topic { topic: topic.clone(), source };
-        let mut asked = TopicPartitionList::new();
+        let mut query = TopicPartitionList::new();
         let since = Offset::Offset(since_millis.max(0));
-        asked.add_partition_offset(topic.as_str(), partition, since).map_err(failed)?;
-        let answer = self.consumer.offsets_for_times(asked, QUESTION_TIMEOUT).map_err(failed)?;
+        query.add_partition_offset(topic.as_str(), partition, since).map_err(failed)?;
+        let answer = self.consumer.offsets_for_times(query, QUESTION_TIMEOUT).map_err(failed)?;
         Ok(answer.elements().first().and_then(|element| match element.offset() {
             Offset::Offset(offset) => Some(offset),
             _ => None,

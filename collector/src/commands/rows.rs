@@ -94,10 +94,10 @@ async fn watch_rows(
     let deadline = Duration::from_secs((*wait).into());
     let table = rows.table_name().to_string();
     loop {
-        let looked = rows.find_rows(&run, *expect).await;
+        let found = rows.find_rows(&run, *expect).await;
         let elapsed = began.elapsed();
         let is_last = elapsed >= deadline;
-        match looked {
+        match found {
             Ok(seen) => {
                 write_line(out, &report_json(&table, *expect, &seen))?;
                 if seen.is_complete() || is_last {

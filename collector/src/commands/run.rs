@@ -145,7 +145,7 @@ fn run_mode(checked: Checked, export: Option<&Export>) -> Result<(), RunError> {
     let readiness = Readiness::default();
     let starting = readiness.add_part("process");
     let budget_percent = memory.budget_percent;
-    let board = TargetStatus::default();
+    let target_status = TargetStatus::default();
     let common = Common {
         budget,
         budget_percent,
@@ -153,7 +153,7 @@ fn run_mode(checked: Checked, export: Option<&Export>) -> Result<(), RunError> {
         readiness,
         starting,
         telemetry,
-        target_status: board,
+        target_status,
         rules,
         producers: ProducerMeter::new(),
     };
@@ -214,8 +214,12 @@ async fn serve_mode(
     cores: NonZeroU16,
 ) -> Result<(), RunError> {
     let signals = Signals::listen()?;
-    let asked = Arc::new(AtomicBool::new(false));
-    tokio::spawn(signals.drain_on_signal(common.drain.clone(), announce, Arc::clone(&asked)));
+    let is_stop_requested = Arc::new(AtomicBool::new(false));
+    tokio::spawn(signals.drain_on_signal(
+        common.drain.clone(),
+        announce,
+        Arc::clone(&is_stop_requested),
+    ));
     tokio::spawn(process::end_past_deadline(common.drain.clone()));
     let listener = admin::bind_listener(settings.address).await?;
     let address = listener.local_addr()?;
@@ -239,5 +243,5 @@ async fn serve_mode(
         }
     }?;
     // A drain that no signal requested was begun by a part that can't continue.
-    if asked.load(Ordering::Acquire) { Ok(()) } else { Err(RunError::Failed) }
+    if is_stop_requested.load(Ordering::Acquire) { Ok(()) } else { Err(RunError::Failed) }
 }

@@ -12,7 +12,7 @@ mod requests;
 mod words;
 // A pure module of a crate that links a Kafka client, which fuzz targets can do without.
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../../collector/sinks/clickhouse/src/response.rs"]
+#[path = "../../../collector/sinks/clickhouse/src/insert/response.rs"]
 mod judged;
 pub mod meter;
 pub mod mutate;

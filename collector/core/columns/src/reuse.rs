@@ -44,10 +44,10 @@ mod tests {
             rounds += 1;
         }
         assert_eq!(rounds, 4);
-        let kept = buffer.capacity();
+        let capacity = buffer.capacity();
         buffer.resize(10_000, 0);
         clear(&mut buffer);
         clear(&mut buffer);
-        assert!(buffer.capacity() >= kept / 4);
+        assert!(buffer.capacity() >= capacity / 4);
     }
 }

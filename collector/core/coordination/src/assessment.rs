@@ -254,9 +254,9 @@ fn check_quorum(seen: &Observation) -> Option<CoordinationVerdict> {
     if serving_servers(seen).next().is_some() {
         return None;
     }
-    let told = list_some(seen.servers.iter().filter_map(describe_fault));
+    let faults = list_some(seen.servers.iter().filter_map(describe_fault));
     let address = &leaderless.address;
-    lost(format!("the ensemble has no leader, as {address} reports ({told}); {stops}"))
+    lost(format!("the ensemble has no leader, as {address} reports ({faults}); {stops}"))
 }
 
 /// Returns the fault of one server, if it has one.
@@ -301,7 +301,7 @@ fn check_read_only(seen: &Observation) -> Option<CoordinationVerdict> {
         Some(refusing_replicas(sight).next().is_some())
     };
     let state = fault_extent(seen, refuses)?;
-    let told = seen.engines.iter().flat_map(|engine| {
+    let refusals = seen.engines.iter().flat_map(|engine| {
         let sight = engine.view.as_ref().ok();
         sight.into_iter().flat_map(refusing_replicas).map(|replica| {
             let why = if replica.is_session_expired { "its session has expired" } else { "" };
@@ -310,8 +310,8 @@ fn check_read_only(seen: &Observation) -> Option<CoordinationVerdict> {
             format!("{} at {}: {why}", replica.table, engine.endpoint)
         })
     });
-    let told = list_some(told);
-    let message = format!("replicas accept no inserts ({told})");
+    let refusals = list_some(refusals);
+    let message = format!("replicas accept no inserts ({refusals})");
     Some(CoordinationVerdict::new(state, CoordinationReason::ReplicaReadOnly, message))
 }
 
@@ -362,15 +362,15 @@ fn check_down_servers(seen: &Observation) -> Option<CoordinationVerdict> {
         Ok(report) => !report.role.is_serving(),
         Err(silence) => silence.is_down(),
     };
-    let told = list_some(seen.servers.iter().filter(is_down).filter_map(describe_fault));
-    if serves == 0 || told.is_empty() {
+    let faults = list_some(seen.servers.iter().filter(is_down).filter_map(describe_fault));
+    if serves == 0 || faults.is_empty() {
         return None;
     }
     let (all, needed) = (seen.servers.len(), majority_of(voter_count(seen)));
     let votes =
         serving_servers(seen).filter(|(_, report)| report.role != ServerRole::Observer).count();
     let margin = if to_u64(votes) <= needed { "; one more failure stops inserts" } else { "" };
-    let message = format!("{serves} of {all} servers are serving ({told}){margin}");
+    let message = format!("{serves} of {all} servers are serving ({faults}){margin}");
     Some(CoordinationVerdict::new(
         CoordinationState::Degraded,
         CoordinationReason::ServerDown,
@@ -439,17 +439,17 @@ fn check_visibility(seen: &Observation) -> Option<CoordinationVerdict> {
     let verdict = |reason, message| {
         Some(CoordinationVerdict::new(CoordinationState::Unseen, reason, message))
     };
-    let asked = !seen.servers.is_empty();
-    if asked && serving_servers(seen).next().is_none() {
-        let told = list_some(seen.servers.iter().filter_map(describe_fault));
+    let has_servers = !seen.servers.is_empty();
+    if has_servers && serving_servers(seen).next().is_none() {
+        let faults = list_some(seen.servers.iter().filter_map(describe_fault));
         let sessions = collect_figures(seen).sessions;
         let message = format!(
-            "no server in clickhouse.coordination could be queried ({told}); ClickHouse servers \
+            "no server in clickhouse.coordination could be queried ({faults}); ClickHouse servers \
              with live sessions: {sessions}"
         );
         return verdict(CoordinationReason::Unreachable, message);
     }
-    if seen.engines.iter().any(is_state_known) || asked {
+    if seen.engines.iter().any(is_state_known) || has_servers {
         return None;
     }
     let refused = seen.engines.iter().find_map(|it| match &it.view {

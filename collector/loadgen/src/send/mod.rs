@@ -314,12 +314,12 @@ async fn deliver_request(
 
 /// Returns the wait before the next attempt: the server's requested delay, if any, and at least our
 /// own jittered one.
-fn back_off(attempt: u32, request: u64, asked: Option<Duration>) -> Duration {
+fn back_off(attempt: u32, request: u64, requested: Option<Duration>) -> Duration {
     let whole = BACK_OFF_FIRST.saturating_mul(1 << attempt.min(16)).min(BACK_OFF_MAX);
     let draw = mix_bits(request.wrapping_mul(31).wrapping_add(u64::from(attempt)) + 1) >> 40;
     let share = 0.5 + draw as f64 / f64::from(1_u32 << 25);
     let own = whole.mul_f64(share);
-    asked.map_or(own, |asked| asked.min(SERVER_DELAY_MAX) + own)
+    requested.map_or(own, |requested| requested.min(SERVER_DELAY_MAX) + own)
 }
 
 #[cfg(test)]
@@ -332,13 +332,13 @@ mod tests {
         /// the server's requested delay.
         #[test]
         fn waits_are_bounded_and_honour_the_server(
-            attempt in 0_u32..1000, request: u64, asked in proptest::option::of(0_u64..10_000),
+            attempt in 0_u32..1000, request: u64, requested in proptest::option::of(0_u64..10_000),
         ) {
             let own = back_off(attempt, request, None);
             prop_assert!(own >= BACK_OFF_FIRST / 2 && own <= BACK_OFF_MAX);
-            let asked = asked.map(Duration::from_millis);
-            let wait = back_off(attempt, request, asked);
-            prop_assert!(wait >= asked.unwrap_or_default());
+            let requested = requested.map(Duration::from_millis);
+            let wait = back_off(attempt, request, requested);
+            prop_assert!(wait >= requested.unwrap_or_default());
             prop_assert!(wait <= SERVER_DELAY_MAX + BACK_OFF_MAX);
         }
     }

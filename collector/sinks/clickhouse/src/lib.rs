@@ -13,23 +13,13 @@
 //! of requests. [`TestRows`] finds the rows of test records, with the sink's endpoints and log-in.
 //! This module doesn't know Kafka.
 
-mod circuit_breaker;
-mod client;
-mod deliver;
 mod direct;
-mod encoder;
 mod exporter;
-mod insert_window;
-mod next_step;
-mod plan;
-mod reachability;
-pub mod response;
-mod route;
+mod insert;
+mod servers;
 mod settings;
 mod state;
-mod table_check;
 mod tables;
-mod test_rows;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -45,18 +35,19 @@ use millrace_wire::Signal;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use client::HttpClient;
-use deliver::{InsertDelivery, unknown_table};
 pub use direct::{DirectParts, DirectPublisher};
-use encoder::ColumnsEncoder;
 pub use exporter::ToClickHouse;
+use insert::deliver::{InsertDelivery, unknown_table};
+use insert::encoder::ColumnsEncoder;
+use insert::plan::Plans;
+pub use insert::response;
 pub use millrace_ddl::{RunId, TEST_RECORDS_MAX, TestRun};
-use plan::Plans;
-use route::Routes;
+use servers::client::HttpClient;
+use servers::route::Routes;
 pub use settings::{SinkError, SinkSettings, client_tls};
 use state::SinkReadiness;
 use tables::SinkTables;
-pub use test_rows::{TestRowCounts, TestRows, TestRowsError};
+pub use tables::test_rows::{TestRowCounts, TestRows, TestRowsError};
 
 /// How often servers are pinged.
 const WATCH_INTERVAL: Duration = Duration::from_secs(5);

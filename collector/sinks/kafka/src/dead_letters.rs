@@ -20,9 +20,11 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _};
 
-use super::failure::Class;
-use super::producer::{Producer, ProducerError, Shipment, Traits, code_of, create_producer};
-use super::topic::topic_of;
+use crate::produce::failure::Class;
+use crate::produce::producer::{
+    Producer, ProducerError, Shipment, Traits, code_of, create_producer,
+};
+use crate::topics::topic::topic_of;
 
 /// The maximum dead letters of one signal in flight. Each signal has its own topic, so one whose
 /// topic is missing uses no capacity of the others.

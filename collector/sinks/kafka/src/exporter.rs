@@ -6,8 +6,8 @@ use millrace_config::KafkaExporter;
 use millrace_pipeline::component::{ComponentError, Exporter, ExporterContext, RunningExporter};
 
 use super::buffered::{BufferError, BufferedParts, BufferedPublisher};
-use super::producer::ProducerError;
 use super::publisher::{KafkaPublisher, request_quarters};
+use crate::produce::producer::ProducerError;
 
 /// Kafka as the exporter of an edge.
 pub struct ToKafka(

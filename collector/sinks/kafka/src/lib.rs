@@ -6,24 +6,16 @@
 
 mod buffered;
 mod dead_letters;
-mod delivery;
-mod destination;
 mod exporter;
-mod failure;
-mod join_limit;
-mod message;
-mod monitor;
-mod partition_queue;
-mod partitions;
-mod pieces;
-mod producer;
+mod produce;
 mod publisher;
-mod queue_thread;
-mod request_part;
-mod topic;
+mod request;
+mod topics;
 
 pub use buffered::{BufferError, BufferedParts, BufferedPublisher};
 pub use dead_letters::KafkaDeadLetters;
 pub use exporter::ToKafka;
-pub use producer::{Context, Producer, ProducerError, Shipment, Traits, code_of, create_producer};
+pub use produce::producer::{
+    Context, Producer, ProducerError, Shipment, Traits, code_of, create_producer,
+};
 pub use publisher::KafkaPublisher;

@@ -20,14 +20,14 @@ use millrace_wire::otlp::Bucket;
 use millrace_wire::{Signal, otlp};
 use rdkafka::producer::{Producer as _, PurgeConfig};
 
-use super::destination::{Destination, PublishTo, TopicKey, route_publishers};
-use super::message::Message;
-use super::monitor::{Monitor, PROOF_AGE, start_monitor};
-use super::pieces::{Pieces, cut_request, outline_of};
-use super::producer::{Producer, ProducerError, Traits, create_producer};
-use super::queue_thread::QueueThread;
-use super::request_part::{RequestPart, Waiter};
-use super::topic::{DeliveryContext, TopicOptions, TopicPublisher, topic_of};
+use crate::produce::message::Message;
+use crate::produce::producer::{Producer, ProducerError, Traits, create_producer};
+use crate::produce::queue_thread::QueueThread;
+use crate::request::pieces::{Pieces, cut_request, outline_of};
+use crate::request::request_part::{RequestPart, Waiter};
+use crate::topics::destination::{Destination, PublishTo, TopicKey, route_publishers};
+use crate::topics::monitor::{Monitor, PROOF_AGE, start_monitor};
+use crate::topics::topic::{DeliveryContext, TopicOptions, TopicPublisher, topic_of};
 
 /// The first reservation for sorting by trace, as a multiple of a request: one copy, and what is
 /// repeated around its spans, at most twice the request. Afterwards the exact size is known.

@@ -122,12 +122,12 @@ impl BacklogSum {
 fn top_namespaces(namespaces: BTreeMap<&str, BacklogSum>) -> BTreeMap<&str, BacklogSum> {
     let mut all: Vec<(&str, BacklogSum)> = namespaces.into_iter().collect();
     all.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.bytes));
-    let mut kept = BTreeMap::new();
+    let mut top = BTreeMap::new();
     for (at, (namespace, sum)) in all.into_iter().enumerate() {
         let name = if at < NAMESPACES_MAX { namespace } else { OTHER };
-        kept.entry(name).or_insert_with(BacklogSum::default).merge_sum(sum);
+        top.entry(name).or_insert_with(BacklogSum::default).merge_sum(sum);
     }
-    kept
+    top
 }
 
 fn gauge_seconds(time: Duration) -> i64 {
@@ -190,10 +190,10 @@ mod tests {
         let sum =
             |at: usize| BacklogSum { bytes: at as u64 + 1, waited: SECOND * (30 - at as u32) };
         let all = names.iter().enumerate().map(|(at, name)| (name.as_str(), sum(at)));
-        let kept = top_namespaces(all.collect());
-        assert_eq!(kept.len(), NAMESPACES_MAX + 1);
-        assert_eq!(kept[OTHER], BacklogSum { bytes: 1 + 2 + 3 + 4 + 5, waited: SECOND * 30 });
-        assert_eq!(kept["n05"], sum(5));
-        assert_eq!(kept.values().map(|sum| sum.bytes).sum::<u64>(), (1..=25).sum::<u64>());
+        let top = top_namespaces(all.collect());
+        assert_eq!(top.len(), NAMESPACES_MAX + 1);
+        assert_eq!(top[OTHER], BacklogSum { bytes: 1 + 2 + 3 + 4 + 5, waited: SECOND * 30 });
+        assert_eq!(top["n05"], sum(5));
+        assert_eq!(top.values().map(|sum| sum.bytes).sum::<u64>(), (1..=25).sum::<u64>());
     }
 }

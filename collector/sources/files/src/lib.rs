@@ -241,8 +241,8 @@ pub fn start(files: LogFiles, context: SourceContext) -> Result<FilesHandle, Sta
     let metrics = FileMetrics::register(&telemetry)?;
     let tail = restore_tail(&mut sources, open_files(), recalled);
     let run = move || {
-        let way = DeliveryPath { budget, telemetry, publisher };
-        let outbox = Outbox::new(way, worker::thread_waker(), slack_bytes);
+        let delivery = DeliveryPath { budget, telemetry, publisher };
+        let outbox = Outbox::new(delivery, worker::thread_waker(), slack_bytes);
         let buffer = (Buffer::new(longest), reserved);
         let files = SCAN_FILES_MAX.min(scan_capacity((budget_bytes - needed_bytes) / SCAN_SHARE));
         let sources = (sources, FinderSettings { files, ..FinderSettings::default() });

@@ -78,9 +78,9 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// `slack_bytes` is how far the last records may exceed [`REQUEST_BYTES`].
-    pub(super) fn new(way: DeliveryPath, waker: Waker, slack_bytes: usize) -> Self {
+    pub(super) fn new(delivery: DeliveryPath, waker: Waker, slack_bytes: usize) -> Self {
         Self {
-            delivery: way,
+            delivery,
             waker,
             filling: None,
             in_flight: VecDeque::new(),
@@ -99,14 +99,10 @@ impl Outbox {
                 return None;
             }
             let bytes = REQUEST_BYTES + self.slack_bytes;
-            let kept = self.delivery.budget.try_reserve(bytes as u64)?;
+            let reservation = self.delivery.budget.try_reserve(bytes as u64)?;
             let lines = self.spare.pop().unwrap_or_else(|| Lines::with_limit(REQUEST_BYTES));
-            self.filling = Some(FillingRequest {
-                lines,
-                reservation: kept,
-                since: None,
-                files: BTreeMap::new(),
-            });
+            self.filling =
+                Some(FillingRequest { lines, reservation, since: None, files: BTreeMap::new() });
         }
         self.filling.as_mut().map(|filling| &mut filling.lines)
     }
@@ -152,8 +148,7 @@ impl Outbox {
 
     /// Closes the request being filled and queues it.
     pub(super) fn close_filling(&mut self, tail: &mut Tail, now: Instant) {
-        let Some(FillingRequest { mut lines, reservation: mut kept, files, .. }) =
-            self.filling.take()
+        let Some(FillingRequest { mut lines, mut reservation, files, .. }) = self.filling.take()
         else {
             return;
         };
@@ -171,14 +166,14 @@ impl Outbox {
         };
         // This shrinks the reservation, except for a record longer than expected, which is then
         // only partly covered.
-        let _ = kept.try_resize(lines.bytes().len() as u64);
+        let _ = reservation.try_resize(lines.bytes().len() as u64);
         let stage = RequestStage::Unsent;
         self.in_flight.push_back(InFlightRequest {
             lines,
             checked,
             tickets,
             stage,
-            _reservation: kept,
+            _reservation: reservation,
         });
     }
 

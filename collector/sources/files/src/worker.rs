@@ -178,11 +178,11 @@ impl FilesWorker {
             self.finder.watch.read_events(now);
             return;
         }
-        let looked = self.scan_if_needed(now);
+        let has_scanned = self.scan_if_needed(now);
         if is_over(self.flushed_at, SCAN_INTERVAL) {
             self.flush_idle(now);
         }
-        if !looked {
+        if !has_scanned {
             return;
         }
         let first = self.scanned_at.replace(now).is_none();
@@ -205,40 +205,40 @@ impl FilesWorker {
             self.walk_directories(now);
             return true;
         }
-        let looked = self.check_files(now);
-        if looked.is_none() {
+        let checked = self.check_files(now);
+        if checked.is_none() {
             self.walk_directories(now);
         }
-        looked.unwrap_or(true)
+        checked.unwrap_or(true)
     }
 
     /// Checks single files. Returns whether there were any, or None if a walk is needed.
     fn check_files(&mut self, now: Instant) -> Option<bool> {
-        let (written, untold) = self.finder.files_to_check(now)?;
-        let looked = !written.is_empty() || !untold.is_empty();
+        let (written, unreported) = self.finder.files_to_check(now)?;
+        let has_checked = !written.is_empty() || !unreported.is_empty();
         let written = written.into_iter().map(|path| (path, true));
         let mut needs_walk = false;
-        for (path, told) in written.chain(untold.into_iter().map(|path| (path, false))) {
-            needs_walk |= !self.check_file(path, told);
+        for (path, is_reported) in written.chain(unreported.into_iter().map(|path| (path, false))) {
+            needs_walk |= !self.check_file(path, is_reported);
         }
-        (!needs_walk).then_some(looked)
+        (!needs_walk).then_some(has_checked)
     }
 
     /// Checks a single file. Returns false if a walk is needed.
-    fn check_file(&mut self, path: PathBuf, told: bool) -> bool {
+    fn check_file(&mut self, path: PathBuf, is_reported: bool) -> bool {
         if self.sources.iter().any(|source| source.excludes_path(&path)) {
             return true;
         }
         let found = match fs::metadata(&path) {
             Ok(found) => found,
             // A walk couldn't read it either.
-            Err(error) => return !told && error.kind() != ErrorKind::NotFound,
+            Err(error) => return !is_reported && error.kind() != ErrorKind::NotFound,
         };
         if !found.is_file() || self.strangers.contains(&path) {
             return true;
         }
         let file = identity_of(&found);
-        match self.tail.check_file(file, stamps_of(&found), told) {
+        match self.tail.check_file(file, stamps_of(&found), is_reported) {
             FileCheck::Nothing => true,
             FileCheck::Read(file) => {
                 self.table.queue_file(file, &self.sources);
@@ -346,10 +346,10 @@ impl FilesWorker {
         self.strangers.clear();
         self.opening.clear_denied();
         let Self { finder, sources, tail, table, .. } = self;
-        let look = finder.walk_all(sources, tail, |files| table.reserve_scan(files), now);
-        self.tail.set_paused(look.paused);
-        let actions = self.tail.apply_scan(&look.files, &look.unlisted);
-        drop(look.files);
+        let scan = finder.walk_all(sources, tail, |files| table.reserve_scan(files), now);
+        self.tail.set_paused(scan.paused);
+        let actions = self.tail.apply_scan(&scan.files, &scan.unlisted);
+        drop(scan.files);
         self.opening.clear_waiting();
         for action in actions {
             match action {

@@ -156,18 +156,18 @@ pub(super) fn measure_lag(shared: &WorkerContext) {
         if noted_until.take_if(|until| *until <= Instant::now()).is_some() {
             shared.status.set_notice(None);
         }
-        let places = shared.lag.partitions_to_check();
-        let now = places.iter().take_while(|_| !shared.drain.is_begun());
-        let told = now.filter_map(|place| query_partition(shared, &client, place)).max();
-        noted_until = noted_until.max(told);
+        let partitions = shared.lag.partitions_to_check();
+        let now = partitions.iter().take_while(|_| !shared.drain.is_begun());
+        let noted = now.filter_map(|partition| query_partition(shared, &client, partition)).max();
+        noted_until = noted_until.max(noted);
     }
     while !shared.finish.all_done() && !shared.drain.remaining().is_zero() {
         std::thread::sleep(DRAIN_CHECK_INTERVAL);
     }
     let Some(client) = find_client(shared) else { return };
-    let untold: Vec<TopicPartition> = lock(&shared.lag.gaps).unreported().cloned().collect();
-    for place in &untold {
-        query_partition(shared, &client, place);
+    let unreported: Vec<TopicPartition> = lock(&shared.lag.gaps).unreported().cloned().collect();
+    for partition in &unreported {
+        query_partition(shared, &client, partition);
     }
 }
 

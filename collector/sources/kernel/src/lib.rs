@@ -179,13 +179,13 @@ pub fn start(
         return Err(StartError::Unconfigured);
     }
     // Two requests: a copy is held until the request is confirmed.
-    let kept_bytes = (REQUEST_BYTES + SLACK_BYTES) as u64;
-    let needed_bytes = 2 * kept_bytes;
+    let request_bytes = (REQUEST_BYTES + SLACK_BYTES) as u64;
+    let needed_bytes = 2 * request_bytes;
     let small = || StartError::SmallBudget { budget_bytes: budget.limit_bytes(), needed_bytes };
     if budget.limit_bytes() < needed_bytes {
         return Err(small());
     }
-    let kept = budget.try_reserve(kept_bytes).ok_or_else(small)?;
+    let reservation = budget.try_reserve(request_bytes).ok_or_else(small)?;
     let opened = log.open_log()?;
     let (positions, recalled) = load_position(&positions.directory, &drain)?;
     let metrics = KernelMetrics::register(&telemetry)?;
@@ -203,9 +203,9 @@ pub fn start(
         Machine::Node(name) => FileAttributes::new(&[("k8s.node.name", name)], &[]),
         Machine::Host(name) => FileAttributes::new(&[("host.name", name)], &[]),
     };
-    let way = DeliveryPath { budget, telemetry, publisher };
+    let delivery = DeliveryPath { budget, telemetry, publisher };
     let taker = RecordReader::new(state, source, metrics);
-    Ok(Kernel(KernelWorker::new((log, opened), taker, positions, (way, kept), drain)))
+    Ok(Kernel(KernelWorker::new((log, opened), taker, positions, (delivery, reservation), drain)))
 }
 
 /// Opens the directory, and loads the stored position.

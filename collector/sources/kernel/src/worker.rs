@@ -95,7 +95,7 @@ impl KernelWorker {
         (log, opened): (Log, OwnedFd),
         taker: RecordReader,
         positions: Positions,
-        (way, kept): (DeliveryPath, Reservation),
+        (delivery, reservation): (DeliveryPath, Reservation),
         drain: Drain,
     ) -> Self {
         Self {
@@ -103,8 +103,8 @@ impl KernelWorker {
             opened,
             reader: taker,
             positions: Arc::new(Mutex::new(positions)),
-            delivery: way,
-            _reservation: kept,
+            delivery,
+            _reservation: reservation,
             drain,
             sending: Backoff::new(SEND_BACKOFF, random_seed()),
             opening: Backoff::new(OPEN_BACKOFF, random_seed()),

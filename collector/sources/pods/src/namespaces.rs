@@ -102,18 +102,18 @@ pub fn start_namespaces(
     let text = selector.to_string();
     let mut parameter = "labelSelector=".to_owned();
     push_encoded(&mut parameter, &text);
-    let told = Arc::new(Namespaces::default());
+    let published = Arc::new(Namespaces::default());
     let choice = NamespaceSelection {
         record: SelectionFile { path: record, selector: text, has_failed: false },
         chosen,
         metrics,
-        published: Arc::clone(&told),
+        published: Arc::clone(&published),
         names: HashSet::new(),
         reported: ReportedFault::default(),
         has_reported_limit: false,
     };
     watch_namespaces(endpoint, parameter, choice);
-    Ok(told)
+    Ok(published)
 }
 
 /// Starts a watch of the namespaces that a parameter selects, or of all, as a task of the current

@@ -58,7 +58,7 @@ impl PodTable {
     ) -> Option<StoreOutcome> {
         let (uid, is_mirror) = metadata.path_uid();
         let PodDescription { pod, omitted: left_out, faults } = metadata.describe_pod(rules);
-        let mut told = faults.clone();
+        let mut new_faults = faults.clone();
         let list = self.list.load(Ordering::Acquire);
         let mut pods = self.lock_pods();
         let before = pods.get_mut(uid);
@@ -69,14 +69,14 @@ impl PodTable {
             }
             before.deleted_at = None;
             before.list = list;
-            told.retain(|fault| !before.faults.contains(fault));
+            new_faults.retain(|fault| !before.faults.contains(fault));
             let is_same = before.is_mirror == is_mirror
                 && before.name == metadata.name
                 && before.namespace == metadata.namespace
                 && *before.pod == pod
                 && before.faults == faults;
             if is_same {
-                return Some(StoreOutcome { omitted: left_out, faults: told });
+                return Some(StoreOutcome { omitted: left_out, faults: new_faults });
             }
         } else if pods.len() >= PODS_MAX && !evict_oldest(&mut pods, list, now) {
             return None;
@@ -92,7 +92,7 @@ impl PodTable {
         };
         pods.insert(uid.to_owned(), entry);
         self.version.fetch_add(1, Ordering::Release);
-        Some(StoreOutcome { omitted: left_out, faults: told })
+        Some(StoreOutcome { omitted: left_out, faults: new_faults })
     }
 
     /// Marks a pod as deleted. It stays known for [`DELETED_RETENTION`].

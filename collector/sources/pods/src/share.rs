@@ -92,9 +92,8 @@ pub fn start_share(
         bytes_max: SHARE_OBJECT_BYTES_MAX,
         right: "a Role that allows list and watch on configmaps in its namespace",
     };
-    let (told, shares) = tokio::sync::watch::channel(ShareUpdate::default());
-    let share =
-        WatchedShare { metrics, published: told, parts: BTreeMap::new(), fault: String::new() };
+    let (published, shares) = tokio::sync::watch::channel(ShareUpdate::default());
+    let share = WatchedShare { metrics, published, parts: BTreeMap::new(), fault: String::new() };
     let watch = ListWatch::new(endpoint, question, LISTING, share);
     tokio::spawn(watch_loop::watch_forever(watch, BACKOFF));
     Ok(shares)
@@ -157,7 +156,7 @@ impl WatchedShare {
                 let (version, targets) = (share.version, share.targets.len());
                 tracing::info!(version, targets, "read a new version of this pod's share");
                 self.metrics.version.set(i64::try_from(version).unwrap_or(i64::MAX));
-                self.published.send_modify(|told| told.share = Some(Arc::new(share)));
+                self.published.send_modify(|update| update.share = Some(Arc::new(share)));
                 String::new()
             }
             Ok(share) if known == Some(share.version) => String::new(),
@@ -187,9 +186,9 @@ impl WatchedShare {
     /// Publishes a fault, if it changed.
     fn publish_fault(&self, fault: String) {
         self.metrics.is_failing.set(i64::from(!fault.is_empty()));
-        self.published.send_if_modified(|told| {
-            let has_changed = told.fault != fault;
-            told.fault = fault;
+        self.published.send_if_modified(|update| {
+            let has_changed = update.fault != fault;
+            update.fault = fault;
             has_changed
         });
     }

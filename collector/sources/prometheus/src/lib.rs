@@ -201,21 +201,21 @@ pub fn start(targets: PrometheusSource, context: SourceContext) -> Result<Promet
     }
     let metrics = ScrapeMetrics::register(&telemetry)?;
     let network = Network::new(allow_local_addresses, hosts);
-    let way = DeliveryPath { budget, telemetry, publisher };
-    let shared = TargetContext { delivery: way, metrics, drain, spare: Arc::default() };
+    let delivery = DeliveryPath { budget, telemetry, publisher };
+    let shared = TargetContext { delivery, metrics, drain, spare: Arc::default() };
     if let Some(shares) = share {
         return Ok(of_share(shares, &network, shared, target_status));
     }
     let (mut all, mut sources, mut readers) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, job) in jobs.into_iter().enumerate() {
+    for (index, job) in jobs.into_iter().enumerate() {
         let job = Arc::new(RuledJob::new(job)?);
         let connector = Arc::new(Connector::new(&job.http_access(), &network));
         if let Some(exposed) = job.exposed_credentials() {
             tracing::warn!(job = job.name, "credentials are sent in plaintext: {exposed}");
         }
-        let source = |listed| TargetSource { job: place, listed, lists: Vec::new() };
-        sources.push(source(of_settings((place, &job))));
-        let here = (place, Arc::clone(&job));
+        let source = |listed| TargetSource { job: index, listed, lists: Vec::new() };
+        sources.push(source(of_settings((index, &job))));
+        let here = (index, Arc::clone(&job));
         if !job.files.is_empty() {
             let files = TargetFiles::new(here.clone(), shared.metrics.clone());
             readers.push((sources.len(), ListReader::Files(files)));

@@ -217,17 +217,17 @@ fn push_row(text: &mut String, target: &TargetView, now_unix_millis: u64) {
         next if next <= now_unix_millis => "now".to_owned(),
         next => format!("in {}", format_millis(next - now_unix_millis)),
     };
-    let asked = last.began_unix_millis > 0;
-    let if_asked = |shown: String| if asked { shown } else { "–".to_owned() };
+    let is_scraped = last.began_unix_millis > 0;
+    let if_scraped = |shown: String| if is_scraped { shown } else { "–".to_owned() };
     push(
         text,
         format_args!(
             "</td><td class=\"{state}\">{state}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{next}</td></tr>\n",
             format_ago(last.began_unix_millis, now_unix_millis),
-            if_asked(format!("{:.0} ms", last.duration_seconds * 1000.0)),
-            if_asked(format_count(last.samples as f64)),
-            if_asked(format_count(last.series as f64)),
+            if_scraped(format!("{:.0} ms", last.duration_seconds * 1000.0)),
+            if_scraped(format_count(last.samples as f64)),
+            if_scraped(format_count(last.series as f64)),
         ),
     );
 }
@@ -371,17 +371,17 @@ fn target_json(target: &TargetView) -> Value {
     let TargetView { job, url, labels, last } = target;
     let labels: serde_json::Map<_, _> =
         labels.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-    let asked = last.began_unix_millis > 0;
-    let if_asked = |value: Value| if asked { value } else { Value::Null };
+    let is_scraped = last.began_unix_millis > 0;
+    let if_scraped = |value: Value| if is_scraped { value } else { Value::Null };
     json!({
         "job": job,
         "url": url,
         "labels": labels,
         "state": last.state.as_str(),
         "scrapedUnixMillis": time_json(last.began_unix_millis),
-        "durationSeconds": if_asked(json!(last.duration_seconds)),
-        "samples": if_asked(json!(last.samples)),
-        "series": if_asked(json!(last.series)),
+        "durationSeconds": if_scraped(json!(last.duration_seconds)),
+        "samples": if_scraped(json!(last.samples)),
+        "series": if_scraped(json!(last.series)),
         "nextUnixMillis": time_json(last.next_unix_millis),
         "error": text_json(&last.error),
     })

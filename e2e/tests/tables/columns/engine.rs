@@ -97,7 +97,7 @@ fn an_insert_of_several_blocks_is_one_part_and_dropped_when_repeated() {
             request.encode_to_vec()
         })
         .collect();
-    // As gateways have it (collector/sinks/clickhouse/src/client.rs).
+    // As gateways have it (collector/sinks/clickhouse/src/servers/client.rs).
     let settings = "&insert_deduplicate=1&deduplicate_blocks_in_dependent_materialized_views=1\
                     &min_insert_block_size_rows=1048449&min_insert_block_size_bytes=0";
     let mut set = BlockSet::new(Signal::Traces, &tables.options);

@@ -11,19 +11,10 @@ use crate::shell;
 const FILES_MAX: usize = 12;
 /// Folders in which more files are easier to find than subfolders would be, each with the reason.
 const LONG_LISTS: &[(&str, &str)] = &[
-    ("collector/core/processing/src/eval", NOT_GROUPED),
-    ("collector/core/processing/src/ottl", NOT_GROUPED),
-    ("collector/core/processing/src/redact", NOT_GROUPED),
-    ("collector/core/processing/tests", NOT_GROUPED),
-    ("collector/sinks/clickhouse/src", NOT_GROUPED),
-    ("collector/sinks/kafka/src", NOT_GROUPED),
-    ("collector/sources/otlp/src", NOT_GROUPED),
     ("e2e/fuzz/libfuzzer/targets", "a program of three lines for each fuzz target"),
     ("operator/src/controllers/edge", "the steps of a reconcile, which are read in a row"),
     ("operator/src/controllers/gateway", "the steps of a reconcile, which are read in a row"),
 ];
-
-const NOT_GROUPED: &str = "not grouped by subject yet";
 
 /// One line for each broken rule.
 pub(super) fn broken_rules() -> Result<Vec<String>> {

@@ -28,8 +28,8 @@ pub fn compile_rules(config: &Config) -> Result<RuleSet, RuleError> {
 impl fmt::Display for RuleError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CompileErrors(errors) = &self.errors;
-        for (place, error) in errors.iter().take(ERRORS_SHOWN).enumerate() {
-            if place > 0 {
+        for (index, error) in errors.iter().take(ERRORS_SHOWN).enumerate() {
+            if index > 0 {
                 formatter.write_str("; ")?;
             }
             write_error(formatter, error)?;

@@ -207,8 +207,8 @@ pub(crate) struct Fields<'a>(Vec<(String, Node<'a>)>);
 impl<'a> Fields<'a> {
     /// Removes and returns a field, if it exists.
     pub(crate) fn take_field(&mut self, name: &str) -> Option<Node<'a>> {
-        let place = self.0.iter().position(|(one, _)| one == name)?;
-        Some(self.0.remove(place).1)
+        let index = self.0.iter().position(|(one, _)| one == name)?;
+        Some(self.0.remove(index).1)
     }
 }
 

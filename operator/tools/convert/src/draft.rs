@@ -130,8 +130,8 @@ impl PipelineDraft {
         name: &str,
         mode: EdgeMode,
     ) -> Option<&mut EdgeSettings> {
-        let place = match self.edges.iter().position(|edge| edge.name.as_str() == name) {
-            Some(place) => place,
+        let index = match self.edges.iter().position(|edge| edge.name.as_str() == name) {
+            Some(index) => index,
             None if self.edges.len() == POOLS_MAX => return None,
             None => {
                 let settings = EdgeSettings { mode, ..EdgeSettings::default() };
@@ -139,7 +139,7 @@ impl PipelineDraft {
                 self.edges.len() - 1
             }
         };
-        self.edges.get_mut(place).map(|edge| &mut edge.settings)
+        self.edges.get_mut(index).map(|edge| &mut edge.settings)
     }
 
     /// Returns the spec, with placeholders for values that the file lacks, each with an entry.

@@ -346,14 +346,14 @@ fn finish_conversion(
     let mut entries = account.entries;
     // Sorts in the file's order: by the first leaf that each entry covers.
     let mut first: HashMap<ValuePath, usize> = HashMap::new();
-    for (place, leaf) in leaves.iter().enumerate() {
+    for (index, leaf) in leaves.iter().enumerate() {
         for path in leaf.and_above() {
-            first.entry(path).or_insert(place);
+            first.entry(path).or_insert(index);
         }
     }
     entries.sort_by_key(|entry| {
-        let place = entry.at.as_ref().and_then(|at| first.get(at)).copied();
-        place.unwrap_or(leaves.len())
+        let index = entry.at.as_ref().and_then(|at| first.get(at)).copied();
+        index.unwrap_or(leaves.len())
     });
     let keep = entries.iter().filter_map(AccountEntry::target_field).chain(["apiVersion", "kind"]);
     let keep: Vec<&str> = keep.collect();

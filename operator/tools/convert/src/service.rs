@@ -66,9 +66,9 @@ impl<'a> ServiceSection<'a> {
             })
             .collect();
         let stored = stored_pipelines(&pipelines);
-        for (place, pipeline) in pipelines.iter_mut().enumerate() {
+        for (index, pipeline) in pipelines.iter_mut().enumerate() {
             pipeline.is_carried =
-                pipeline.signal.is_some() && (stored.is_empty() || stored.contains(&place));
+                pipeline.signal.is_some() && (stored.is_empty() || stored.contains(&index));
         }
         (!pipelines.is_empty()).then_some(Self { pipelines })
     }
@@ -137,7 +137,7 @@ fn stored_pipelines(pipelines: &[Pipeline<'_>]) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     loop {
         let before = found.len();
-        for (place, pipeline) in pipelines.iter().enumerate() {
+        for (index, pipeline) in pipelines.iter().enumerate() {
             let goes_on = |id: &String| {
                 found
                     .iter()
@@ -145,7 +145,7 @@ fn stored_pipelines(pipelines: &[Pipeline<'_>]) -> BTreeSet<usize> {
                     .any(|next| next.signal == pipeline.signal && next.receivers.contains(id))
             };
             if pipeline.exporters.iter().any(|id| stores(id) || goes_on(id)) {
-                found.insert(place);
+                found.insert(index);
             }
         }
         if found.len() == before {

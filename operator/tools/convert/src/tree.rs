@@ -53,14 +53,14 @@ impl ValuePath {
 
 impl fmt::Display for ValuePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, step) in self.0.iter().enumerate() {
+        for (index, step) in self.0.iter().enumerate() {
             match step {
-                PathStep::Index(place) => write!(f, "[{place}]")?,
+                PathStep::Index(index) => write!(f, "[{index}]")?,
                 // A name with a dot would appear as two steps.
                 PathStep::Key(key) if key.is_empty() || key.contains(['.', '[', ' ', '"']) => {
                     write!(f, "[{key:?}]")?;
                 }
-                PathStep::Key(key) if place == 0 => f.write_str(key)?,
+                PathStep::Key(key) if index == 0 => f.write_str(key)?,
                 PathStep::Key(key) => write!(f, ".{key}")?,
             }
         }
@@ -133,7 +133,7 @@ impl<'a> Node<'a> {
     pub(crate) fn items(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let path = self.path.clone();
         let items = without_tag(self.value).as_sequence().into_iter().flatten();
-        items.enumerate().map(move |(place, value)| Node { path: path.with_index(place), value })
+        items.enumerate().map(move |(index, value)| Node { path: path.with_index(index), value })
     }
 
     /// Returns the texts of a list, or the single text in its place.

@@ -22,8 +22,8 @@ pub(crate) fn remove_defaults(
     push_paths(&whole, &mut Vec::new(), &mut String::new(), &mut places);
     // Children before parents: a block that becomes empty is then removed completely.
     for (steps, path) in places.into_iter().rev() {
-        let leads = |kept: &&str| {
-            kept.strip_prefix(&*path).is_some_and(|rest| {
+        let leads = |required_path: &&str| {
+            required_path.strip_prefix(&*path).is_some_and(|rest| {
                 rest.is_empty() || rest.starts_with('.') || rest.starts_with('[')
             })
         };
@@ -69,9 +69,9 @@ fn push_paths(
             }
         }
         Value::Sequence(items) => {
-            for (place, inner) in items.iter().enumerate() {
-                path.push_str(&item_name(inner, place));
-                steps.push(TreeStep::Index(place));
+            for (index, inner) in items.iter().enumerate() {
+                path.push_str(&item_name(inner, index));
+                steps.push(TreeStep::Index(index));
                 push_paths(inner, steps, path, places);
                 steps.pop();
                 path.truncate(length);
@@ -193,8 +193,8 @@ impl YamlWriter {
         path: &str,
         indent: usize,
     ) -> Result<(), serde_norway::Error> {
-        for (place, item) in items.iter().enumerate() {
-            let here = format!("{path}{}", item_name(item, place));
+        for (index, item) in items.iter().enumerate() {
+            let here = format!("{path}{}", item_name(item, index));
             self.write_comments(&here, indent);
             let begin = self.out.len();
             match item {

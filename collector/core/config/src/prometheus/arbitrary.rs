@@ -22,8 +22,8 @@ pub(crate) fn prometheus() -> impl Strategy<Value = PrometheusReceiver> {
     let texts = (texts, lists);
     let values = proptest::collection::vec("[ -~é]{0,6}", 0..3);
     let params = proptest::collection::btree_map("[ -~]{0,6}", values, 0..3);
-    let asked = (prop_oneof![Just(Scheme::Http), Just(Scheme::Https)], params, access().boxed());
-    let job = (texts, asked, any::<[u32; 2]>(), any::<[bool; 3]>(), limits).prop_map(
+    let request = (prop_oneof![Just(Scheme::Http), Just(Scheme::Https)], params, access().boxed());
+    let job = (texts, request, any::<[u32; 2]>(), any::<[bool; 3]>(), limits).prop_map(
         |(
             ((name, path, targets, labels), (files, http, rules)),
             (scheme, params, access),

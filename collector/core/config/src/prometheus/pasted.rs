@@ -188,12 +188,12 @@ fn parse_group(reader: &mut PastedReader, at: &str, written: &Value) -> PastedGr
 fn put_groups(reader: &mut PastedReader, at: &str, pasted: &mut PastedJob) {
     let PastedJob { job, groups, .. } = pasted;
     let (mut rules, is_one) = (Vec::new(), groups.len() == 1);
-    for (place, PastedGroup { targets, labels }) in groups.drain(..).enumerate() {
-        let at = format!("{at}.static_configs[{place}].targets");
-        for (place, target) in targets.iter().enumerate() {
+    for (index, PastedGroup { targets, labels }) in groups.drain(..).enumerate() {
+        let at = format!("{at}.static_configs[{index}].targets");
+        for (index, target) in targets.iter().enumerate() {
             match target.parse() {
                 Ok(target) => job.targets.push(target),
-                Err(error) => reader.refuse(&format!("{at}[{place}]"), &format!("{error}")),
+                Err(error) => reader.refuse(&format!("{at}[{index}]"), &format!("{error}")),
             }
         }
         for (name, value) in labels.into_iter().filter(|(_, value)| !value.is_empty()) {

@@ -34,7 +34,7 @@ pub struct DeliveryPath {
 
 impl std::fmt::Debug for DeliveryPath {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_struct("Way").finish_non_exhaustive()
+        to.debug_struct("DeliveryPath").finish_non_exhaustive()
     }
 }
 

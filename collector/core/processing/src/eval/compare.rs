@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use crate::edit::encode::{Members, load_map, parse_any};
 use crate::edit::memory::{Memory, Ref};
 use crate::error::RuleFailure;
-use crate::eval::edit_maps::KeyIndex;
+use crate::eval::editors::maps::KeyIndex;
 use crate::program::CompareOp;
 use crate::value::Value;
 

@@ -1,26 +1,14 @@
 //! Runs compiled rules on the objects of a request.
 
-mod call;
-mod call_other;
-mod call_text;
 pub(crate) mod compare;
-pub(crate) mod convert;
-mod edit;
-mod edit_maps;
+pub(crate) mod converters;
+mod editors;
 mod enrich;
 mod fields;
-mod flatten;
-mod json_read;
-mod json_write;
+mod json;
 mod math;
-mod nested;
-mod read;
 pub(crate) mod redact;
-mod replace;
-mod sampling_fields;
-mod time;
 mod verify;
-mod write;
 
 use crate::edit::encode::{parse_any, put_element, put_member, store_any};
 use crate::edit::memory::{Memory, Ref};

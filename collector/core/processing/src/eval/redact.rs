@@ -7,7 +7,7 @@ use crate::edit::slot::Slot;
 use crate::error::RuleFailure;
 use crate::eval::Machine;
 use crate::eval::fields::Status;
-use crate::eval::json_write::Style;
+use crate::eval::json::write::Style;
 use crate::ottl::context::StatementContext;
 use crate::program::RedactStep;
 use crate::redact::{Growth, KeyDecision, Redaction};

@@ -2,7 +2,7 @@
 
 use crate::ottl::context::StatementContext;
 use crate::ottl::error::StatementError;
-use crate::ottl::syntax::{Call, Condition, Key, KeyKind, Statement, Value, ValueKind};
+use crate::ottl::parser::syntax::{Call, Condition, Key, KeyKind, Statement, Value, ValueKind};
 use crate::program;
 use crate::program::Usage;
 

@@ -7,9 +7,9 @@ use crate::eval::compare::compare;
 use crate::ottl::compile::Compiler;
 use crate::ottl::context::{StatementContext, enums};
 use crate::ottl::error::StatementError;
+use crate::ottl::parser::syntax;
+use crate::ottl::parser::syntax::{KeyKind, ValueKind};
 use crate::ottl::paths::{FieldPath, fields};
-use crate::ottl::syntax;
-use crate::ottl::syntax::{KeyKind, ValueKind};
 use crate::program::{AttributeTest, Condition, Expr, Key, Kind, Path};
 use crate::value::Value;
 

@@ -5,7 +5,7 @@
 use regex::{Regex, RegexBuilder};
 
 use crate::limits::PATTERN_BYTES;
-use crate::ottl::go_class::put_literal;
+use crate::ottl::go_regex::class::put_literal;
 
 /// Compiles such a pattern.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {

@@ -2,7 +2,7 @@
 
 use regex::Regex;
 
-use crate::ottl::strptime::TimeLayout;
+use crate::ottl::functions::strptime::TimeLayout;
 use crate::program::{Expr, TextFn};
 
 /// A call of a converter.

@@ -14,7 +14,7 @@ pub(crate) use text_fn::TextFn;
 
 use crate::edit::memory::Ref;
 use crate::ottl::context::{SHAPES, StatementContext};
-pub(crate) use crate::ottl::syntax::{CompareOp, MathOp};
+pub(crate) use crate::ottl::parser::syntax::{CompareOp, MathOp};
 use crate::value::Value;
 
 /// How a field is read and written.

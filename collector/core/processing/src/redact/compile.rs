@@ -1,11 +1,11 @@
 //! Compiles the settings of a `redact` step, and reports all that can't be used.
 
 use super::action::RedactAction;
-use super::custom::CustomPatterns;
-use super::detector::Detector;
+use super::detectors::Detector;
+use super::detectors::custom::CustomPatterns;
+use super::detectors::literals::Literals;
 use super::keys::{KeyList, KeyRules};
 use super::limits::PATTERNS_MAX;
-use super::literals::Literals;
 use super::problem::{RedactProblem, RedactProblemKind};
 use super::{ActionConfig, KeyListConfig, ReadySet, RedactConfig, Redactor};
 

@@ -17,23 +17,13 @@
 //! for each byte; if a text exceeds it, the remainder of the text counts as a hit.
 
 mod action;
-mod candidates;
-mod card;
-mod cloud_key;
 mod compile;
 mod config;
-mod credentials;
-mod custom;
-mod detector;
-mod email;
+mod detectors;
 mod hit;
 mod hmac;
-mod iban;
-mod ip;
 mod keys;
 mod limits;
-mod literals;
-mod private_key;
 mod problem;
 mod redactor;
 mod steps;
@@ -46,7 +36,7 @@ pub use config::{
     ActionConfig, BlockedKeysConfig, DropConfig, HashConfig, HashEncoding, KeyListConfig,
     MaskConfig, PatternConfig, ReadySet, RedactConfig, SetActionConfig,
 };
-pub use custom::STEPS_PER_BYTE;
+pub use detectors::custom::STEPS_PER_BYTE;
 pub use hit::{HITS_MAX, Hit, RedactScratch};
 pub use keys::KeyDecision;
 pub use limits::{HASH_KEY_BYTES_MIN, KEY_NAMES_MAX, PATTERN_BYTES_MAX, PATTERNS_MAX};

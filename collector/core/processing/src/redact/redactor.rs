@@ -2,7 +2,7 @@
 
 use super::action::RedactAction;
 use super::compile::compile;
-use super::detector::Detector;
+use super::detectors::Detector;
 use super::keys::KeyRules;
 use super::problem::RedactProblem;
 use super::{KeyDecision, RedactConfig, RedactScratch};

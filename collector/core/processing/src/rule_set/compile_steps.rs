@@ -10,7 +10,7 @@ use crate::enrich::{EnrichConfig, POD_IP, POD_NAME, POD_NAMESPACE, POD_UID};
 use crate::ottl::compile::{Compiler, condition_context};
 use crate::ottl::context::StatementContext;
 use crate::ottl::parser::parse_condition;
-use crate::ottl::syntax;
+use crate::ottl::parser::syntax;
 use crate::program::step::{PodKeys, REDACTED, SampleKeys};
 use crate::program::{Condition, EnrichStep, PassAction, RedactStep, SampleStep, Usage};
 use crate::redact::{RedactConfig, Redactor};

@@ -192,10 +192,10 @@ fn uncut_len(message: &MessageDescriptor, bytes: &[u8]) -> Result<usize, WireFau
         };
         if let Some(FieldKind::Group(inner)) = message.field(tag >> 3).map(|field| field.kind) {
             let value = cursor.bytes()?;
-            let kept = uncut_len(inner, value)?;
+            let length_of_group = uncut_len(inner, value)?;
             // A group that is only a header has no records.
-            if kept > container_header(inner, value)?.len() {
-                length += wrapped_len(tag, kept);
+            if length_of_group > container_header(inner, value)?.len() {
+                length += wrapped_len(tag, length_of_group);
             }
         } else {
             cursor.skip(tag)?;

@@ -83,11 +83,11 @@ async fn send_all(flags: &SendFlags) -> Result<SendState> {
 
 async fn check_all(acked: &SendState, flags: &CheckFlags) -> Result<bool> {
     let began = Instant::now();
-    let mut told: Option<Instant> = None;
+    let mut printed_at: Option<Instant> = None;
     let show = |step: CheckStep| {
-        if told.is_none_or(|at| at.elapsed() >= PROGRESS_INTERVAL) {
+        if printed_at.is_none_or(|at| at.elapsed() >= PROGRESS_INTERVAL) {
             output::print_check_step(step);
-            told = Some(Instant::now());
+            printed_at = Some(Instant::now());
         }
     };
     let report =

@@ -19,7 +19,7 @@ use millrace_wire::Signal;
 
 use super::BufferError;
 use super::sender::Sender;
-use crate::destination::{Destination, TopicKey};
+use crate::topics::destination::{Destination, TopicKey};
 
 /// The folder of requests that were set aside, next to those of the signals.
 const ASIDE: &str = "set-aside";

@@ -14,8 +14,8 @@ use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
 
 use super::sender::Sender;
-use crate::destination::TopicKey;
 use crate::publisher::KafkaPublisher;
+use crate::topics::destination::TopicKey;
 
 /// The system's number of an input/output error.
 const EIO: i32 = 5;

@@ -1,8 +1,8 @@
 //! A job for the disk, and who is answered when it is done.
 
-use crate::destination::TopicKey;
-use crate::message::Message;
-use crate::request_part::RequestPart;
+use crate::produce::message::Message;
+use crate::request::request_part::RequestPart;
+use crate::topics::destination::TopicKey;
 use millrace_pipeline::publish::PublishError;
 
 /// Requests to be written to the disk.
@@ -50,8 +50,8 @@ mod tests {
     use millrace_wire::Signal;
 
     use super::WriteJob;
-    use crate::destination::TopicKey;
-    use crate::request_part::{RequestPart, Waiter};
+    use crate::request::request_part::{RequestPart, Waiter};
+    use crate::topics::destination::TopicKey;
 
     /// Scenario: of two requests in a job, the clients go or are answered one after the other.
     /// Guarantee: it is written while one of them waits, and not afterwards: both send again.

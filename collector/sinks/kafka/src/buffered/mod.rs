@@ -31,12 +31,12 @@ use millrace_pipeline::readiness::{Readiness, ReadinessPart};
 use millrace_pipeline::telemetry::{RefusalReason, Telemetry};
 use millrace_wire::Signal;
 
-use super::destination::{Destination, PublishTo, TopicKey, route_publishers};
-use super::pieces::{Pieces, cut_request};
-use super::producer::ProducerError;
-use super::publisher::KafkaPublisher;
-use super::queue_thread::QueueThread;
-use super::request_part::{RequestPart, Waiter};
+use crate::produce::producer::ProducerError;
+use crate::produce::queue_thread::QueueThread;
+use crate::publisher::KafkaPublisher;
+use crate::request::pieces::{Pieces, cut_request};
+use crate::request::request_part::{RequestPart, Waiter};
+use crate::topics::destination::{Destination, PublishTo, TopicKey, route_publishers};
 use buffers::DiskBuffers;
 use disk_writer::{DiskWriter, WriterStop};
 use job::WriteJob;

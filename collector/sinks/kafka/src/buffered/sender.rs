@@ -21,9 +21,9 @@ use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::otlp::RequestOutline;
 
 use super::window::{AckWindow, WINDOW_BYTES};
-use crate::destination::TopicKey;
-use crate::pieces::outline_of;
 use crate::publisher::KafkaPublisher;
+use crate::request::pieces::outline_of;
+use crate::topics::destination::TopicKey;
 
 /// The maximum bytes that one step reads, except for one request of any length: after a failure
 /// most of what is read is not sent again.

@@ -88,10 +88,10 @@ impl Finder {
         self.roots_at = Some(now);
         let mut reserve = |files: usize| files <= self.files_max && reserve(files);
         let capacity = Capacity { reserve: &mut reserve, tail, known_files: None };
-        let mut look = self.walk.scan_sources(sources, &mut self.watch, capacity);
+        let mut result = self.walk.scan_sources(sources, &mut self.watch, capacity);
         self.watch.end_walk(all);
-        self.polled_files = std::mem::take(&mut look.polled_files);
-        look
+        self.polled_files = std::mem::take(&mut result.polled_files);
+        result
     }
 
     /// Makes the next walk a full one, which also renews the watches.
@@ -138,16 +138,16 @@ impl Finder {
         if self.polled_files.iter().any(is_other) {
             return None;
         }
-        let apart = self.polled_files.iter().filter(|one| one.file.is_some());
-        let mut untold: Vec<PathBuf> = apart.map(|one| one.path.clone()).collect();
+        let single_files = self.polled_files.iter().filter(|one| one.file.is_some());
+        let mut unreported: Vec<PathBuf> = single_files.map(|one| one.path.clone()).collect();
         for folder in self.watch.take_muted(now) {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-            untold.extend(entries.map(|entry| entry.path()).take(self.files_max));
-            if untold.len() >= self.files_max {
+            unreported.extend(entries.map(|entry| entry.path()).take(self.files_max));
+            if unreported.len() >= self.files_max {
                 return None;
             }
         }
-        Some((self.watch.take_written(), untold))
+        Some((self.watch.take_written(), unreported))
     }
 }
 

@@ -83,12 +83,12 @@ mod tests {
         assert_eq!((all.is_known(), read(&all)), (true, [true, false, true]));
         let named = NamespaceFilter::from_settings(&settings(&["a", "b"], None));
         assert_eq!((named.is_known(), read(&named)), (true, [true, false, false]));
-        let mut told =
+        let mut labeled =
             NamespaceFilter::from_settings(&settings(&[], Some(LabelSelector::default())));
-        assert_eq!((told.is_known(), read(&told)), (false, [false; 3]));
+        assert_eq!((labeled.is_known(), read(&labeled)), (false, [false; 3]));
         let set = Arc::new(["b".to_owned(), "c".to_owned()].into());
-        assert!(told.set_labeled(&set));
-        assert_eq!((told.is_known(), read(&told)), (true, [false, false, true]));
-        assert!(!told.set_labeled(&Arc::new((*set).clone())), "it is the same set");
+        assert!(labeled.set_labeled(&set));
+        assert_eq!((labeled.is_known(), read(&labeled)), (true, [false, false, true]));
+        assert!(!labeled.set_labeled(&Arc::new((*set).clone())), "it is the same set");
     }
 }

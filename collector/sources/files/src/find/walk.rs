@@ -87,9 +87,9 @@ impl DirectoryScanner {
                 self.scan_folder((index, source), (folder, *levels), &mut scan);
             }
         }
-        let mut look = scan.result;
-        look.files.sort_by(|one, other| one.path.cmp(&other.path));
-        look
+        let mut result = scan.result;
+        result.files.sort_by(|one, other| one.path.cmp(&other.path));
+        result
     }
 
     fn scan_folder(

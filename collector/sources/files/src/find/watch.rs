@@ -368,8 +368,8 @@ impl DirectoryWatcher {
             if now.duration_since(*since) < MUTED {
                 return true;
             }
-            let told = kernel.as_ref().map(|kernel| inotify::add_watch(kernel, &**path, ALL));
-            *has_changed |= !matches!(told, Some(Ok(_)));
+            let added = kernel.as_ref().map(|kernel| inotify::add_watch(kernel, &**path, ALL));
+            *has_changed |= !matches!(added, Some(Ok(_)));
             false
         });
         muted

@@ -49,16 +49,16 @@ impl Unpack {
     /// If not even that can be decompressed.
     pub(crate) fn new(file: File) -> io::Result<Self> {
         let length = file.metadata()?.len();
-        let mut told = [0; LENGTH_BYTES];
+        let mut declared = [0; LENGTH_BYTES];
         let at = length.checked_sub(LENGTH_BYTES as u64);
         let at = at.ok_or_else(|| io::Error::from(ErrorKind::UnexpectedEof))?;
-        file.read_exact_at(&mut told, at)?;
+        file.read_exact_at(&mut declared, at)?;
         let mut unpack = Self {
             decoder: MultiGzDecoder::new(BufReader::with_capacity(PACKED_BYTES, file)),
             head: Vec::new(),
             text: Vec::new(),
             from: 0,
-            declared_bytes: u64::from(u32::from_le_bytes(told)),
+            declared_bytes: u64::from(u32::from_le_bytes(declared)),
             end: None,
         };
         unpack.fill_text(FINGERPRINT_BYTES);

@@ -27,10 +27,10 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         let (digits, behind) = rest.split_at(end);
         let letters = behind.find(|one: char| one.is_ascii_digit()).unwrap_or(behind.len());
         let (unit, behind) = behind.split_at(letters);
-        let place = units.iter().position(|(name, ..)| *name == unit)?;
-        let value = digits.parse::<u64>().ok()?.checked_mul(units[place].1)?;
+        let index = units.iter().position(|(name, ..)| *name == unit)?;
+        let value = digits.parse::<u64>().ok()?.checked_mul(units[index].1)?;
         millis = millis.checked_add(value)?;
-        units = &units[place + 1..];
+        units = &units[index + 1..];
         rest = behind;
     }
     // Prometheus stores durations as signed nanoseconds.

@@ -340,8 +340,8 @@ impl<'a> Scrape<'a> {
             return None;
         }
         self.is_partly_sent |= matches!(self.stage, ScrapeStage::Body);
-        let told = self.buffers.converter.target_info.as_deref();
-        let info = told.unwrap_or(&self.memory.target_info);
+        let own_info = self.buffers.converter.target_info.as_deref();
+        let info = own_info.unwrap_or(&self.memory.target_info);
         Some(self.buffers.writer.take_request(self.target, info))
     }
 
@@ -469,8 +469,8 @@ impl<'a> Scrape<'a> {
         let SampleCounts { samples, added, dropped: _, removed } = counts.unwrap_or_default();
         let family = Family { type_: Type::Gauge, ..Family::default() };
         let up = if self.is_failed { 0.0 } else { 1.0 };
-        let kept = (samples - removed) as f64;
-        let values = [up, report.duration_seconds, samples as f64, kept, added as f64];
+        let remaining = (samples - removed) as f64;
+        let values = [up, report.duration_seconds, samples as f64, remaining, added as f64];
         for (name, value) in REPORT_SERIES.into_iter().zip(values) {
             self.buffers.writer.ensure_metric(name.as_bytes(), SeriesKind::Gauge, &family);
             let number = NumberPoint {

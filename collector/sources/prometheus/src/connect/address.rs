@@ -34,8 +34,8 @@ pub(in super::super) struct Network {
 impl Network {
     pub(in super::super) fn new(allows_local: bool, hosts: HostNames) -> Self {
         let lookups = Lookups::new(hosts);
-        let kept = Arc::new(Semaphore::new(IDLE_MAX));
-        Self { lookups, roots: Arc::default(), idle_permits: kept, allows_local }
+        let idle_permits = Arc::new(Semaphore::new(IDLE_MAX));
+        Self { lookups, roots: Arc::default(), idle_permits, allows_local }
     }
 
     /// Connects to the first permitted address of a host that accepts.

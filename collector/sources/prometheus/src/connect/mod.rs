@@ -74,9 +74,9 @@ enum ServerOrigin {
 
 impl HttpResponse {
     /// Retains the connection. The body must have been read to its end.
-    pub(super) fn retain_connection(self, kept: &IdleSlot) {
+    pub(super) fn retain_connection(self, idle_slot: &IdleSlot) {
         if self.is_unredirected {
-            kept.retain_link(self.link);
+            idle_slot.retain_link(self.link);
         }
     }
 }
@@ -111,13 +111,13 @@ impl Connector {
         &self,
         url: &HttpUrl,
         headers: &HeaderMap,
-        kept: Option<&IdleSlot>,
+        idle_slot: Option<&IdleSlot>,
     ) -> Result<HttpResponse, ConnectError> {
         let mut whose = ServerOrigin::Configured;
         let mut at = url.clone();
-        let mut kept = kept.and_then(IdleSlot::take_link);
+        let mut idle_link = idle_slot.and_then(IdleSlot::take_link);
         for hop in 0..=REDIRECTS_MAX {
-            let (answer, link) = self.send_request(&at, headers, whose, kept.take()).await?;
+            let (answer, link) = self.send_request(&at, headers, whose, idle_link.take()).await?;
             let status = answer.status();
             if status == StatusCode::OK {
                 let (head, body) = answer.into_parts();
@@ -147,7 +147,7 @@ impl Connector {
         url: &HttpUrl,
         headers: &HeaderMap,
         whose: ServerOrigin,
-        kept: Option<HttpConnection>,
+        idle_link: Option<HttpConnection>,
     ) -> Result<(http::Response<Incoming>, HttpConnection), ConnectError> {
         let login = match whose {
             ServerOrigin::Configured => self.login.auth_header().await?,
@@ -162,7 +162,7 @@ impl Connector {
             }
             Ok::<_, http::Error>(request)
         };
-        if let Some(mut link) = kept
+        if let Some(mut link) = idle_link
             && self.dialer.matches_link(&link, url).await?
             && link.sender.ready().await.is_ok()
             // The server may be closing it: after any error the request is sent over a new one.

@@ -122,15 +122,18 @@ impl Lookups {
     /// can be used.
     pub(super) async fn find_addresses(&self, name: &str) -> LookupResult {
         let (mut answer, last) = self.begin_lookup(name)?;
-        let told = answer.wait_for(Option::is_some);
-        let told = match last {
-            None => told.await,
-            Some(last) => match timeout(PATIENCE, told).await {
-                Ok(told) => told,
+        let looked_up = answer.wait_for(Option::is_some);
+        let looked_up = match last {
+            None => looked_up.await,
+            Some(last) => match timeout(PATIENCE, looked_up).await {
+                Ok(looked_up) => looked_up,
                 Err(_) => return Ok(last),
             },
         };
-        told.ok().and_then(|told| told.clone()).unwrap_or_else(|| Err(of_kind(BROKEN_OFF)))
+        looked_up
+            .ok()
+            .and_then(|looked_up| looked_up.clone())
+            .unwrap_or_else(|| Err(of_kind(BROKEN_OFF)))
     }
 
     /// Starts a look-up unless one is running; returns its pending result and the last addresses.

@@ -83,11 +83,11 @@ impl TlsDialer {
         let own =
             self.settings.server_name.as_deref().filter(|_| whose == ServerOrigin::Configured);
         let name = own.unwrap_or(url.bare_host());
-        let told = |reason| ConnectError::Tls { host: url.authority(), reason };
+        let tls_error = |reason| ConnectError::Tls { host: url.authority(), reason };
         let server = ServerName::try_from(name.to_owned())
-            .map_err(|_| told(format!("`{name}` is not a valid name of a server")))?;
+            .map_err(|_| tls_error(format!("`{name}` is not a valid name of a server")))?;
         let connected = TlsConnector::from(config).connect(server, stream).await;
-        connected.map_err(|error| told(tls_reason(&error)))
+        connected.map_err(|error| tls_error(tls_reason(&error)))
     }
 }
 

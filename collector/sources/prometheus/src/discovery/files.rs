@@ -81,11 +81,11 @@ impl TargetFiles {
     /// Checks the files repeatedly, and sends changed targets.
     pub(crate) async fn run(mut self, source: usize, updates: Sender<TargetUpdate>) {
         loop {
-            let looked = spawn_blocking(move || {
+            let read = spawn_blocking(move || {
                 let has_changed = self.check_files();
                 (self, has_changed)
             });
-            let Ok((this, has_changed)) = looked.await else { return };
+            let Ok((this, has_changed)) = read.await else { return };
             self = this;
             if has_changed {
                 let (listed, lists) = self.all_targets();

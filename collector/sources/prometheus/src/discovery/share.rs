@@ -117,9 +117,9 @@ impl ShareReader {
     pub(crate) async fn run(mut self, news: Sender<TargetUpdate>) {
         let mut last = None;
         loop {
-            let told = self.shares.borrow_and_update().clone();
-            self.target_status.set_share_fault(truncate_error(told.fault));
-            if let Some(share) = told.share
+            let update = self.shares.borrow_and_update().clone();
+            self.target_status.set_share_fault(truncate_error(update.fault));
+            if let Some(share) = update.share
                 && last.is_none_or(|last| share.version > last)
             {
                 last = Some(share.version);

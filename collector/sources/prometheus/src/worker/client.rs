@@ -101,17 +101,17 @@ impl TargetClient {
             (ACCEPT_ENCODING, HeaderValue::from_static("gzip")),
             (TIMEOUT_HEADER, HeaderValue::from(timeout_seconds)),
         ]);
-        let kept = (interval <= IDLE_INTERVAL_MAX).then(|| connector.idle_slot());
-        if kept.is_none() {
+        let idle_slot = (interval <= IDLE_INTERVAL_MAX).then(|| connector.idle_slot());
+        if idle_slot.is_none() {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        Self { url, headers, timeout, connector, idle_slot: kept }
+        Self { url, headers, timeout, connector, idle_slot }
     }
 
     /// Retains the connection of a response that was read to its end, for the next scrape.
     pub(crate) fn retain_connection(&self, answer: ScrapeResponse) {
-        if let Some(kept) = &self.idle_slot {
-            answer.inner.retain_connection(kept);
+        if let Some(idle_slot) = &self.idle_slot {
+            answer.inner.retain_connection(idle_slot);
         }
     }
 

@@ -283,9 +283,9 @@ fn convert_topics(work: &mut Work, fields: &mut Fields<'_>, signals: &[Signal], 
 fn convert_topic(work: &mut Work, node: &Node<'_>, signal: Signal) {
     let to = format!("{}.topicName", signal_path(signal));
     let names = work.account.list_items(node, "it names no topic");
-    for (place, item) in names.iter().enumerate() {
+    for (index, item) in names.iter().enumerate() {
         let Some(text) = work.account.require_text(item, &to) else { continue };
-        let one_more = place > 0;
+        let one_more = index > 0;
         if text.parse::<TopicName>().is_err() {
             let instead = "name one topic: letters, digits, '.', '_' and '-'; no pattern";
             work.account.unsupported(item, instead);

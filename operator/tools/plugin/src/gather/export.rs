@@ -65,19 +65,19 @@ impl Cluster {
         let answer = answer
             .map_err(|_elapsed| failed(format!("no answer in {} s", ANSWER_MAX.as_secs())))?;
         let (status, text) = answer?;
-        let told: Value = serde_json::from_str(&text).unwrap_or_default();
-        if told["kind"] == "Status" && !status.is_success() {
+        let answer_object: Value = serde_json::from_str(&text).unwrap_or_default();
+        if answer_object["kind"] == "Status" && !status.is_success() {
             // The API server's own answer: a missing right, or a pod that it can't reach.
             return Err(Self::proxy_error(status, &text, right, &what));
         }
         if !status.is_success() {
-            let message = told["message"].as_str().unwrap_or(&text);
+            let message = answer_object["message"].as_str().unwrap_or(&text);
             return Err(Error::Impossible(format!(
                 "edge pod {pod} refuses test records with HTTP {status}: {message}; `kubectl \
                  millrace status` shows the cause"
             )));
         }
-        match partial_refusal(&told) {
+        match partial_refusal(&answer_object) {
             None => Ok(()),
             Some(message) => Err(Error::Impossible(format!(
                 "edge pod {pod} refuses some of the test records: {message}"

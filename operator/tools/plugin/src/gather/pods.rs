@@ -123,13 +123,13 @@ impl Cluster {
 
     /// Returns the error that the API server reports in place of the pod.
     pub(super) fn proxy_error(status: StatusCode, text: &str, right: Right, what: &str) -> Error {
-        let told = serde_json::from_str::<kube::core::Status>(text);
-        let told = told.unwrap_or_else(|_no_status| kube::core::Status {
+        let status_object = serde_json::from_str::<kube::core::Status>(text);
+        let status_object = status_object.unwrap_or_else(|_no_status| kube::core::Status {
             message: format!("HTTP status {status}"),
             ..Default::default()
         });
-        let told = kube::core::Status { code: status.as_u16(), ..told };
-        Error::from_kube(kube::Error::Api(Box::new(told)), right, what)
+        let status_object = kube::core::Status { code: status.as_u16(), ..status_object };
+        Error::from_kube(kube::Error::Api(Box::new(status_object)), right, what)
     }
 
     /// Returns part of the log of a pod's collector.

@@ -135,9 +135,9 @@ fn push_terms(page: &mut TextPage, terms: &SizingTerms, decision: &SizingStatus)
 fn signals_table(signals: &SizingSignals) -> TextTable {
     let mut table = TextTable::new(2);
     let silent = signals.pods - signals.pods_reporting;
-    let told = format!("{} of {}", signals.pods_reporting, signals.pods);
+    let answered = format!("{} of {}", signals.pods_reporting, signals.pods);
     let paint = if silent > 0 { Paint::Warn } else { Paint::Plain };
-    table.push_row(vec!["answered".into(), TextCell::text(told).with_paint(paint)]);
+    table.push_row(vec!["answered".into(), TextCell::text(answered).with_paint(paint)]);
     if let Some(metered) = signals.pods_metered {
         let text = format!("{metered} more from the metrics API");
         table.push_row(vec!["measured".into(), TextCell::text(text)]);

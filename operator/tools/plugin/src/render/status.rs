@@ -249,12 +249,12 @@ fn push_rollouts(page: &mut TextPage, rollouts: &[RolloutLine]) {
 fn push_coordination(page: &mut TextPage, status: Option<&CoordinationStatus>) {
     let Some(status) = status else { return };
     page.push_heading("COORDINATION");
-    let told = |word: &str, value: Option<&String>| value.map(|it| format!("{word} {it}"));
+    let labeled = |word: &str, value: Option<&String>| value.map(|it| format!("{word} {it}"));
     let figure = |word: &str, value: Option<i64>| value.map(|it| format!("{word} {it}"));
     let parts = [
-        told("servers", status.servers.as_ref()),
-        told("leader", status.leader.as_ref()),
-        told("ClickHouse sessions", status.sessions.as_ref()),
+        labeled("servers", status.servers.as_ref()),
+        labeled("leader", status.leader.as_ref()),
+        labeled("ClickHouse sessions", status.sessions.as_ref()),
         figure("outstanding requests", status.outstanding_requests),
         figure("requests per million rows", status.requests_per_million_rows),
     ];

@@ -279,8 +279,8 @@ impl MixedArrays {
         self.ends.write(shape, body);
         let absent = self.used_kinds().count() as u8;
         let mut index = [absent; 256];
-        for (place, kind) in self.used_kinds().enumerate() {
-            index[kind as usize] = place as u8;
+        for (ordinal, kind) in self.used_kinds().enumerate() {
+            index[kind as usize] = ordinal as u8;
         }
         let mut row_index = Vec::new();
         for row in 0..self.ends.row_count() {

@@ -2,9 +2,11 @@
 
 use super::Parser;
 use crate::ottl::error::StatementError;
-use crate::ottl::lexer::Token;
-use crate::ottl::syntax::{Argument, Call, Key, KeyKind, MathOp, Path, Segment, Value, ValueKind};
-use crate::ottl::unquote::unquote;
+use crate::ottl::parser::lexer::Token;
+use crate::ottl::parser::syntax::{
+    Argument, Call, Key, KeyKind, MathOp, Path, Segment, Value, ValueKind,
+};
+use crate::ottl::parser::unquote::unquote;
 
 impl<'s> Parser<'s> {
     /// Reads a value.

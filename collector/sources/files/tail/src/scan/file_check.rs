@@ -25,12 +25,18 @@ pub enum FileCheck {
 }
 
 impl Tail {
-    /// Checks a single file with this size and modification time. `told` states that it was written
-    /// since, even if neither shows it: modification times are as coarse as the system's tick.
-    pub fn check_file(&mut self, file: InodeId, stamps: (u64, u64), told: bool) -> FileCheck {
+    /// Checks a single file with this size and modification time. `is_reported` states that an event
+    /// reported a write, which neither may show: modification times are as coarse as the system's
+    /// tick.
+    pub fn check_file(
+        &mut self,
+        file: InodeId,
+        stamps: (u64, u64),
+        is_reported: bool,
+    ) -> FileCheck {
         let Some(inode) = self.inodes.get_mut(&file) else {
             let is_passed = self.passed.get(&file).is_some_and(|it| it.stamps == stamps);
-            return if is_passed && !told { FileCheck::Nothing } else { FileCheck::Scan };
+            return if is_passed && !is_reported { FileCheck::Nothing } else { FileCheck::Scan };
         };
         let differs = inode.observed.size_and_stamp() != stamps;
         let is_plain =
@@ -38,10 +44,10 @@ impl Tail {
         let own = inode.text.and_then(|id| Some((id, self.texts.get_mut(&id)?)));
         let own = own.filter(|(_, text)| text.inode == Some(file) && text.state == ReadState::Open);
         let Some((id, text)) = own.filter(|_| is_plain) else {
-            return if told || differs { FileCheck::Scan } else { FileCheck::Nothing };
+            return if is_reported || differs { FileCheck::Scan } else { FileCheck::Nothing };
         };
         let before = std::mem::replace(&mut inode.changed, differs);
-        if !told && !differs && !before {
+        if !is_reported && !differs && !before {
             return FileCheck::Nothing;
         }
         (inode.observed.size, inode.observed.modified) = stamps;

@@ -205,19 +205,19 @@ impl Pass {
 
     #[inline]
     fn find_series(&mut self, memory: &SeriesMemory, hash: u64) -> SeriesMatch {
-        let place = match memory.series.hashes().get(self.expected) {
+        let index = match memory.series.hashes().get(self.expected) {
             Some(expected) if *expected == hash => self.expected,
             _ => match self.find_in_memory(memory, hash) {
-                Some(place) => place,
+                Some(index) => index,
                 None => return self.find_fresh(hash),
             },
         };
-        if self.has_series(place) {
-            self.expected = place + 1;
+        if self.has_series(index) {
+            self.expected = index + 1;
             return SeriesMatch::Duplicate;
         }
-        self.mark_observed(place);
-        SeriesMatch::Old(place)
+        self.mark_observed(index);
+        SeriesMatch::Old(index)
     }
 
     #[inline]
@@ -235,22 +235,22 @@ impl Pass {
         let hashes = memory.series.hashes();
         let places = self.index_by_hash.get_or_insert_with(|| {
             let mut places = HashTable::with_capacity(hashes.len());
-            for (place, hash) in hashes.iter().enumerate() {
-                places.insert_unique(*hash, place as u32, |place| hashes[*place as usize]);
+            for (index, hash) in hashes.iter().enumerate() {
+                places.insert_unique(*hash, index as u32, |index| hashes[*index as usize]);
             }
             places
         });
-        places.find(hash, |place| hashes[*place as usize] == hash).map(|place| *place as usize)
+        places.find(hash, |index| hashes[*index as usize] == hash).map(|index| *index as usize)
     }
 
     fn find_fresh(&mut self, hash: u64) -> SeriesMatch {
         let Self { fresh, series, .. } = self;
         let hashes = series.hashes();
-        if fresh.find(hash, |place| hashes[*place as usize] == hash).is_some() {
+        if fresh.find(hash, |index| hashes[*index as usize] == hash).is_some() {
             return SeriesMatch::Duplicate;
         }
         // The caller appends the series at this index.
-        fresh.insert_unique(hash, hashes.len() as u32, |place| hashes[*place as usize]);
+        fresh.insert_unique(hash, hashes.len() as u32, |index| hashes[*index as usize]);
         SeriesMatch::New
     }
 
@@ -271,11 +271,11 @@ impl Pass {
         for (begun, value) in begun.iter_mut().zip(&self.values) {
             begun.value = *value;
         }
-        for (place, start_unix_nano) in &self.begun {
-            begun[*place as usize].start_unix_nano = *start_unix_nano;
+        for (index, start_unix_nano) in &self.begun {
+            begun[*index as usize].start_unix_nano = *start_unix_nano;
         }
-        let kept = (self.unchanged_series, self.values.len());
-        memory.series.replace_behind(kept, &mut self.series, RETAINED_BYTES);
+        let unchanged = (self.unchanged_series, self.values.len());
+        memory.series.replace_behind(unchanged, &mut self.series, RETAINED_BYTES);
         replace_behind(
             &mut memory.names,
             self.unchanged_bytes,

@@ -84,7 +84,7 @@ impl SeriesList {
 
     /// Sets the last series' start, if it has one.
     pub(crate) fn restart_last(&mut self, start_unix_nano: u64) {
-        let last = self.len().checked_sub(1).and_then(|place| self.begun_at(place));
+        let last = self.len().checked_sub(1).and_then(|index| self.begun_at(index));
         if let (Some(_), Some(begun)) = (last, self.begun.last_mut()) {
             begun.start_unix_nano = start_unix_nano;
         }
@@ -103,27 +103,27 @@ impl SeriesList {
         }
     }
 
-    /// Replaces all series after the first `kept`, of which `kept_begun` have a start.
+    /// Replaces all series after the first `retained`, of which `retained_begun` have a start.
     pub(crate) fn replace_behind(
         &mut self,
-        (kept, kept_begun): (usize, usize),
+        (retained, retained_begun): (usize, usize),
         rest: &mut Self,
         kept_bytes: usize,
     ) {
-        self.blocks.truncate(kept.div_ceil(BLOCK_BITS));
-        if let (Some(last), 1..) = (self.blocks.last_mut(), kept % BLOCK_BITS) {
-            last.bits &= (1 << (kept % BLOCK_BITS)) - 1;
+        self.blocks.truncate(retained.div_ceil(BLOCK_BITS));
+        if let (Some(last), 1..) = (self.blocks.last_mut(), retained % BLOCK_BITS) {
+            last.bits &= (1 << (retained % BLOCK_BITS)) - 1;
         }
-        self.blocks.reserve_exact((kept + rest.len()).div_ceil(BLOCK_BITS) - self.blocks.len());
-        let mut begun = kept_begun;
-        for place in 0..rest.len() {
-            let has = rest.blocks[place / BLOCK_BITS].bits >> (place % BLOCK_BITS) & 1 == 1;
-            self.push_bit(kept + place, begun, has);
+        self.blocks.reserve_exact((retained + rest.len()).div_ceil(BLOCK_BITS) - self.blocks.len());
+        let mut begun = retained_begun;
+        for index in 0..rest.len() {
+            let has = rest.blocks[index / BLOCK_BITS].bits >> (index % BLOCK_BITS) & 1 == 1;
+            self.push_bit(retained + index, begun, has);
             begun += usize::from(has);
         }
         self.blocks.shrink_to_fit();
-        replace_behind(&mut self.hashes, kept, &mut rest.hashes, kept_bytes);
-        replace_behind(&mut self.begun, kept_begun, &mut rest.begun, kept_bytes);
+        replace_behind(&mut self.hashes, retained, &mut rest.hashes, kept_bytes);
+        replace_behind(&mut self.begun, retained_begun, &mut rest.begun, kept_bytes);
     }
 
     /// Appends a bit for the series at the next index, after `before` starts.

@@ -138,5 +138,5 @@ fn find_byte(text: &[u8], byte: u8) -> Option<usize> {
         at += 8;
     }
     let rest = text.get(at..)?;
-    rest.iter().position(|one| *one == byte).map(|place| at + place)
+    rest.iter().position(|one| *one == byte).map(|index| at + index)
 }

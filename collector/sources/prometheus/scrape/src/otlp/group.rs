@@ -112,10 +112,10 @@ impl Groups {
     pub(crate) fn find_group(&mut self, hash: u64) -> Option<&mut SeriesGroup> {
         // Usually it is the point of the last line, or the next one.
         let near = [self.last, self.last + 1];
-        let near = near.into_iter().find(|place| self.hashes.get(*place) == Some(&hash));
-        let place = near.or_else(|| self.hashes.iter().position(|known| *known == hash))?;
-        self.last = place;
-        self.open.get_mut(place)
+        let near = near.into_iter().find(|index| self.hashes.get(*index) == Some(&hash));
+        let index = near.or_else(|| self.hashes.iter().position(|known| *known == hash))?;
+        self.last = index;
+        self.open.get_mut(index)
     }
 
     /// Opens a point.

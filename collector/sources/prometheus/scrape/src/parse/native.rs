@@ -248,8 +248,8 @@ fn dense_side(buckets: &[(i64, u64)], shift: u32) -> Option<Side> {
     let start = first.0 >> shift;
     let length = usize::try_from((last.0 >> shift) - start + 1).ok()?;
     let mut counts = vec![0; length];
-    for (place, count) in buckets {
-        *counts.get_mut(usize::try_from((place >> shift) - start).ok()?)? += count;
+    for (index, count) in buckets {
+        *counts.get_mut(usize::try_from((index >> shift) - start).ok()?)? += count;
     }
     Some(Side { offset: i32::try_from(start).ok()?, counts })
 }

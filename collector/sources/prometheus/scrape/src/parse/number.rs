@@ -186,9 +186,9 @@ pub(crate) fn parse_seconds(text: &[u8]) -> Option<i64> {
         return Some((seconds * NANOS_PER_SECOND as f64) as i64);
     }
     let digits = |text: &[u8]| text.iter().fold(0, |sum, byte| sum * 10 + i64::from(byte - b'0'));
-    let kept = &fraction[..fraction.len().min(NANO_DIGITS)];
-    let missing = (NANO_DIGITS - kept.len()) as u32;
-    let nanos = digits(kept) * 10_i64.pow(missing);
+    let used_digits = &fraction[..fraction.len().min(NANO_DIGITS)];
+    let missing = (NANO_DIGITS - used_digits.len()) as u32;
+    let nanos = digits(used_digits) * 10_i64.pow(missing);
     Some(digits(whole).saturating_mul(NANOS_PER_SECOND).saturating_add(nanos))
 }
 

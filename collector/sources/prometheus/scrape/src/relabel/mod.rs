@@ -54,9 +54,9 @@ impl Rules {
     /// The first rule that is refused, and the reason.
     pub fn new<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Result<Self, RelabelRuleError> {
         let mut ready = Vec::new();
-        for (place, rule) in rules.into_iter().enumerate() {
-            let fault = |fault| RelabelRuleError { place, fault };
-            if place == RULES_MAX {
+        for (index, rule) in rules.into_iter().enumerate() {
+            let fault = |fault| RelabelRuleError { place: index, fault };
+            if index == RULES_MAX {
                 return Err(fault(RuleFault::TooMany));
             }
             ready.push(CompiledRule::new(rule).map_err(fault)?);

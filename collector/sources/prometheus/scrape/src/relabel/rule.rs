@@ -299,8 +299,8 @@ impl CompiledRule {
     /// Joins the values of the source labels.
     fn join_sources(&self, labels: &LabelSet, value: &mut String) {
         value.clear();
-        for (place, source) in self.source.iter().enumerate() {
-            if place > 0 {
+        for (index, source) in self.source.iter().enumerate() {
+            if index > 0 {
                 value.push_str(&self.separator);
             }
             value.push_str(labels.get(source));

@@ -104,8 +104,8 @@ impl Scrape<'_> {
         (ending, label): (&'static [u8], &'static str),
     ) -> Result<(), FaultKind> {
         let created = parts.created_unix_nano;
-        for (place, (bound, value)) in parts.pairs.iter().enumerate() {
-            let exemplar = parts.exemplars.iter().find(|(of, _)| *of == place);
+        for (index, (bound, value)) in parts.pairs.iter().enumerate() {
+            let exemplar = parts.exemplars.iter().find(|(of, _)| *of == index);
             let exemplar = exemplar.map(|(_, message)| *message);
             let bound = Some((label, *bound));
             let series = RuledSeries { ending, bound, value: *value, exemplar, native: None };

@@ -89,9 +89,9 @@ impl Tokens {
         if let Some(held) = held.as_ref().filter(lasts) {
             return Ok(held.outcome.clone()?);
         }
-        let asked = Instant::now();
+        let requested_at = Instant::now();
         let answer = timeout(TOKEN_TIMEOUT, self.request_token(&client)).await;
-        let (outcome, kept) = match answer {
+        let (outcome, lifetime) = match answer {
             Ok(Ok((header, lifetime))) => (Ok(header), lifetime),
             Ok(Err(reason)) => (Err(self.token_fault(reason)), RETRY_PERIOD),
             Err(_) => {
@@ -99,8 +99,8 @@ impl Tokens {
                 (Err(self.token_fault(reason)), RETRY_PERIOD)
             }
         };
-        let until = Instant::now() + kept;
-        *held = Some(CachedToken { client, outcome: outcome.clone(), requested_at: asked, until });
+        let until = Instant::now() + lifetime;
+        *held = Some(CachedToken { client, outcome: outcome.clone(), requested_at, until });
         Ok(outcome?)
     }
 

@@ -56,16 +56,16 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut begin = None;
     let mut is_quoted = false;
     let mut is_escaped = false;
-    for (place, one) in text.char_indices() {
+    for (index, one) in text.char_indices() {
         let is_word = !is_quoted && (one.is_ascii_alphanumeric() || one == '_');
         if !is_word && let Some(start) = begin.take() {
-            found.push((start, place));
+            found.push((start, index));
         }
         match (is_quoted, one) {
             (true, _) if is_escaped => is_escaped = false,
             (true, '\\') => is_escaped = true,
             (_, '"') => is_quoted = !is_quoted,
-            _ if is_word && begin.is_none() => begin = Some(place),
+            _ if is_word && begin.is_none() => begin = Some(index),
             _ => {}
         }
     }

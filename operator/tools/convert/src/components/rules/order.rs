@@ -21,10 +21,10 @@ pub(crate) fn order_steps(
 /// Returns the carried pipelines that list processors in another order than the steps have.
 pub(crate) fn differing_pipelines(service: &ServiceSection<'_>, converted: &[&str]) -> Vec<usize> {
     let order = merged_order(service);
-    let place = |id: &String| order.iter().position(|one| one == id);
+    let index = |id: &String| order.iter().position(|one| one == id);
     let differs = |pipeline: &Pipeline<'_>| {
         let mut listed = pipeline.processors.iter().filter(|id| converted.contains(&id.as_str()));
-        !listed.clone().is_sorted_by_key(&place) && listed.next().is_some()
+        !listed.clone().is_sorted_by_key(&index) && listed.next().is_some()
     };
     let all = service.pipelines.iter().enumerate().filter(|(_, it)| it.is_carried && differs(it));
     all.map(|(number, _)| number).collect()

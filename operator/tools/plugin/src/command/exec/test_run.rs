@@ -275,7 +275,7 @@ impl RowWatch {
         began: Instant,
         deadline: Instant,
     ) -> Result<Option<Duration>, Error> {
-        let mut told = Instant::now();
+        let mut printed_at = Instant::now();
         while self.counts.found < records.into() {
             match tokio::time::timeout_at(deadline, self.next()).await {
                 Ok(Ok(true)) => {}
@@ -289,8 +289,8 @@ impl RowWatch {
                 Ok(Err(error)) => return Err(error),
                 Err(_elapsed) => return Ok(None),
             }
-            if told.elapsed() >= PROGRESS_INTERVAL {
-                told = Instant::now();
+            if printed_at.elapsed() >= PROGRESS_INTERVAL {
+                printed_at = Instant::now();
                 let trouble = self.trouble.as_ref().map(|cause| format!(" ({cause})"));
                 (session.progress)(&format!(
                     "{} of {} rows after {} s{}",

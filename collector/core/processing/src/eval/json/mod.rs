@@ -1,0 +1,4 @@
+//! Reads and writes JSON.
+
+pub(in crate::eval) mod read;
+pub(in crate::eval) mod write;
