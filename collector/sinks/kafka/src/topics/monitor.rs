@@ -29,6 +29,11 @@ const PERIOD_WHILE_WELL: Duration = Duration::from_secs(10);
 /// The time limit of one query. It also bounds how long the end of the thread takes.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Unanswered queries in a row after which a Kafka that was reached counts as away: with their
+/// time limit and the pause between them as long as [`PROOF_AGE`]. While brokers elect leaders one
+/// may stay unanswered, and all edges would leave their Service at once.
+const UNANSWERED_MAX: u32 = 2;
+
 /// How long a stored message proves that Kafka stores: it outweighs an unanswered query.
 pub(crate) const PROOF_AGE: Duration = Duration::from_secs(5);
 
@@ -46,7 +51,7 @@ pub(crate) fn start_monitor(
     drain: Drain,
 ) -> io::Result<Monitor> {
     let was_reached = vec![false; topics.len()];
-    let watch = KafkaWatch { producer, topics, was_reached, part, drain };
+    let watch = KafkaWatch { producer, topics, was_reached, unanswered: 0, part, drain };
     QueueThread::start("kafka-monitor", 0, move |stop| watch.run(stop))
 }
 
@@ -55,6 +60,8 @@ struct KafkaWatch {
     topics: Vec<Arc<TopicPublisher>>,
     /// Which topics ever stored records, or could have.
     was_reached: Vec<bool>,
+    /// Queries in a row without an answer.
+    unanswered: u32,
     part: ReadinessPart,
     drain: Drain,
 }
@@ -67,7 +74,7 @@ impl KafkaWatch {
             if is_due {
                 self.request_metadata();
             }
-            let is_well = self.report_topics();
+            let is_well = self.report_topics() && self.unanswered == 0;
             if is_due {
                 due = Instant::now() + if is_well { PERIOD_WHILE_WELL } else { PERIOD };
             } else if !is_well {
@@ -140,19 +147,23 @@ impl KafkaWatch {
         true
     }
 
-    fn request_metadata(&self) {
+    fn request_metadata(&mut self) {
         for topic in &self.topics {
             match self.request_topic(topic) {
                 Ok(metadata) => topic.set_metadata(metadata),
-                // One broker of many may hang, and the library may have queried that one.
-                Err(_) if self.topics.iter().any(|it| it.has_stored_within(PROOF_AGE)) => return,
                 Err(why) => {
+                    self.unanswered += 1;
+                    let was_reached = self.was_reached.contains(&true);
+                    let stores = self.topics.iter().any(|it| it.has_stored_within(PROOF_AGE));
                     // The other queries would only wait for the same.
-                    self.topics.iter().for_each(|topic| topic.set_metadata(Err(why.clone())));
+                    if is_away(self.unanswered, was_reached, stores) {
+                        self.topics.iter().for_each(|topic| topic.set_metadata(Err(why.clone())));
+                    }
                     return;
                 }
             }
         }
+        self.unanswered = 0;
     }
 
     /// Queries which partitions of a topic have a leader, or why it can't be written. An error
@@ -190,5 +201,33 @@ impl KafkaWatch {
                 Class::from_code(code).advice()
             )),
         })
+    }
+}
+
+/// Whether Kafka counts as away after so many unanswered queries in a row. `stores` states that a
+/// message was just stored: one broker of many may hang, and the library may have queried that one.
+fn is_away(unanswered: u32, was_reached: bool, stores: bool) -> bool {
+    !stores && (!was_reached || unanswered >= UNANSWERED_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_away;
+
+    /// Scenario: queries without an answer, at the start and later, with and without messages that
+    /// are stored. Guarantee: a Kafka that was never reached is away at once, another only after
+    /// the second query, and none that stores.
+    #[test]
+    fn one_unanswered_query_makes_no_kafka_unready_that_was_reached() {
+        for (unanswered, was_reached, stores, expected) in [
+            (1, false, false, true),
+            (1, true, false, false),
+            (2, true, false, true),
+            (2, true, true, false),
+            (9, false, true, false),
+        ] {
+            let found = is_away(unanswered, was_reached, stores);
+            assert_eq!(found, expected, "{unanswered} {was_reached} {stores}");
+        }
     }
 }
