@@ -1,8 +1,8 @@
 //! `xtask conformance`: ours and Prometheus' on the same rules, bodies and targets; ours and the
 //! OpenTelemetry Collector's on the same statements, topics and tables; tables for readers beside
-//! the exporter's; Rotel's topics read. Apart from `xtask test-all`, since the Collector is built
-//! from its Go modules. Rotel is left out, and it is said why, where its package has no build that
-//! runs.
+//! the exporter's; SDKs' copies after a stall; Rotel's topics read. Apart from `xtask test-all`,
+//! since the Collector is built from its Go modules. Rotel is left out, and it is said why, where
+//! its package has no build that runs.
 
 pub(crate) mod relabel;
 
@@ -21,6 +21,7 @@ pub(crate) fn run() -> Result<()> {
         relabel::run(&subject, &relabel::Options::default())?;
     }
     compare("against_prometheus")?;
+    compare("against_sdks")?;
     otelcol::build(&Paths::from_env()?, &say::progress())?;
     compare("readers")?;
     compare("against_otelcol")?;
