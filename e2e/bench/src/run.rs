@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::case::{Case, Side, Size, Target, Way};
+use crate::case::{Case, Side, Size, Target};
 use crate::collector::{Collector, GatewayPlace};
 use crate::dataset::Dataset;
 use crate::process::profile::Profile;

@@ -6,7 +6,6 @@ use tokio::time::timeout;
 
 use super::*;
 use millrace_observe::http_listener::{CONNECTIONS, HEADER_BYTES, HEADER_TIME};
-use millrace_observe::listen::bind;
 
 async fn get(address: std::net::SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();

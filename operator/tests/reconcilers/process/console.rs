@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::future::{BoxFuture, FutureExt};
 use millrace_console::links::Links;
 use millrace_crds::v1alpha1::{EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema};
+use millrace_observe::{http_listener, listen};
 use millrace_operator::console::{Access, Console};
 use millrace_operator::context::Context;
 use millrace_operator::controllers::gateway::GatewayPools;
-use millrace_operator::http_listener;
 use millrace_operator::pods::{FigureSource, PodCounters, PodProducers, PodTarget, ScrapeError};
 use millrace_reports::facts::parse_sample;
 use millrace_reports::{ProducedBytes, ProducerSample};
@@ -95,7 +95,7 @@ impl Served {
             clickhouse: Some("https://ch.example/play#{database}.{table}".parse().unwrap()),
         };
         let console = Console::new(context, access, Arc::new(Counting::default()), links);
-        let bound = http_listener::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let bound = listen::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = bound.local_addr().unwrap();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let answer = move |request| console.clone().handle_request(request);
