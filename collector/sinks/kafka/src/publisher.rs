@@ -16,14 +16,14 @@ use millrace_pipeline::publish::{
 };
 use millrace_pipeline::readiness::ReadinessPart;
 use millrace_pipeline::telemetry::Telemetry;
+use millrace_wire::Signal;
 use millrace_wire::otlp::Bucket;
-use millrace_wire::{Signal, otlp};
 use rdkafka::producer::{Producer as _, PurgeConfig};
 
 use crate::produce::message::Message;
 use crate::produce::producer::{Producer, ProducerError, Traits, create_producer};
 use crate::produce::queue_thread::QueueThread;
-use crate::request::pieces::{Pieces, cut_request, outline_of};
+use crate::request::pieces::{Pieces, cut_request, outline_of, sort_by_trace};
 use crate::request::request_part::{RequestPart, Waiter};
 use crate::topics::destination::{Destination, PublishTo, TopicKey, route_publishers};
 use crate::topics::monitor::{Monitor, PROOF_AGE, start_monitor};
@@ -223,8 +223,7 @@ impl KafkaPublisher {
                     bytes.len() as u64 * (1 + SORTED_FACTOR),
                 ));
             }
-            let buckets = otlp::split_by_trace(bytes, topic.sorted_partitions())
-                .map_err(|error| PublishError::Unavailable(error.to_string()))?;
+            let buckets = sort_by_trace(bytes, topic.sorted_partitions())?;
             let of_partition = |Bucket { index, part }: Bucket| {
                 let checked = outline_of(signal, &part.bytes, part.records);
                 (Some(index as usize), Cow::Owned(part.bytes), checked)

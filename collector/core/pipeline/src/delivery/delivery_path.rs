@@ -1,8 +1,8 @@
 //! Sends requests that a receiver made itself: from log files, the kernel's log and scraped
 //! targets. Each attempt reserves its bytes, goes to the publisher, and is counted.
 //!
-//! It must not decide what a refusal means: order, retries and giving up are the receiver's
-//! decision.
+//! Apart from a malformed request, which nothing can repair, it must not decide what a refusal
+//! means: order, retries and giving up are the receiver's decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::budget::Budget;
 use crate::delivery::backoff::BackoffPolicy;
 use crate::delivery::cancellation::Cancellation;
 use crate::drain::Drain;
-use crate::publish::{PendingDelivery, Publish, PublishError, PublishRequest};
-use crate::telemetry::Telemetry;
+use crate::publish::{DeliveryReceipt, PendingDelivery, Publish, PublishError, PublishRequest};
+use crate::telemetry::{RefusalReason, Telemetry};
 use millrace_wire::Signal;
 use millrace_wire::otlp::RequestOutline;
 
@@ -43,10 +43,11 @@ impl std::fmt::Debug for DeliveryPath {
 pub struct Expired;
 
 impl DeliveryPath {
-    /// Sends a request once.
+    /// Sends a request once. One that is refused as malformed counts as delivered without its
+    /// records: nobody could correct it, and sent again for ever it would stop its source.
     ///
     /// # Errors
-    /// If the budget has no capacity for it, or the publisher refuses it.
+    /// If the budget has no capacity for it, or the publisher refuses it for now.
     pub fn send_once(
         &self,
         signal: Signal,
@@ -56,14 +57,20 @@ impl DeliveryPath {
         let reservation = self.budget.try_reserve(bytes.len() as u64).ok_or(PublishError::Full)?;
         let (checked, cancellation) = (checked.clone(), Cancellation::default());
         let records = checked.records;
-        let delivery = self.publisher.publish(PublishRequest {
+        let delivery = match self.publisher.publish(PublishRequest {
             signal,
             bytes,
             checked,
             reservation,
             cancellation,
             client: None,
-        })?;
+        }) {
+            Err(PublishError::Malformed(_)) => {
+                self.telemetry.record_refused(signal, RefusalReason::Malformed, records);
+                PendingDelivery::delivered(DeliveryReceipt::with_rejected(records))
+            }
+            delivery => delivery?,
+        };
         // Counted with each attempt: the publisher counts a failed one as refused.
         self.telemetry.records_in(signal, records);
         Ok(delivery)
@@ -87,5 +94,37 @@ impl DeliveryPath {
             },
             Err(refused) => Ok(Err(refused)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Refuses each request as malformed.
+    struct Refusing;
+
+    impl Publish for Refusing {
+        fn publish(&self, _: PublishRequest<'_>) -> Result<PendingDelivery, PublishError> {
+            Err(PublishError::Malformed("a field is cut off".to_owned()))
+        }
+
+        fn accepts_signal(&self, _: Signal) -> bool {
+            true
+        }
+    }
+
+    /// Scenario: a source without clients sends a request that is refused as malformed. Guarantee:
+    /// its records are counted as refused and the source continues.
+    #[tokio::test]
+    async fn a_malformed_request_does_not_stop_its_source() {
+        let budget = Budget::new(1 << 20);
+        let telemetry = Arc::new(Telemetry::new(budget.clone(), "0", "system").unwrap());
+        let path = DeliveryPath { budget, telemetry, publisher: Arc::new(Refusing) };
+        let sent = path.send_once(Signal::Logs, b"x", &RequestOutline::unjoinable(3)).unwrap();
+        assert_eq!(sent.await, Ok(DeliveryReceipt::with_rejected(3)));
+        let metrics = path.telemetry.render().unwrap();
+        let line = "millrace_records_refused_total{reason=\"malformed\",signal=\"logs\"} 3";
+        assert!(metrics.contains(line), "{metrics}");
     }
 }

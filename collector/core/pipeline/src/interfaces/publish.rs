@@ -2,8 +2,9 @@
 //!
 //! A receiver passes a request's bytes and gets a [`PendingDelivery`] to wait on. A publisher never
 //! blocks: without capacity it refuses at once, and the receiver gives its client a delay. Every
-//! failure is temporary except [`PublishError::Unconfigured`], [`PublishError::TooLarge`] and
-//! [`PublishError::Rejected`]: no client may drop records for a fault behind the receiver.
+//! failure is temporary except [`PublishError::Unconfigured`], [`PublishError::TooLarge`],
+//! [`PublishError::Malformed`] and [`PublishError::Rejected`]: no client may drop records for a
+//! fault behind the receiver.
 //!
 //! Accounting: the publisher counts records as buffered from the call on, and as out or refused
 //! when their delivery ends, whether or not a receiver still waits. It doesn't count requests
@@ -65,6 +66,9 @@ pub enum PublishError {
     /// The request exceeds the total capacity: a smaller one would be accepted.
     #[error("the request needs more memory than the collector has; send smaller batches")]
     TooLarge,
+    /// The bytes aren't a request of their signal; a retry can't help.
+    #[error("the request is malformed: {0}")]
+    Malformed(String),
     /// The next system does not accept records now.
     #[error("the records were not accepted: {0}; retry later")]
     Unavailable(String),

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use millrace_pipeline::publish::PublishError;
 use millrace_wire::limits::WireLimits;
-use millrace_wire::otlp::RequestOutline;
-use millrace_wire::{Signal, otlp};
+use millrace_wire::otlp::{Bucket, RequestOutline};
+use millrace_wire::{Signal, WireError, otlp};
 
 /// A request cut into messages.
 pub(crate) struct Pieces<'a> {
@@ -31,7 +31,7 @@ pub(crate) fn cut_request(
         return Ok(cut);
     }
     let parts = otlp::split_request(signal, &bytes, max_message_bytes);
-    for part in parts.map_err(|error| PublishError::Unavailable(error.to_string()))? {
+    for part in parts.map_err(of_malformed)? {
         if part.bytes.len() <= max_message_bytes {
             let checked = outline_of(signal, &part.bytes, part.records);
             cut.pieces.push((Cow::Owned(part.bytes), checked));
@@ -42,9 +42,41 @@ pub(crate) fn cut_request(
     Ok(cut)
 }
 
+/// Sorts a checked request's spans by trace into `buckets` buckets.
+///
+/// # Errors
+/// It isn't well-formed, so it was not checked: none of it is sent.
+pub(crate) fn sort_by_trace(bytes: &[u8], buckets: u32) -> Result<Vec<Bucket>, PublishError> {
+    otlp::split_by_trace(bytes, buckets).map_err(of_malformed)
+}
+
+/// Returns the refusal of bytes that stay malformed however often they are sent.
+fn of_malformed(error: WireError) -> PublishError {
+    tracing::error!(%error, "a request that was checked is malformed; its records are not sent");
+    PublishError::Malformed(error.to_string())
+}
+
 /// Returns the outline of a part of a checked request, or of one checked by an earlier process.
 pub(crate) fn outline_of(signal: Signal, bytes: &[u8], records: u64) -> RequestOutline {
     // It is within the limits, as the request was; otherwise it would be sent alone.
     let found = otlp::outline_request(signal, bytes, &WireLimits::default());
     found.unwrap_or_else(|_| RequestOutline::unjoinable(records))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A group whose length exceeds the request.
+    const CUT_OFF: [u8; 4] = [0x0a, 9, 0x12, 7];
+
+    /// Scenario: bytes that are cut off inside a group, to be divided by length and by trace.
+    /// Guarantee: they are refused for good, since no retry can change them.
+    #[test]
+    fn malformed_bytes_are_refused_for_good() {
+        let checked = RequestOutline::unjoinable(1);
+        let cut = cut_request(Signal::Traces, Cow::Borrowed(&CUT_OFF), checked, 1);
+        assert!(matches!(cut.err(), Some(PublishError::Malformed(_))));
+        assert!(matches!(sort_by_trace(&CUT_OFF, 2), Err(PublishError::Malformed(_))));
+    }
 }

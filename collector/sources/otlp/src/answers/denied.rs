@@ -71,6 +71,7 @@ impl From<PublishError> for Denial {
         let reason = match &refused {
             PublishError::Unconfigured(_) => RefusalReason::Unconfigured,
             PublishError::TooLarge => RefusalReason::TooLarge,
+            PublishError::Malformed(_) => RefusalReason::Malformed,
             PublishError::Rejected(_) => RefusalReason::RuleFailed,
             PublishError::Full => RefusalReason::Full,
             PublishError::Unavailable(_) => RefusalReason::Unavailable,
@@ -109,8 +110,10 @@ mod tests {
         for passing in [PublishError::Unavailable, PublishError::Unconfirmed] {
             assert_eq!(answer(passing("away".to_owned())), (code::UNAVAILABLE, true));
         }
-        let rejected = PublishError::Rejected("a rule failed".to_owned());
-        assert_eq!(answer(rejected), (code::INVALID_ARGUMENT, false));
+        for lasting in [PublishError::Malformed, PublishError::Rejected] {
+            let refused = lasting("a field is cut off".to_owned());
+            assert_eq!(answer(refused), (code::INVALID_ARGUMENT, false));
+        }
         assert_eq!(answer(PublishError::TooLarge), (code::INVALID_ARGUMENT, false));
         let unconfigured = PublishError::Unconfigured(Signal::Logs);
         assert_eq!(answer(unconfigured), (code::UNIMPLEMENTED, false));
