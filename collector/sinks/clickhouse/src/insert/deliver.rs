@@ -267,8 +267,8 @@ impl InsertDelivery {
         AttemptResult { response: verdict, plan, facts }
     }
 
-    /// Checks the table after an answer that may concern it, and returns the plan from now on. A
-    /// view's exception concerns another table.
+    /// Checks the table after an answer that may concern it, or its server's version, and returns
+    /// the plan from now on. A view's exception concerns another table.
     async fn check_table(
         &self,
         verdict: &mut InsertResponse,
@@ -278,7 +278,11 @@ impl InsertDelivery {
         started: Instant,
     ) -> Arc<InsertPlan> {
         let converts = verdict.is_about(Concern::Conversion);
-        if verdict.view.is_some() || (verdict.class != Class::RefreshSchema && !converts) {
+        let may_concern = converts
+            || verdict.class == Class::RefreshSchema
+            // The server may be older than was assumed.
+            || verdict.is_about(Concern::Setting);
+        if verdict.view.is_some() || !may_concern {
             return Arc::clone(before);
         }
         self.check_endpoint(endpoint, started).await;

@@ -1,7 +1,8 @@
 //! Plans how inserts go into each table of each endpoint, by its live columns.
 //!
-//! Until a table was checked, inserts name every column. After that they name those that it has;
-//! the body stays the same, and the server skips unnamed columns. JSON columns whose live type
+//! Until a table was checked, inserts name every column and have every setting. After that they
+//! name the columns that it has, and have the settings that its server knows; the body stays the
+//! same, and the server skips unnamed columns. JSON columns whose live type
 //! declares paths are written as that type, once all endpoints have it. So the rows, the blocks and
 //! the token of an insert don't depend on the check.
 
@@ -55,6 +56,15 @@ const ONE_BLOCK: Newer = Newer {
     parameter: "&use_strict_insert_block_limits=0",
 };
 
+/// All of them. Until a server's version is known each insert has them all: without them a user's
+/// profile would apply, and a repetition could be stored twice. An older server refuses such an
+/// insert (code 115) and stores none of it; then its version is read, and the insert sent again.
+const NEWER: [Newer; 4] = [KEEPER_RETRIES, INDEXES_LATER, DEDUPLICATE, ONE_BLOCK];
+
+/// The first version known to count all rows of an insert that it dropped as a repetition. Others
+/// may answer such an insert with no rows.
+const COUNTS_REPETITIONS: ServerVersion = ServerVersion { year: 26, minor: 9 };
+
 /// How inserts go into one table of one endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InsertPlan {
@@ -66,6 +76,8 @@ pub(crate) struct InsertPlan {
     lost: Vec<&'static str>,
     /// Live JSON columns that declare their own type.
     typed: Vec<TypedColumn>,
+    /// Whether the server counts the rows of a repeated insert too.
+    counts_repetitions: bool,
     /// The last check's result; `None` before the first.
     fit: Option<Fit>,
 }
@@ -80,7 +92,23 @@ impl InsertPlan {
             omitted_columns: Vec::new(),
             lost: Vec::new(),
             typed: Vec::new(),
+            counts_repetitions: false,
             fit: None,
+        }
+    }
+
+    /// Plans every column and every setting, for a table that no check has found yet.
+    fn unchecked(table: &TableEntry) -> Self {
+        let mut plan = Self::all_columns(table);
+        plan.add_settings(|_| true);
+        plan
+    }
+
+    fn add_settings(&mut self, is_known: impl Fn(ServerVersion) -> bool) {
+        for Newer { since, parameter } in NEWER {
+            if is_known(since) {
+                self.parameters.insert_str(0, parameter);
+            }
         }
     }
 
@@ -102,11 +130,8 @@ impl InsertPlan {
             let statement = insert_columns(&table.full_name, &names);
             plan.parameters = format!("{SKIP_UNKNOWN}&query={}", percent_encoded(statement.sql()));
         }
-        for Newer { since, parameter } in [KEEPER_RETRIES, INDEXES_LATER, DEDUPLICATE, ONE_BLOCK] {
-            if server.is_some_and(|server| server >= since) {
-                plan.parameters.insert_str(0, parameter);
-            }
-        }
+        let is_known = |since| server.is_some_and(|server| server >= since);
+        plan.add_settings(is_known);
         let kind = table.definition.kind;
         let typed = live.columns.iter();
         let typed = typed.filter_map(|live| TypedColumn::from_live(kind, &live.name, &live.ty));
@@ -114,6 +139,7 @@ impl InsertPlan {
             omitted_columns: left_out,
             lost,
             typed: typed.collect(),
+            counts_repetitions: is_known(COUNTS_REPETITIONS),
             fit: Some(fit),
             ..plan
         })
@@ -130,6 +156,11 @@ impl InsertPlan {
     /// Returns the number of our columns that the live table lacks.
     pub(crate) fn missing_count(&self) -> usize {
         self.omitted_columns.len() + self.lost.len()
+    }
+
+    /// Returns whether the server is known to count the rows of a repeated insert too.
+    pub(super) fn counts_repetitions(&self) -> bool {
+        self.counts_repetitions
     }
 
     /// Returns whether a repeated insert is recognised, once known.
@@ -170,7 +201,7 @@ pub(crate) struct Plans {
 impl Plans {
     pub(crate) fn new(tables: &SinkTables, endpoints: usize) -> Self {
         let whole: Vec<_> =
-            tables.all_entries().map(|table| Arc::new(InsertPlan::all_columns(table))).collect();
+            tables.all_entries().map(|table| Arc::new(InsertPlan::unchecked(table))).collect();
         Self { endpoints: (0..endpoints).map(|_| RwLock::new(whole.clone())).collect() }
     }
 

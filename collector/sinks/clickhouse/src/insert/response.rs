@@ -164,15 +164,16 @@ fn version_in_text(text: &str) -> Option<&str> {
     version.split([' ', ')']).next()
 }
 
-/// Classifies a complete answer to an insert of `sent_rows` rows. `body` is its beginning. The
-/// server may recognise a repetition, so its count means less after the `first` attempt.
+/// Classifies a complete answer to an insert of `sent_rows` rows. `body` is its beginning.
+/// `counts_all`: the server counts each row that it has, because this is the first attempt, or
+/// because its version counts a repetition's rows too.
 #[must_use]
 pub fn classify_response(
     status: StatusCode,
     headers: &HeaderMap,
     body: &[u8],
     sent_rows: u64,
-    first: bool,
+    counts_all: bool,
 ) -> InsertResponse {
     let text = String::from_utf8_lossy(body);
     let header_code = headers
@@ -182,7 +183,7 @@ pub fn classify_response(
         return InsertResponse::of_code(code, &text);
     }
     if status.is_success() {
-        return classify_success(headers, &text, sent_rows, first);
+        return classify_success(headers, &text, sent_rows, counts_all);
     }
     let class = match status.as_u16() {
         429 => Class::SlowDown,
@@ -194,14 +195,15 @@ pub fn classify_response(
 
 /// Classifies a success: it must have an empty body and no fewer rows than were sent.
 ///
-/// A server may answer an insert that it recognised as a repetition with no rows; 26.9 counts all
-/// of them. To the first insert of a token no rows can also mean that nothing was stored. The same
-/// bytes again decide it: the server recognises what it stored the first time, and stores the rest.
+/// A server may answer an insert that it recognised as a repetition with no rows; from 26.9 on it
+/// counts all of them (`counts_all`), and no rows mean that nothing was stored. To the first insert
+/// of a token no rows can mean that at any server. The same bytes again decide it: the server
+/// recognises what it stored the first time, and stores the rest.
 fn classify_success(
     headers: &HeaderMap,
     text: &str,
     sent_rows: u64,
-    first: bool,
+    counts_all: bool,
 ) -> InsertResponse {
     if !text.trim().is_empty() {
         let message = format!("unexpected text behind a success: {text}");
@@ -210,7 +212,7 @@ fn classify_success(
     match written_rows(headers) {
         None => InsertResponse::without_code(Class::Done, ""),
         // Views write rows of their own, so there may be more.
-        Some(written) if written < sent_rows && (written > 0 || first) => {
+        Some(written) if written < sent_rows && (written > 0 || counts_all) => {
             let message = format!("the server wrote {written} of {sent_rows} rows");
             InsertResponse {
                 count: Count::Short,

@@ -6,10 +6,10 @@
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -32,7 +32,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const POOL_IDLE: Duration = Duration::from_secs(2);
 /// The time limit of a ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
-/// The longest answer to an insert that is read: it is empty or an error message.
+/// The bytes of an answer to an insert that are retained: it is empty or an error message, which
+/// may quote a value of any length.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// The time limit of a query.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -141,7 +142,9 @@ impl HttpClient {
             Err(cause) => InsertResponse::no_response(&cause),
             Ok((parts, body)) => {
                 failpoint::hit("after-insert-sent");
-                classify_response(parts.status, &parts.headers, &body, insert.block.rows, first)
+                let (status, headers, rows) = (parts.status, &parts.headers, insert.block.rows);
+                let counts_all = first || plan.counts_repetitions();
+                classify_response(status, headers, &body, rows, counts_all)
             }
         }
     }
@@ -159,6 +162,9 @@ impl HttpClient {
         let request = request.map_err(|error| unanswered(&error))?;
         match self.send_request(request, MAX_ROWS_BYTES, QUERY_TIMEOUT).await {
             Err(cause) => Err(unanswered(&cause)),
+            Ok((_, body)) if body.len() >= MAX_ROWS_BYTES => {
+                Err(unanswered(&"the answer is too long"))
+            }
             Ok((parts, body)) if parts.status == StatusCode::OK => Ok(body),
             Ok((parts, body)) => {
                 Err(classify_response(parts.status, &parts.headers, &body, 0, true))
@@ -191,7 +197,8 @@ impl HttpClient {
         request.body(Full::new(body))
     }
 
-    /// Sends a request and reads its answer, within `time`.
+    /// Sends a request and reads its answer, within `time`. Of an answer that is longer than
+    /// `limit_bytes`, so many bytes of its beginning and its end are returned.
     async fn send_request(
         &self,
         request: Request<Full<InsertBody>>,
@@ -201,13 +208,27 @@ impl HttpClient {
         let exchange = async {
             let response = self.http.request(request).await;
             let response = response.map_err(|error| describe_transport_error(&error))?;
-            let (parts, body) = response.into_parts();
-            let body = Limited::new(body, limit_bytes).collect().await;
-            let body = body.map_err(|error| format!("the answer broke off: {error}"))?;
-            Ok((parts, body.to_bytes()))
+            let (parts, mut body) = response.into_parts();
+            let mut answer = BytesMut::new();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| format!("the answer broke off: {error}"))?;
+                answer.extend_from_slice(&frame.into_data().unwrap_or_default());
+                omit_middle(&mut answer, limit_bytes);
+            }
+            Ok((parts, answer.freeze()))
         };
         let answered = tokio::time::timeout(time, exchange).await;
         answered.unwrap_or_else(|_| Err(format!("no answer within {} s", time.as_secs())))
+    }
+}
+
+/// Shortens a text to `limit_bytes` (an even number): an exception has its code at the beginning,
+/// and at the end the view that failed.
+fn omit_middle(text: &mut BytesMut, limit_bytes: usize) {
+    if text.len() > limit_bytes {
+        let end = text.split_off(text.len() - limit_bytes / 2);
+        text.truncate(limit_bytes / 2);
+        text.extend_from_slice(&end);
     }
 }
 

@@ -45,11 +45,12 @@ fn for_each(codes: &[u32], case: impl Fn(u32) + Send + Sync) {
     });
 }
 
-/// Scenario: a user's view refuses a row, with each of the codes that mean bad rows or unreadable
-/// bytes when the table itself answers them; later the view is repaired. Guarantee: the insert,
-/// whose rows are already in the table, is never returned to be divided: it is repeated with its
-/// token, its table is held back, readiness names the view, the failures count as a view's, and it
-/// is stored once the view accepts it. Slow: waits of the circuit breaker, which begin at 2 s.
+/// Scenario: a user's view refuses a row and quotes its long value, with each of the codes that
+/// mean bad rows or unreadable bytes when the table itself answers them; later the view is
+/// repaired. Guarantee: the insert, whose rows are already in the table, is never returned to be
+/// divided: it is repeated with its token, its table is held back, readiness names the view, the
+/// failures count as a view's, and it is stored once the view accepts it. Slow: waits of the
+/// circuit breaker, which begin at 2 s.
 #[test]
 fn an_insert_that_a_view_refuses_is_repeated_with_its_token() {
     for_each(&[6, 33, 131, 469], |code| {

@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// The length of a value that an exception quotes: more than a client should retain.
+const QUOTED_BYTES: usize = 200_000;
+
 /// One reply. After the end of the script every insert succeeds.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
@@ -19,7 +22,8 @@ pub(super) enum Reply {
     Exception(u16, u32),
     /// An exception in the body of a success, without a header.
     Late(u32),
-    /// An exception of a materialized view, `otel.slow_spans`, once the table has been written.
+    /// An exception of a materialized view, `otel.slow_spans`, once the table has been written. It
+    /// quotes a long value.
     View(u32),
     /// A status without ClickHouse's headers, as from a proxy.
     Proxy(u16),
@@ -218,9 +222,11 @@ fn serve(stream: impl Read + Write, state: &State) {
             Reply::Late(code) => respond(stream, 200, &[], &exception(code)),
             Reply::View(code) => {
                 let header = [("X-ClickHouse-Exception-Code", &*code.to_string())];
+                let value = "x".repeat(QUOTED_BYTES);
                 let text = format!(
-                    "Code: {code}. DB::Exception: as scripted: while pushing to view \
-                     otel.slow_spans (6ed5b5b3-0f8f-4a50-8f0f-1f3d6f7e7c11). (NAME)\n"
+                    "Code: {code}. DB::Exception: Cannot parse string '{value}' as UInt64: while \
+                     pushing to view otel.slow_spans (6ed5b5b3-0f8f-4a50-8f0f-1f3d6f7e7c11). \
+                     (NAME)\n"
                 );
                 respond(stream, 500, &header, &text);
             }

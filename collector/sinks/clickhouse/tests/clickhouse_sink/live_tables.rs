@@ -7,8 +7,15 @@ use millrace_schema::{AttributeStorage, TableKind, build_table};
 use super::fake_server::{FakeServer, Live, Reply, Request};
 use super::{Fixture, PATIENCE, eventually};
 
+const VERSION: &str = "26.9.2.1";
 const MISSING: &str = "millrace_table_columns_missing{table=\"otel.otel_traces\"}";
 const DEDUPLICATES: &str = "millrace_table_deduplicates{table=\"otel.otel_traces\"}";
+
+/// Returns a live traces table of a server of this version, as declared.
+fn traces_at(version: &str) -> Live {
+    let live = traces("ReplicatedMergeTree", &[]);
+    Live { tables: live.tables.replace(VERSION, version), ..live }
+}
 
 /// Returns a live traces table of an engine, with some columns changed to another type or removed.
 fn traces(engine: &str, changes: &[(&str, Option<&str>)]) -> Live {
@@ -28,7 +35,7 @@ fn traces(engine: &str, changes: &[(&str, Option<&str>)]) -> Live {
     Live {
         tables: format!(
             "{{\"name\":\"otel_traces\",\"engine\":\"{engine}\",\"engine_full\":\"{engine}\",\
-             \"partition_key\":\"toDate(Timestamp)\",\"server\":\"26.9.2.1\"}}\n"
+             \"partition_key\":\"toDate(Timestamp)\",\"server\":\"{VERSION}\"}}\n"
         ),
         columns: declared.insert_columns().filter_map(column).collect(),
     }
@@ -134,7 +141,7 @@ fn a_changed_type_is_not_taken_for_bad_rows() {
 /// it, the endpoint is trusted from then on, and counted, until it states counts again.
 #[test]
 fn a_success_without_a_number_of_rows_is_asked_once_more() {
-    let server = FakeServer::start([Reply::Ok, Reply::Wrote(0), Reply::Ok, Reply::Ok, Reply::Ok]);
+    let server = FakeServer::start([Reply::Ok, Reply::Wrote(3), Reply::Ok, Reply::Ok, Reply::Ok]);
     server.show(traces("ReplicatedMergeTree", &[]));
     let mut fixture = looked(&server);
     let unverified =
@@ -147,6 +154,50 @@ fn a_success_without_a_number_of_rows_is_asked_once_more() {
     assert_eq!((server.inserts().len(), unverified(&fixture)), (4, Some(1)));
     assert_eq!(fixture.store(2), DeliveryOutcome::Stored);
     assert_eq!((server.inserts().len(), unverified(&fixture)), (5, Some(2)));
+}
+
+/// Scenario: servers of several versions answer an insert twice with no written rows, then with all
+/// of them. Guarantee: a version that counts the rows of a repetition too is never believed to have
+/// stored what it doesn't count; others, which may have recognised a repetition, are the second
+/// time.
+#[test]
+fn no_written_rows_end_an_insert_only_where_repetitions_may_not_be_counted() {
+    let versions =
+        [("27.1.1.1", 3), ("26.9.2.1", 3), ("26.8.9.9", 2), ("25.8.1.1", 2), ("unknown", 2)];
+    for (version, expected) in versions {
+        let server = FakeServer::start([Reply::Wrote(0), Reply::Wrote(0), Reply::Wrote(3)]);
+        server.show(traces_at(version));
+        let mut fixture = looked(&server);
+        assert_eq!(fixture.store(0), DeliveryOutcome::Stored);
+        assert_eq!(server.inserts().len(), expected, "{version}");
+    }
+}
+
+/// Scenario: an insert before its server's version is known, to a new server; then to one that is
+/// older than its last check found, and refuses an unknown setting. Guarantee: the first has the
+/// settings without which a user's profile would apply; the second is sent again at once with the
+/// same token, without the settings that the older server doesn't know.
+#[test]
+fn a_profile_applies_to_no_insert_before_the_version_is_known() {
+    let newer = ["deduplicate_insert", "use_strict_insert_block_limits"];
+    let server = FakeServer::start([Reply::Wrote(3)]);
+    let mut fixture = Fixture::new(&[&server]);
+    assert_eq!(fixture.store(0), DeliveryOutcome::Stored);
+    let insert = server.inserts().remove(0);
+    assert_eq!(newer.map(|name| insert.parameter(name)), [Some("enable"), Some("0")]);
+
+    let server = FakeServer::start([Reply::Exception(404, 115), Reply::Wrote(3)]);
+    server.show(traces_at("26.9.2.1"));
+    let mut fixture = looked(&server);
+    server.show(traces_at("25.8.1.1"));
+    assert_eq!(fixture.store(0), DeliveryOutcome::Stored);
+    let inserts = server.inserts();
+    assert_eq!(inserts.len(), 2);
+    let token = inserts.iter().map(|insert| insert.parameter("insert_deduplication_token"));
+    assert_eq!(token.collect::<std::collections::BTreeSet<_>>().len(), 1);
+    assert_eq!(newer.map(|name| inserts[1].parameter(name)), [None, None]);
+    assert_eq!(inserts[1].parameter("materialize_skip_indexes_on_insert"), Some("0"));
+    assert!(fixture.readiness.is_ready(), "{:?}", fixture.readiness.reasons());
 }
 
 /// Scenario: a table that stores a repetition again, with answers without a row count and with too

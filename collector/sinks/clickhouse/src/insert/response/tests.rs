@@ -104,12 +104,12 @@ fn a_late_exception_behind_a_success_counts() {
 }
 
 /// Scenario: the server counts the rows that it wrote. Guarantee: fewer is not done, more (views)
-/// is; none is done only for an insert that may be a repetition.
+/// is; none is done only for a repetition at a server that may not count its rows.
 #[test]
 fn fewer_written_rows_than_sent_are_not_done() {
-    let judged = |summary: &str, first| {
+    let judged = |summary: &str, counts_all| {
         let headers = headers(&[("x-clickhouse-summary", summary)]);
-        let verdict = classify_response(StatusCode::OK, &headers, b"", 100, first);
+        let verdict = classify_response(StatusCode::OK, &headers, b"", 100, counts_all);
         let expected = match (verdict.class, written_rows(&headers)) {
             (Class::Done, Some(_)) => Count::Complete,
             (_, Some(_)) => Count::Short,
