@@ -47,7 +47,7 @@ pub(crate) struct InFlightRecord {
 #[derive(Debug)]
 pub struct Queue<D> {
     pub(crate) disk: D,
-    limits: QueueLimits,
+    pub(crate) limits: QueueLimits,
     /// In order; the queue appends to the last one, unless `sealed`.
     pub(crate) segments: VecDeque<Segment>,
     /// Whether the last segment accepts nothing more because its end is uncertain.

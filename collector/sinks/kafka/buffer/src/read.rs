@@ -20,9 +20,15 @@ impl<D: Disk> Queue<D> {
                 self.count_damaged(&header);
                 continue;
             }
-            let file = self.cursor.file;
-            if let Some(segment) = self.segments.iter_mut().find(|it| it.file == file) {
-                segment.unread.subtract(Sums::one_record(count));
+            let (file, sums) = (self.cursor.file, Sums::one_record(count));
+            match self.segments.iter_mut().find(|it| it.file == file) {
+                // It has more than was assumed when it couldn't be read.
+                Some(segment) if segment.unread.records == 0 => {
+                    segment.unacked.add(sums);
+                    self.unacked.add(sums);
+                }
+                Some(segment) => segment.unread.subtract(sums),
+                None => {}
             }
             self.in_flight.push_back(InFlightRecord { number, count, at_millis });
             return Ok(Some(QueuedRecord { number, at_millis, count, tag, payload }));

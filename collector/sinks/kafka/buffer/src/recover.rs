@@ -23,9 +23,13 @@ impl<D: Disk> Queue<D> {
         self.set_aside_bytes = self.disk.set_aside_bytes()?;
         let mut files = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let length = self.disk.file_length(number)?;
+            // One bad file must not stop the others; the reader retries it.
+            let length = match self.disk.file_length(number) {
+                // Its length is unknown: usually that of a complete segment.
+                Err(error) if is_unreadable(&error) => self.limits.segment_bytes,
+                length => length?,
+            };
             let totals = match self.read_head(number, length) {
-                // One bad file must not stop the others; the reader retries it.
                 Err(error) if is_unreadable(&error) => None,
                 totals => totals?,
             };

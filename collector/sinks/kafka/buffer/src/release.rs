@@ -4,6 +4,7 @@ use std::io;
 
 use crate::disk::Disk;
 use crate::queue::{Cursor, Queue, Segment, is_full};
+use crate::unreadable::is_unreadable;
 
 impl<D: Disk> Queue<D> {
     /// Removes finished segments although no acknowledgement on disk covers them: a full disk
@@ -54,7 +55,11 @@ impl<D: Disk> Queue<D> {
         for _ in 0..count {
             let Some(segment) = self.segments.front().copied() else { break };
             if segment.is_unreadable {
-                self.disk.set_aside_file(segment.file)?;
+                match self.disk.set_aside_file(segment.file) {
+                    // A file that can't be renamed either stays as it is, until the next start.
+                    Err(error) if is_unreadable(&error) => {}
+                    renamed => renamed?,
+                }
                 self.set_aside_bytes += segment.length;
             } else {
                 self.disk.remove_file(segment.file)?;

@@ -71,11 +71,14 @@ impl<D: Disk> Queue<D> {
     }
 }
 
-/// Whether an error is about the bytes of one file, so that others may be readable: the medium or
-/// the file system's structure is damaged there. Others, such as too many open files, pass.
+/// Whether an error is about one file, so that others may be readable: the medium or the file
+/// system's structure is damaged there, or its permissions were changed. Others, such as too many
+/// open files, pass.
 #[must_use]
 pub fn is_unreadable(error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
+    let of_bytes = [Errno::IO, Errno::UCLEAN, Errno::BADMSG, Errno::NODATA];
+    let of_permissions = [Errno::ACCESS, Errno::PERM];
+    let is_among = |errno| of_bytes.contains(&errno) || of_permissions.contains(&errno);
     error.kind() == io::ErrorKind::UnexpectedEof
-        || matches!(errno, Some(Errno::IO | Errno::UCLEAN | Errno::BADMSG | Errno::NODATA))
+        || Errno::from_io_error(error).is_some_and(is_among)
 }

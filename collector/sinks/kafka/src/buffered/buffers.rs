@@ -18,7 +18,7 @@ use millrace_pipeline::telemetry::Telemetry;
 use millrace_wire::Signal;
 
 use super::BufferError;
-use super::sender::Sender;
+use super::sender::{Sender, skip_unreadable};
 use crate::topics::destination::{Destination, TopicKey};
 
 /// The folder of requests that were set aside, next to those of the signals.
@@ -164,8 +164,7 @@ impl<D: Disk> DiskBuffers<D> {
         loop {
             let entry = match self.destinations[index].aside.read() {
                 Err(error) if is_unreadable(&error) => {
-                    let file = self.destinations[index].aside.skip_unreadable()?;
-                    tracing::error!(file, %error, "cannot read a request that was set aside");
+                    skip_unreadable(&mut self.destinations[index].aside, ASIDE, &error)?;
                     continue;
                 }
                 entry => entry?,

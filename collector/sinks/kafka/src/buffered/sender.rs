@@ -178,13 +178,8 @@ impl Sender {
         if self.read_failures < MAX_READ_FAILURES || !is_unreadable(&error) {
             return Err(error);
         }
-        let file = queue.skip_unreadable()?;
+        skip_unreadable(queue, self.topic.signal.as_str(), &error)?;
         self.read_failures = 0;
-        tracing::error!(
-            signal = %self.topic.signal, file, %error,
-            "a file of the buffer on disk can't be read: the record there, or the rest of the file, \
-             is skipped; the file is renamed to end in .unreadable once its other records are sent"
-        );
         queue.read()
     }
 
@@ -194,8 +189,9 @@ impl Sender {
         self.not_before = Instant::now() + self.backoff.next_wait();
     }
 
-    /// Holds a request that never fits in the budget, whose limit was higher when the request was
-    /// written: the next attempt sets it aside.
+    /// Holds a request that is never accepted: one that never fits in the budget, whose limit was
+    /// higher when the request was written, or one that is malformed. The next attempt sets it
+    /// aside.
     fn give_up(&mut self, entry: QueuedRecord) {
         self.failures.insert(entry.number, MAX_FAILURES);
         self.delay_entry(entry);
@@ -232,7 +228,7 @@ impl Sender {
             Err(refused) => {
                 tracing::debug!(%signal, %refused, "the buffer on disk pauses");
                 match refused {
-                    PublishError::TooLarge => self.give_up(entry),
+                    PublishError::TooLarge | PublishError::Malformed(_) => self.give_up(entry),
                     _ => self.delay_entry(entry),
                 }
                 false
@@ -253,12 +249,27 @@ impl Sender {
         tracing::error!(
             %signal, number, records = count, bytes,
             "a request in the buffer on disk is longer than maxMessageBytes, needs more memory than \
-             the collector has, or Kafka refused it repeatedly while it accepted others; it is set \
-             aside on disk, and sent again at the next start"
+             the collector has, is malformed, or Kafka refused it repeatedly while it accepted \
+             others; it is set aside on disk, and sent again at the next start"
         );
         self.failures.remove(number);
         true
     }
+}
+
+/// Gives up on what the disk can't read next of a queue, and reports it.
+pub(super) fn skip_unreadable<D: Disk>(
+    queue: &mut Queue<D>,
+    name: &str,
+    error: &io::Error,
+) -> io::Result<()> {
+    let file = queue.skip_unreadable()?;
+    tracing::error!(
+        queue = name, file, %error,
+        "a file of the buffer on disk can't be read: the record there, or the rest of the file, \
+         is skipped; the file is renamed to end in .unreadable once its other records are sent"
+    );
+    Ok(())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::ops::Range;
 use millrace_buffer::Disk;
 
 /// The system's number of an input/output error.
-const EIO: i32 = 5;
+pub const EIO: i32 = 5;
 
 /// The next fault.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +36,8 @@ pub struct Fake {
     pub room: Option<u64>,
     /// A file and its bytes that can't be read.
     pub unreadable: Option<(u64, Range<usize>)>,
+    /// A file that can't be opened, and the system's number of the error.
+    pub unopenable: Option<(u64, i32)>,
     /// Files that were set aside.
     pub set_aside: BTreeMap<u64, Vec<u8>>,
     random: u64,
@@ -107,6 +109,14 @@ impl Fake {
         self.random >> 8
     }
 
+    /// Fails as opening a file does.
+    fn open(&self, file: u64) -> io::Result<()> {
+        match self.unopenable {
+            Some((bad, errno)) if bad == file => Err(io::Error::from_raw_os_error(errno)),
+            _ => Ok(()),
+        }
+    }
+
     fn file(&mut self, file: u64) -> io::Result<&mut Vec<u8>> {
         self.now.get_mut(&file).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -152,10 +162,12 @@ impl Disk for Fake {
     }
 
     fn file_length(&mut self, file: u64) -> io::Result<u64> {
+        self.open(file)?;
         Ok(self.file(file)?.len() as u64)
     }
 
     fn read_at(&mut self, file: u64, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.open(file)?;
         match self.fault {
             Some(Fault::Read(0)) => {
                 self.fault = None;
@@ -199,6 +211,10 @@ impl Disk for Fake {
     }
 
     fn set_aside_file(&mut self, file: u64) -> io::Result<()> {
+        if self.unopenable == Some((file, EIO)) {
+            // What names the file is damaged too.
+            return self.open(file);
+        }
         let bytes = self.now.remove(&file).ok_or(io::ErrorKind::NotFound)?;
         assert!(self.set_aside.insert(file, bytes).is_none(), "file {file} was set aside before");
         Ok(())

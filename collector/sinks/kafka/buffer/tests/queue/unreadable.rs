@@ -3,9 +3,11 @@
 use millrace_buffer::frame::{HEAD_BYTES, HEADER_BYTES};
 use millrace_buffer::{Disk, Folder, Queue, Sums, is_unreadable};
 
-use super::fake::Fake;
+use super::fake::{EIO, Fake};
 use super::{LIMITS, payload};
 
+/// The system's number of a denied permission.
+const EACCES: i32 = 13;
 /// The records of a queue of three files: five in the first two, two in the last.
 const RECORDS: u64 = 12;
 const FILE_RECORDS: u64 = 5;
@@ -82,9 +84,10 @@ fn check_unreadable_byte(file: u64, at: usize, reopened: bool) {
 }
 
 /// Scenario: each byte of the headers in a queue's files, and of each payload the first and the
-/// last, is unreadable in turn, while the queue is open or also when it is opened. Guarantee: the queue opens; every record outside the file is returned, in order, and
-/// those before the byte in it; the others are counted; the queue accepts and returns records
-/// afterwards; the file isn't removed but set aside, and its bytes count.
+/// last, is unreadable in turn, while the queue is open or also when it is opened. Guarantee: the
+/// queue opens; every record outside the file is returned, in order, and those before the byte in
+/// it; the others are counted; the queue accepts and returns records afterwards; the file isn't
+/// removed but set aside, and its bytes count.
 #[test]
 fn a_file_that_cannot_be_read_does_not_stop_the_others() {
     for file in 1..=3 {
@@ -101,6 +104,66 @@ fn a_file_that_cannot_be_read_does_not_stop_the_others() {
             check_unreadable_byte(file, at, true);
         }
     }
+}
+
+/// Checks a queue of which a file can't be opened, also when the queue is opened if `reopened`.
+fn check_unopenable_file(file: u64, errno: i32, reopened: bool) {
+    let case = format!("file {file}, error {errno}, reopened: {reopened}");
+    let mut queue = new_queue();
+    queue.disk_mut().unopenable = Some((file, errno));
+    if reopened {
+        queue = Queue::open(queue.into_disk(), LIMITS).unwrap().0;
+    }
+    let last = queue.append(&payload(RECORDS, PAYLOAD_BYTES), 0, 1, 0).unwrap();
+    let (mut numbers, damaged) = drain(&mut queue);
+    assert_eq!(numbers.pop(), Some(last), "{case}");
+    let in_file = |number: &u64| (number / FILE_RECORDS + 1).min(3) == file;
+    let expected: Vec<u64> = (0..RECORDS).filter(|number| !in_file(number)).collect();
+    assert_eq!(numbers, expected, "{case}");
+    assert!(last >= RECORDS && damaged.records > 0, "{case}");
+    if file < 3 {
+        assert_eq!(damaged.records, FILE_RECORDS, "{case}");
+    }
+    assert_eq!(queue.stats().records, 0, "{case}");
+    let mut disk = queue.into_disk();
+    let left = disk.list_files().unwrap().contains(&file);
+    let set_aside = disk.set_aside.contains_key(&file);
+    assert_eq!((left, set_aside), (errno == EIO, errno == EACCES), "{case}");
+}
+
+/// Scenario: each of a queue's files can't be opened, not even renamed after an I/O error, while
+/// the queue is open (not the last, which is written) or also when it is opened. Guarantee: the
+/// queue opens; every record outside the file is returned, in order; the file's records are
+/// counted; the queue accepts and returns records afterwards; the file isn't removed, but set aside
+/// where that is possible.
+#[test]
+fn a_file_that_cannot_be_opened_does_not_stop_the_others() {
+    for (file, reopened) in [(1, false), (2, false), (1, true), (2, true), (3, true)] {
+        for errno in [EIO, EACCES] {
+            check_unopenable_file(file, errno, reopened);
+        }
+    }
+}
+
+/// Scenario: the disk can't read a partly acknowledged file when the queue is opened, so that its
+/// records aren't known, and can afterwards. Guarantee: all of them are returned, and the queue
+/// counts as empty only once all are acknowledged: an edge that drains waits for that.
+#[test]
+fn a_file_that_can_be_read_again_is_counted_completely() {
+    let mut queue = new_queue();
+    let first = queue.read().unwrap().unwrap().number;
+    queue.ack_through(first).unwrap();
+    queue.sync().unwrap();
+    queue.disk_mut().unreadable = Some((1, 0..1));
+    let mut queue = Queue::open(queue.into_disk(), LIMITS).unwrap().0;
+    queue.disk_mut().unreadable = None;
+    let mut left = RECORDS - 1;
+    while let Some(entry) = queue.read().unwrap() {
+        left -= 1;
+        queue.ack_through(entry.number).unwrap();
+        assert_eq!(queue.stats().records == 0, left == 0, "{left} left");
+    }
+    assert_eq!((left, queue.take_damaged()), (0, Sums::default()));
 }
 
 /// Scenario: a file in a real directory is set aside. Guarantee: it isn't one of the queue's files
