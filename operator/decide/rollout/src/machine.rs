@@ -90,6 +90,9 @@ pub struct RolloutObservation {
     pub is_spec_observed: bool,
     /// All pods have the newest template and are available.
     pub complete: bool,
+    /// How many pods, from the highest ordinal down, the last written spec lets have the newest
+    /// template.
+    pub allowed: u32,
     /// The pods.
     pub members: Vec<Member>,
     /// Why a pod that should have ended long ago still exists; no other can be created before it
@@ -229,7 +232,11 @@ pub fn step_rollout(
         }
     };
     let waits = waiting_fault(last, &state, observation);
-    RolloutStep { plan: template_plan(&state, observation, policy), state, held, waits, judgement }
+    // A rollback is written once its stage is stored. Whoever decides again from the older state
+    // would find the previous template in the workload, and write the failed one again.
+    let is_back = |state: &RolloutState| matches!(state.stage, Stage::RollingBack(_));
+    let stored = last.filter(|last| is_back(&state) && !is_back(last)).unwrap_or(&state);
+    RolloutStep { plan: template_plan(stored, observation, policy), state, held, waits, judgement }
 }
 
 /// Returns what blocks the pods, in a stage that has waited for them before.
@@ -547,9 +554,21 @@ fn template_plan(
         Stage::Moving(RolloutProgress::Waiting) | Stage::Paused(RolloutProgress::Waiting) => {
             RolloutPlan::Previous
         }
-        Stage::Moving(point) | Stage::Paused(point) => {
-            RolloutPlan::Split { pods: pods_of(*point, observation, policy) }
+        Stage::Moving(point) => RolloutPlan::Split { pods: pods_of(*point, observation, policy) },
+        Stage::Paused(point) => {
+            let most = pods_of(*point, observation, policy);
+            RolloutPlan::Split { pods: most.min(paused_pods(observation)) }
         }
         Stage::RollingBack(_) | Stage::RolledBack(_) => RolloutPlan::Previous,
     }
+}
+
+/// The number of pods that retain the new unit in a pause: those that have it, and never more than
+/// at the observation before. The workload's controller would replace all that it may.
+fn paused_pods(observation: &RolloutObservation) -> u32 {
+    if !observation.is_spec_observed {
+        return observation.allowed;
+    }
+    let existing = updated_members(observation).filter(|member| !member.figures.missing);
+    observation.allowed.min(u32::try_from(existing.count()).unwrap_or(u32::MAX))
 }

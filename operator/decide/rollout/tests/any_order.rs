@@ -73,6 +73,7 @@ fn observation() -> impl Strategy<Value = RolloutObservation> {
             size,
             is_spec_observed: flags.1,
             complete: flags.2,
+            allowed: size,
             members,
             stays: flags.3.then(|| UnitFault::new(FaultKind::PodsNotReady, "stays")),
             broker_away: flags.4,
@@ -147,7 +148,8 @@ proptest! {
         prop_assert_eq!(&step.state.key, &seen.key);
         prop_assert!(step.state.after.runs_as(&seen.declared));
         if let RolloutPlan::Split { pods } = step.plan {
-            prop_assert!(pods >= 1 && pods <= seen.size.max(1));
+            let is_paused = matches!(step.state.stage, Stage::Paused(_));
+            prop_assert!((pods >= 1 || is_paused) && pods <= seen.size.max(1));
         }
         if step.plan == RolloutPlan::Previous {
             prop_assert!(step.state.before.is_some(), "{step:?}");

@@ -48,6 +48,10 @@ struct Pool {
     hidden: bool,
     /// All pods can reach their target state.
     complete: bool,
+    /// How many pods the workload's controller has replaced at most.
+    replaced_max: u32,
+    /// The workload's controller has acted on the last plan.
+    is_spec_observed: bool,
 }
 
 impl Pool {
@@ -70,6 +74,8 @@ impl Pool {
             broker_away: false,
             hidden: false,
             complete: true,
+            replaced_max: u32::MAX,
+            is_spec_observed: true,
         };
         assert_eq!(pool.look().plan, RolloutPlan::All);
         pool
@@ -93,7 +99,7 @@ impl Pool {
     }
 
     fn look(&mut self) -> RolloutStep {
-        let updated = self.updated();
+        let updated = self.updated().min(self.replaced_max);
         let member = |at: u32| {
             let mut member = Member {
                 figures: PodFigures { name: format!("p-{at}"), ..PodFigures::default() },
@@ -117,7 +123,11 @@ impl Pool {
             wish: self.wish,
             first: self.first.clone(),
             size: self.size,
-            is_spec_observed: true,
+            is_spec_observed: self.is_spec_observed,
+            allowed: match self.plan {
+                RolloutPlan::All | RolloutPlan::Previous => self.size,
+                RolloutPlan::Split { pods } => pods,
+            },
             complete: self.complete && all_new && members.iter().all(|member| member.ready),
             members,
             stays: self.stays.clone(),
@@ -226,7 +236,7 @@ fn a_unit_whose_pods_fail_is_taken_back_within_three_minutes() {
     for (kind, spoil) in cases {
         for policy in [CANARY, ALL_AT_ONCE] {
             let mut pool = Pool { spoil, policy, ..Pool::stable().wants("new") };
-            let told = pool.play(15);
+            let told = pool.play(20);
             assert_eq!(
                 told.last().unwrap(),
                 &("Returned".into(), RolloutPlan::Previous),
@@ -465,6 +475,58 @@ fn a_paused_rollout_moves_no_pod_and_goes_on_when_resumed() {
         assert_eq!(*stages(&pool.play(400)).last().unwrap(), "Stable");
         assert_eq!(pool.state.unwrap().after.image, "new");
     }
+}
+
+/// Scenario: a change may reach all four pods, or two canaries, and is paused when one has it.
+/// Guarantee: the workload's controller may replace no further pod, at any observation of the pause;
+/// the change completes when it is resumed.
+#[test]
+fn a_pause_stops_the_workloads_controller() {
+    let two = RolloutPolicy { canary: Some(Canary { pods: 2, analysis_seconds: 60 }), ..CANARY };
+    for policy in [ALL_AT_ONCE, two] {
+        let pool = Pool { policy, replaced_max: 1, complete: false, ..Pool::stable() };
+        let mut pool = pool.wants("new");
+        pool.play(10);
+        assert!(pool.updated() > 1);
+        pool.wish = Wish::Pause;
+        let one = [("Paused".to_owned(), RolloutPlan::Split { pods: 1 })];
+        assert_eq!(pool.play(60), one);
+        (pool.replaced_max, pool.complete) = (u32::MAX, true);
+        for is_spec_observed in [true, false] {
+            pool.is_spec_observed = is_spec_observed;
+            assert_eq!(pool.play(60), one);
+        }
+        pool.is_spec_observed = true;
+        pool.wish = Wish::Continue;
+        assert_eq!(*stages(&pool.play(400)).last().unwrap(), "Stable");
+    }
+}
+
+/// Scenario: a pause begins before the first pod has the change. Guarantee: none gets it.
+#[test]
+fn a_pause_before_the_first_pod_lets_none_change() {
+    let pool = Pool { policy: ALL_AT_ONCE, replaced_max: 0, complete: false, ..Pool::stable() };
+    let mut pool = pool.wants("new");
+    pool.play(10);
+    pool.wish = Wish::Pause;
+    assert_eq!(pool.play(60), [("Paused".into(), RolloutPlan::Split { pods: 0 })]);
+}
+
+/// Scenario: the canary crashes. Guarantee: the old template is planned once the rollback is stored,
+/// so a decision from the older state changes nothing.
+#[test]
+fn a_rollback_is_stored_before_it_is_planned() {
+    let mut pool = Pool::stable().wants("new");
+    pool.play(10);
+    pool.spoil = |member| member.restarts = 2;
+    let (before, plan) = (pool.state.clone(), pool.plan);
+    for _ in 0..2 {
+        pool.state = before.clone();
+        let step = pool.look();
+        assert!(matches!(step.state.stage, Stage::RollingBack(_)), "{:?}", step.state.stage);
+        assert_eq!(step.plan, plan);
+    }
+    assert_eq!(pool.look().plan, RolloutPlan::Previous);
 }
 
 /// Scenario: aborted before it begins, while analyzed, promoted and paused. Guarantee: back in the

@@ -186,6 +186,8 @@ impl<'a> CanaryPods<'a> {
             size: live.desired.min(there),
             is_spec_observed: *verdict != RolloutVerdict::Moving(Moving::NotObserved),
             complete: *verdict == RolloutVerdict::Complete,
+            // A paused canary replaces no pod, whatever the plan.
+            allowed: live.desired,
             members: self.members.iter().map(|(_, it)| it).chain(&self.missing).cloned().collect(),
             stays: self.lost.clone().filter(|_| there == 0),
             // The broker was not queried: without other pods, unready ones prove nothing.

@@ -199,6 +199,8 @@ fn rollout_observation(
         report::unit_from_status(unit).runs_as(running)
     });
     let verdict = figures.as_ref().map(assess_rollout);
+    let size = u32::try_from(size).unwrap_or(0);
+    let partition = live.map_or(0, members::partition_of).unsigned_abs();
     // A configuration that only the new pods have may be why the broker doesn't answer.
     let before = reported_rollout(pool)
         .and_then(|reported| reported.before.as_ref())
@@ -213,10 +215,11 @@ fn rollout_observation(
         running,
         wish: rollout_request(pool),
         first: Precondition::Waits,
-        size: u32::try_from(size).unwrap_or(0),
+        size,
         is_spec_observed: holds
             && figures.is_some_and(|it| it.observed_generation == Some(it.generation)),
         complete: verdict == Some(RolloutVerdict::Complete),
+        allowed: size.saturating_sub(partition),
         members,
         stays: members::overdue_deletion(&observed.watched.pods, observed.now),
         broker_away: is_away && same_settings,

@@ -137,7 +137,7 @@ impl Cluster {
     }
 
     /// What the StatefulSet's controller and the kubelet do; and what pods say of themselves.
-    fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         self.at += 1;
         let server = &self.world.server;
         self.finish_tries();
@@ -242,7 +242,7 @@ impl Cluster {
         self.world.server.edit(POOL, |it| it["spec"]["collector"]["version"] = version.into());
     }
 
-    fn says(&self, word: Option<&str>) {
+    pub(crate) fn says(&self, word: Option<&str>) {
         self.world.server.edit(POOL, |pool| {
             pool["spec"]["rolloutAction"] = match word.unwrap_or_default() {
                 "pause" => "Pause".into(),

@@ -26,6 +26,13 @@ pub(in super::super) fn desired_pods(live: &StatefulSet, pods: &[Pod]) -> Vec<(S
     names.map(|name| (exists(&name), name)).map(|(exists, name)| (name, exists)).collect()
 }
 
+/// Returns the lowest ordinal that may have the newest template.
+pub(super) fn partition_of(live: &StatefulSet) -> i32 {
+    let strategy = live.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
+    let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
+    rolling.and_then(|rolling| rolling.partition).unwrap_or(0)
+}
+
 /// Returns absent pods of the newest template that existed since the change began: others prove
 /// nothing. Their time starts with the stage at the earliest.
 pub(super) fn missing_members(
@@ -34,9 +41,7 @@ pub(super) fn missing_members(
     began: i64,
     now: Timestamp,
 ) -> Vec<Member> {
-    let strategy = live.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
-    let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
-    let partition = rolling.and_then(|rolling| rolling.partition).unwrap_or(0);
+    let partition = partition_of(live);
     let is_new = |name: &str| {
         let ordinal = name.rsplit_once('-').and_then(|(_, ordinal)| ordinal.parse::<i32>().ok());
         ordinal.is_some_and(|ordinal| ordinal >= partition)
