@@ -41,6 +41,7 @@ pub(super) async fn observe_pool(
     let namespace = &draft.names.namespace;
     let salt = pool.metadata.uid.as_deref().unwrap_or_default();
     let reader = PoolReader::new(context, pool, &draft.names);
+    reader.check_copy(pool).await?;
     let found = reader.read_secrets(&draft).await?;
     let live = reader.read_set().await?;
     let known = (draft.secrets.clone(), found.combined_digest().ok().flatten());

@@ -1,8 +1,8 @@
 //! Reads of a pool at rest, from watches and caches where they are current ([`GatewayCache`]).
 //!
 //! A pool is at rest while its status reports ready pods of the present spec, no rollout and no
-//! resize. Otherwise everything is read: a decision of a rollout on pods as they were a moment ago
-//! could replace one pod too many.
+//! resize. Otherwise everything is read: a decision of a rollout on pods or a stage as they were a
+//! moment ago could replace one pod too many.
 //!
 //! [`GatewayCache`]: crate::cache::gateway::GatewayCache
 
@@ -25,6 +25,7 @@ use crate::pool::draft::PoolDraft;
 use crate::pool::names::PoolNames;
 use crate::pool::observe;
 use crate::pool::secrets::SecretsObservation;
+use crate::pool::trial_pods::is_unchanged;
 
 /// Secrets are read after this time, just under three resyncs, so that a change is observed within
 /// 30 s.
@@ -47,6 +48,21 @@ impl<'a> PoolReader<'a> {
     pub(super) fn new(context: &'a Context, pool: &'a GatewayPool, names: &'a PoolNames) -> Self {
         let uid = pool.metadata.uid.as_deref().unwrap_or_default();
         Self { context, names, uid, is_settled: is_settled(pool), now: context.clock.now() }
+    }
+
+    /// Checks that the copy of a pool that is not at rest is the newest: its watch may be late, and
+    /// a step from an earlier stage would revert what was written since.
+    ///
+    /// # Errors
+    /// When the pool has changed since, or the API server refuses or can't be reached.
+    pub(super) async fn check_copy(&self, pool: &GatewayPool) -> Result<(), StepError> {
+        let PoolNames { namespace, pool: name, .. } = self.names;
+        if self.is_settled || is_unchanged(self.context, pool, namespace).await? {
+            return Ok(());
+        }
+        let cause = format!("GatewayPool {namespace}/{name} changed before its reconcile");
+        let (category, reason) = (Category::Conflict, Reason::ApiServerFailed);
+        Err(StepError::new(ReconcileStep::Observe, category, reason, cause))
     }
 
     /// Returns the state of the Secrets that the spec names.

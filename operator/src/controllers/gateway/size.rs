@@ -38,7 +38,7 @@ pub(super) fn decide_size(pool: &GatewayPool, observed: &Observed) -> (SizingSta
         return (before.clone(), memory);
     }
     let last = memory.state.take().unwrap_or_else(|| restore_state(before));
-    let observation = sizing_observation(pool, before, observed);
+    let observation = sizing_observation(pool, before, observed, &last);
     let decision = rule::decide_size(&observation, &sizing_policy(pool, observed), &last);
     let mut sizing = sizing_of(&decision, &observation, observed);
     resources::report_resources(&mut sizing, before, pool, &decision);
@@ -74,10 +74,12 @@ fn sizing_observation(
     pool: &GatewayPool,
     before: Option<&SizingStatus>,
     observed: &Observed,
+    last: &ScalingState,
 ) -> rule::Observation {
     let figures = observed.workload_figures();
     let live = figures.as_ref().map(|figures| figures.desired);
     let decided = before.and_then(|before| u32::try_from(before.replicas).ok());
+    let decided = unreported_size(before, last).or(decided);
     rule::Observation {
         now: observed.now.as_second(),
         current: if observed.memory.sized_by().is_some() { live } else { decided.or(live) },
@@ -86,11 +88,40 @@ fn sizing_observation(
             other => other,
         },
         capacity_key: capacity_key(pool, observed),
-        // A lag query without an answer counts as missing, however recent the last answer.
-        group: observed.memory.group_with_owners().filter(|_| observed.lag.is_ok()),
+        group: observed_group(before, observed),
         pods: observed.memory.pods.pods.clone(),
         sink: observed.memory.pods.sink.clone(),
     }
+}
+
+/// Returns the size of a change that the status lacks: the copy of the pool is older than the last
+/// reconcile, and its size would undo the change.
+fn unreported_size(before: Option<&SizingStatus>, last: &ScalingState) -> Option<u32> {
+    let reported = before.and_then(|before| before.changed_at.as_ref()).map(|at| at.0.as_second());
+    let change = last.memory.last_change?;
+    reported.is_none_or(|reported| reported < change.at).then_some(change.to)
+}
+
+/// Returns the consumer group. A lag query without an answer counts as missing, however recent the
+/// last answer; only the number of partitions, which bounds the size, remains known.
+fn observed_group(
+    before: Option<&SizingStatus>,
+    observed: &Observed,
+) -> Option<rule::Aged<rule::ConsumerGroup>> {
+    let group = observed.memory.group_with_owners();
+    if observed.lag.is_ok() {
+        return group;
+    }
+    let reported = before.and_then(|before| usize::try_from(before.partitions?).ok());
+    let count = group.map(|group| group.value.partitions.len()).or(reported)?;
+    let partitions = vec![rule::PartitionLoad::default(); count];
+    let value = rule::ConsumerGroup {
+        partitions,
+        lag_seconds: None,
+        within_bound: true,
+        bytes_per_message: None,
+    };
+    Some(rule::Aged { observed_at: i64::MIN, value })
 }
 
 /// Returns the pool's transition. Pods added by a change of size all have the newest revision.

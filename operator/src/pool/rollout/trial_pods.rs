@@ -80,8 +80,11 @@ async fn find_violation(
     }
 }
 
-/// Returns whether the pool is still in the state of the decision.
-async fn is_unchanged<K: Applicable>(
+/// Returns whether the API server has no other state of the pool than this copy.
+///
+/// # Errors
+/// When the API server refuses or can't be reached.
+pub async fn is_unchanged<K: Applicable>(
     context: &Context,
     pool: &K,
     namespace: &str,

@@ -299,6 +299,14 @@ impl World {
     /// Reconciles the object at `path` once, as the controller would.
     pub(crate) async fn reconcile<R: Reconciler>(&self, path: &str) -> Result<Action, StepError> {
         let object = self.server.get(path).unwrap_or_else(|| panic!("{path} does not exist"));
+        self.reconcile_copy::<R>(object).await
+    }
+
+    /// Reconciles this copy of an object, which may be outdated.
+    pub(crate) async fn reconcile_copy<R: Reconciler>(
+        &self,
+        object: Value,
+    ) -> Result<Action, StepError> {
         let guarded: DeserializeGuard<R::Object> = serde_json::from_value(object).unwrap();
         controller::reconcile_object::<R>(Arc::new(guarded), self.context.clone()).await
     }
