@@ -83,9 +83,11 @@ pub(super) async fn apply_pool(
     let complete = verdict == RolloutVerdict::Complete && pending.is_none();
     let ended = complete && change::reported_change(pool).is_some();
     let pruning = common.prune_optional::<EdgePool>(&children, &names).await?;
-    // Clients must always find pods, so the new ones must be up first.
+    // Clients must always find pods, so the new ones must be up first. A DaemonSet that finds no
+    // node is complete without any.
     if complete {
-        pruning.prune_unless::<EdgePool, Deployment>(is_deployment).await?;
+        let stays = is_deployment || observation.desired == 0;
+        pruning.prune_unless::<EdgePool, Deployment>(stays).await?;
         pruning.prune_unless::<EdgePool, DaemonSet>(!is_deployment).await?;
         // Old configurations remain until no pod can need one. A change that ends leaves one
         // behind, and no further event follows.

@@ -673,8 +673,8 @@ async fn an_old_configuration_stays_until_no_pod_needs_it() {
     assert!(world.is_ready(POOL));
 }
 
-/// Scenario: the pool becomes a DaemonSet. Guarantee: the Deployment serves until the new pods are
-/// up, then it goes, and its budget with it.
+/// Scenario: the pool becomes a DaemonSet, which finds no node, then two. Guarantee: the Deployment
+/// serves until the new pods are up, then it goes, and its budget with it.
 #[tokio::test]
 async fn a_changed_mode_leaves_no_second_workload_and_no_gap() {
     let world = world();
@@ -687,14 +687,16 @@ async fn a_changed_mode_leaves_no_second_workload_and_no_gap() {
     assert!(world.server.get(DEPLOYMENT).is_some());
     assert!(!world.is_ready(POOL));
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
-    world.server.edit(&daemon_set, |set| {
-        set["status"] = json!({"observedGeneration": 1, "desiredNumberScheduled": 2,
-            "currentNumberScheduled": 2, "updatedNumberScheduled": 2, "numberReady": 2,
-            "numberAvailable": 2, "numberMisscheduled": 0});
-    });
-    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    for nodes in [0, 2] {
+        world.server.edit(&daemon_set, |set| {
+            set["status"] = json!({"observedGeneration": 1, "desiredNumberScheduled": nodes,
+                "currentNumberScheduled": nodes, "updatedNumberScheduled": nodes,
+                "numberReady": nodes, "numberAvailable": nodes, "numberMisscheduled": 0});
+        });
+        world.reconcile::<EdgePools>(POOL).await.unwrap();
+        assert_eq!(world.server.get(DEPLOYMENT).is_some(), nodes == 0);
+    }
     assert!(world.is_ready(POOL));
-    assert!(world.server.get(DEPLOYMENT).is_none());
     assert!(!world.server.paths().iter().any(|path| path.contains("poddisruptionbudgets")));
 }
 
