@@ -106,9 +106,15 @@ fn try_change(
     before: BaselineTemplate,
     observed: &ChangeObservation<'_>,
 ) -> ChangeDecision {
-    // Rotated Secrets don't wait for the trial.
-    let as_it_is =
-        || if live.is_behind() { WriteMode::Baseline(before.clone()) } else { WriteMode::Deferred };
+    let as_it_is = || match live.is_behind() {
+        // Rotated Secrets don't wait for the trial.
+        true => WriteMode::Baseline(before.clone()),
+        // No further pod gets a change that is no longer declared, and whose faults nobody checks.
+        false if live.is_changing() => {
+            WriteMode::Stopped(Box::new(live.template.clone()), before.clone())
+        }
+        false => WriteMode::Deferred,
+    };
     let since = reported.map_or_else(|| status_time(observed.now), |told| told.since.clone());
     let over = |mode, pending| {
         let (tries, replace) = (TrialPods::remove_all(observed.tries), Vec::new());

@@ -255,6 +255,13 @@ fn workload_to_write<K: EdgeWorkload>(mode: WriteMode, mut wanted: K) -> Option<
             wanted.pause_updates();
             baseline
         }
+        WriteMode::Stopped(live, baseline) => {
+            wanted.pause_updates();
+            if let Some(template) = wanted.template_mut() {
+                *template = *live;
+            }
+            baseline
+        }
         WriteMode::Baseline(baseline) => {
             if let Some(template) = wanted.template_mut() {
                 *template = baseline.template.clone();

@@ -154,6 +154,12 @@ impl Live {
         Some(BaselineTemplate { text, template })
     }
 
+    /// Returns whether pods are getting a change, and the template of before is stored.
+    pub(super) fn is_changing(&self) -> bool {
+        let before = self.baseline.as_ref().map(|it| template::template_runs(&it.template));
+        before.is_some_and(|before| before != template::template_runs(&self.template))
+    }
+
     /// Returns whether pods have outdated Secrets.
     pub(super) fn is_behind(&self) -> bool {
         self.current.renew_digest(&mut self.template.clone())
@@ -167,8 +173,11 @@ pub(super) enum WriteMode {
     Desired,
     /// Writes the desired template and stores the previous one.
     WithBaseline(BaselineTemplate),
-    /// Like `Keeping`, but replaces no further pods.
+    /// Like `WithBaseline`, but replaces no further pods.
     Paused(BaselineTemplate),
+    /// Writes this template, which is the live one, and stores the previous one; replaces no
+    /// further pods.
+    Stopped(Box<PodTemplateSpec>, BaselineTemplate),
     /// Writes and stores the previous template; other fields as desired.
     Baseline(BaselineTemplate),
     /// Writes nothing yet.

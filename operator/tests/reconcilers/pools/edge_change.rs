@@ -613,6 +613,31 @@ fn replaces_no_pod(world: &World) -> bool {
     world.server.get(DEPLOYMENT).unwrap()["spec"]["paused"] == true
 }
 
+/// Scenario: another change is desired in the middle of a rollout, with a pause and without.
+/// Guarantee: no further pod gets the earlier change while the other one is held or tried; then
+/// pods get the other one.
+#[tokio::test]
+async fn a_change_that_is_desired_no_longer_reaches_no_further_pod() {
+    for is_held in [false, true] {
+        let world = half_rolled_out(json!({}), true, true, json!({})).await;
+        assert!(!replaces_no_pod(&world));
+        wants(&world, "3.0.0");
+        if is_held {
+            says(&world, "pause");
+        }
+        look(&world).await;
+        assert!(replaces_no_pod(&world));
+        assert_eq!(image(&world), "millrace/collector:2.0.0-system");
+        forget(&world);
+        play(&world, 3, |_| json!({"phase": "Pending"})).await;
+        assert!(!written(&world).iter().any(|path| path.contains("/deployments/")));
+        says(&world, "resume");
+        play(&world, 3, ended_well).await;
+        assert!(!replaces_no_pod(&world));
+        assert_eq!(image(&world), "millrace/collector:3.0.0-system");
+    }
+}
+
 /// Scenario: held before the try, which is asked for after; held in the middle, where a new pod
 /// crashes meanwhile; then resumed. Guarantee: held, nothing is tried, replaced or taken back, and
 /// the pool says so; resumed it goes on.
