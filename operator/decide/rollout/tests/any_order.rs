@@ -148,7 +148,8 @@ proptest! {
         prop_assert_eq!(&step.state.key, &seen.key);
         prop_assert!(step.state.after.runs_as(&seen.declared));
         if let RolloutPlan::Split { pods } = step.plan {
-            let is_paused = matches!(step.state.stage, Stage::Paused(_));
+            let states = [Some(&step.state), last.as_ref()].into_iter().flatten();
+            let is_paused = states.map(|it| &it.stage).any(|it| matches!(it, Stage::Paused(_)));
             prop_assert!((pods >= 1 || is_paused) && pods <= seen.size.max(1));
         }
         if step.plan == RolloutPlan::Previous {

@@ -3,7 +3,6 @@
 pub(super) mod edge;
 mod edge_change;
 mod gateway;
-mod interrupted;
 mod losses;
 mod node_canary;
 mod node_logs;

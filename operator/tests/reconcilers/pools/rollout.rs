@@ -1,6 +1,8 @@
 //! How a gateway pool's reconciler rolls a change out, against an API server in memory and a
 //! stand-in for the StatefulSet's controller that honours the partition.
 
+mod interrupted;
+
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
