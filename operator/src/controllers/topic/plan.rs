@@ -159,10 +159,28 @@ fn find_differences<'a>(
     effective: &'a BTreeMap<String, String>,
 ) -> impl Iterator<Item = String> + 'a {
     wanted.iter().filter_map(|(name, value)| match effective.get(name) {
-        Some(live) if live == value => None,
+        Some(live) if is_same_value(value, live) => None,
         Some(live) => Some(format!("{name} is {live}, not {value}")),
         None => Some(format!("{name} is not set to {value}")),
     })
+}
+
+/// Returns whether Kafka reads both texts as one value. It reports a setting as it has parsed it:
+/// `False` as `false`, `0.50` as `0.5`, `compact, delete` without the space. As differences these
+/// would be written again for ever.
+fn is_same_value(wanted: &str, live: &str) -> bool {
+    let items = |text: &str| text.split(',').map(|item| item.trim().to_owned()).collect::<Vec<_>>();
+    let (wanted, live) = (items(wanted), items(live));
+    wanted.len() == live.len() && wanted.iter().zip(&live).all(|(one, other)| is_same(one, other))
+}
+
+fn is_same(wanted: &str, live: &str) -> bool {
+    let is_boolean = ["true", "false"].contains(&live);
+    match (wanted.parse::<i64>(), live.parse::<i64>()) {
+        (Ok(wanted), Ok(live)) => wanted == live,
+        _ if is_boolean => wanted.eq_ignore_ascii_case(live),
+        _ => wanted == live || wanted.parse::<f64>().is_ok_and(|it| Ok(it) == live.parse::<f64>()),
+    }
 }
 
 #[cfg(test)]

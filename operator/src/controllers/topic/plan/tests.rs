@@ -44,6 +44,38 @@ fn a_setting_in_effect_is_not_set_again() {
     assert!(plan.is_empty());
 }
 
+/// Scenario: settings are written in other spellings than those in which Kafka reports the values
+/// that it has parsed, then with other values. Guarantee: the first are no differences, and nothing
+/// is written; the others are.
+#[test]
+fn a_setting_in_another_spelling_is_no_difference() {
+    let spellings = [
+        ("unclean.leader.election.enable", "False", "false"),
+        ("min.cleanable.dirty.ratio", "0.50", "0.5"),
+        ("min.insync.replicas", "02", "2"),
+        ("cleanup.policy", "compact, delete", "compact,delete"),
+    ];
+    let desired = |of: &dyn Fn(&'static str) -> &'static str| DesiredTopic {
+        settings: spellings
+            .iter()
+            .map(|(name, value, _)| ((*name).into(), of(value).into()))
+            .collect(),
+        ..desired_topic("topicName: t")
+    };
+    let live: Vec<_> = spellings.iter().map(|(name, _, live)| (*name, *live)).collect();
+    let seen = found(12, &live, &live);
+    let same = desired(&|value| value);
+    assert_eq!(plan_changes(&same, &seen, true), []);
+    assert!(matches!(compare_topic(&same, &seen, true), TopicComparison::Fits(..)));
+    let other = desired(&|value| match value {
+        "False" => "true",
+        "0.50" => "0.51",
+        "02" => "20",
+        _ => "compact",
+    });
+    assert_eq!(find_differences(&other.settings, &map(&live)).count(), spellings.len());
+}
+
 /// Scenario: a topic has fewer copies than declared. Guarantee: nothing is changed, and the message
 /// advises a person.
 #[test]
