@@ -179,6 +179,14 @@ impl Declared {
         adapted
     }
 
+    /// Returns the declaration, by default options, of the signals that this one lacks.
+    pub(crate) fn of_other_signals(&self) -> Self {
+        let Self { database, prefix, traces, logs, metrics, .. } = self;
+        let [traces, logs, metrics] = [traces, logs, metrics].map(Option::is_none);
+        let signals = Signals { traces, logs, metrics };
+        Self::uniform(database.clone(), prefix.clone(), signals, &TableOptions::default())
+    }
+
     fn options_of(&self, kind: TableKind) -> Option<&TableOptions> {
         match kind {
             TableKind::Traces => self.traces.as_ref(),

@@ -233,3 +233,27 @@ async fn refusals_of_a_replicated_database_are_explained() {
         }
     }
 }
+
+/// Scenario: the tables of logs are dropped, while those of traces exist under the same prefix; then
+/// while they don't. Guarantee: the journal, which has who holds the others' tables, stays in the
+/// first case and goes in the second; no table of traces is dropped.
+#[tokio::test]
+async fn a_journal_that_other_signals_share_is_not_dropped() {
+    for is_shared in [true, false] {
+        let (client, asked) = scripted::serve(move |question| {
+            let found = answer("Atomic", question)?;
+            let asks_for_traces = question.contains("FROM system.tables WHERE database = 'otel'")
+                && question.contains("'otel_traces'");
+            if !(is_shared && asks_for_traces) {
+                return Ok(found);
+            }
+            let words = ["otel_traces", "MergeTree", "MergeTree", "", "", ""].map(text).concat();
+            Ok([found, words, vec![0; 16]].concat())
+        });
+        drop_tables(&client, &logs(Engine::MergeTree)).await.unwrap();
+        let dropped = asked_for(&asked, "DROP");
+        let has = |name: &str| dropped.iter().any(|sql| sql.contains(name));
+        assert!(has("`otel_logs`") && !has("`otel_traces`"), "{dropped:?}");
+        assert_eq!(has("`otel_schema_migrations`"), !is_shared, "{dropped:?}");
+    }
+}

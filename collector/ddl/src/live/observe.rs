@@ -169,6 +169,21 @@ pub(crate) async fn observe_database(
     Ok(found.map(|row| matches!(row.engine.as_str(), "Replicated" | "Shared")))
 }
 
+/// Returns whether a table of this set exists that the user may see.
+pub(crate) async fn has_tables(
+    client: &DdlClient,
+    declared: &Declared,
+) -> Result<bool, ClientError> {
+    let names: Vec<String> = declared.table_names().map(|name| name.table().to_owned()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        return Ok(false);
+    }
+    let found: Vec<TableRow> =
+        client.fetch(&render::select_tables(&declared.database, &names)).await?;
+    Ok(!found.is_empty())
+}
+
 /// Observes several sets of one database at once and returns one result for all of them.
 ///
 /// # Errors

@@ -4,11 +4,11 @@
 use crate::client::{ClientError, DdlClient, ServerEndpoint};
 use crate::declared::Declared;
 use crate::live::drift::{Drift, find_drift};
-use crate::live::observe::{observe_database, observe_declared};
+use crate::live::observe::{has_tables, observe_database, observe_declared};
 use crate::live::origin::TableOrigin;
 use crate::migrate::plan::{Blocked, PlanStep};
 use crate::migrate::{MigrateError, MigrateOptions, MigrationReport, migrate_server};
-use crate::render::{self, Statement};
+use crate::render;
 
 /// Returns what still differs on the client's server; an empty result means equal.
 ///
@@ -84,21 +84,25 @@ impl ConvergeReport {
     }
 }
 
-/// Drops the declared tables and views with all their rows, and the journal, but not the database.
-/// Missing ones are no error.
+/// Drops the declared tables and views with all their rows, but not the database. Missing ones are
+/// no error. The journal goes too, unless tables of another signal share it: it has the record of
+/// who holds them, and the claim of a run at work on them.
 ///
 /// # Errors
 /// The server can't be queried, or refuses.
 pub async fn drop_tables(client: &DdlClient, declared: &Declared) -> Result<(), ClientError> {
     let replicates_itself = observe_database(client, &declared.database).await?.unwrap_or(false);
-    let statements = match replicates_itself {
-        true => render::drop_all(&declared.for_replicated_database())
-            .into_iter()
-            .map(Statement::with_replica_timeout)
-            .collect(),
-        false => render::drop_all(declared),
-    };
+    let adapted = replicates_itself.then(|| declared.for_replicated_database());
+    let adapted = adapted.as_ref().unwrap_or(declared);
+    let mut statements = render::drop_all(adapted);
+    if !has_tables(client, &declared.of_other_signals()).await? {
+        statements.push(render::drop_journal(adapted));
+    }
     for statement in statements {
+        let statement = match replicates_itself {
+            true => statement.with_replica_timeout(),
+            false => statement,
+        };
         match client.execute(&statement).await {
             // Without the database there are no tables either.
             Ok(()) | Err(ClientError::UnknownDatabase { .. }) => {}

@@ -36,6 +36,7 @@ pub(crate) use tables::companion::{
 pub(crate) use tables::create::{
     canonical_view_query, create_database, create_table, create_view, read_view_query,
 };
+pub(crate) use tables::drop::drop_journal;
 pub(crate) use tables::engine::{MERGED_BY_COLUMN, deduplication_settings, retention_settings};
 pub(crate) use tables::expression::{
     canonical_codec, canonical_index, canonical_index_kind, canonical_list, canonical_ttl,
