@@ -118,6 +118,25 @@ async fn a_pause_does_not_hold_up_deletion() {
     assert!(KEPT.iter().all(|path| is_going(&world, path)));
 }
 
+/// Scenario: a pipeline that says Delete goes after an edit that made its spec invalid. Guarantee: its
+/// steps are taken all the same: the children of the spec before delete what they stand for.
+#[tokio::test]
+async fn an_invalid_spec_does_not_leave_data_behind() {
+    let world = going("Delete").await;
+    world.server.edit(PIPELINE, |it| {
+        it["spec"]["signals"]["traces"]["table"] = json!({"attributes": "JSON"});
+    });
+    for pool in [EDGE, GATEWAY] {
+        reconcile(&world).await;
+        assert!(is_going(&world, pool), "{pool}");
+        world.server.delete(&format!("{BASE}/{pool}"));
+    }
+    reconcile(&world).await;
+    assert!(KEPT.iter().all(|path| policy(&world, path) == "Delete"));
+    let schema = child(&world, "telemetryschemas/prod").unwrap();
+    assert_eq!(schema["spec"]["signals"]["traces"]["attributes"], "Map");
+}
+
 /// Scenario: a pipeline goes that says Retain, or nothing; or that said Delete, and Retain when its
 /// topics had been told. Guarantee: it waits for nothing, deletes no child itself, and its topics
 /// and schema keep their data.

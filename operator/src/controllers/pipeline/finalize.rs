@@ -22,7 +22,7 @@ use millrace_crds::v1alpha1::{
 use super::apply::PipelineOutcome;
 use super::build::{PipelineChildren, build_children};
 use super::status::report_status;
-use super::validate::validate_pipeline;
+use super::validate::validate_deletion;
 use crate::cluster::{Applicable, ApplyError, Children};
 use crate::context::Context;
 use crate::error::{Category, ReconcileStep, StepError};
@@ -48,10 +48,9 @@ pub(super) async fn finalize_pipeline(
         return Ok(Next::OnChange);
     }
     let patience = deletion_limit(pipeline);
-    let waits = match validate_pipeline(pipeline) {
-        Ok(validated) => next_step(context, pipeline, build_children(&validated)).await,
-        // A pipeline whose children can't be named has none.
-        Err(_) => Ok(None),
+    let waits = match validate_deletion(pipeline) {
+        Some(validated) => next_step(context, pipeline, build_children(&validated)).await,
+        None => Ok(None),
     };
     let is_over = finalizer::remaining_time(metadata, context.clock.now(), patience).is_zero();
     let gone = match waits {

@@ -57,6 +57,18 @@ pub(super) fn validate_pipeline(pipeline: &TelemetryPipeline) -> Result<Validate
     Ok(validated)
 }
 
+/// Returns what names the topics and the schema of a pipeline that is being deleted; `None` if they
+/// can't be named, so that none exists. Other mistakes don't matter any more: children of an earlier
+/// spec exist.
+pub(super) fn validate_deletion(pipeline: &TelemetryPipeline) -> Option<Validated<'_>> {
+    let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+    let name = pipeline.metadata.name.as_deref().unwrap_or_default();
+    PoolNames::new(namespace, name, Role::Gateway).ok()?;
+    let recorded = pipeline.status.as_ref().and_then(|status| status.attributes);
+    let attributes = recorded.or_else(|| resolve_attributes(pipeline).ok()).unwrap_or_default();
+    Some(Validated { pipeline, name, attributes, edges: Vec::new() })
+}
+
 /// Returns an edge pool with all steps that it runs.
 fn with_pipeline_steps(
     pipeline: &TelemetryPipeline,
