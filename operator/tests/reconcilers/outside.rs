@@ -86,8 +86,8 @@ async fn a_topic_without_its_secret_says_which_one_is_missing() {
     assert_eq!(world.server.take_event_reasons(), Vec::<String>::new());
 }
 
-/// Scenario: ClickHouse is away. Guarantee: the tables count as unknown, not as wrong; it is tried
-/// again by itself; saying it again writes nothing.
+/// Scenario: ClickHouse is away. Guarantee: the tables count as unknown, neither as wrong nor as equal
+/// to what is declared; it is tried again by itself; saying it again writes nothing.
 #[tokio::test]
 async fn a_schema_without_a_server_is_unknown_and_tried_again() {
     let world = World::new();
@@ -97,6 +97,8 @@ async fn a_schema_without_a_server_is_unknown_and_tried_again() {
     let told = conditions(&world, SCHEMA, &["SchemaReady", "Stalled", "Ready", "SecretsFound"]);
     assert_eq!(told[..3], [is("Unknown", away), is("False", away), is("False", away)]);
     assert_eq!(told[3], is("True", "Reconciled"));
+    let told = conditions(&world, SCHEMA, &["Planned", "Drifted", "Blocked"]);
+    assert_eq!(told, [is("Unknown", away), is("Unknown", away), is("Unknown", away)]);
     assert_eq!(world.server.get(SCHEMA).unwrap()["status"]["revision"], Value::Null);
     world.server.take_writes();
     world.reconcile::<Schemas>(SCHEMA).await.unwrap_err();

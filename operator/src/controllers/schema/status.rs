@@ -61,19 +61,32 @@ fn state_tables(
     let Applied { revision, database, differences: standing, failure, withheld, coordination: _ } =
         applied;
     let TablesComparison { trouble, pending, plan_hash, waiting, blocked, drift } = standing;
-    state_plan(conditions, &pending, plan_hash.as_deref(), waiting, withheld);
+    // What a failed server lacks is unknown: differences of others are stated, none are not.
+    let is_complete = failure.is_none();
+    if is_complete || waiting.is_some() || withheld {
+        state_plan(conditions, &pending, plan_hash.as_deref(), waiting, withheld);
+    }
     match &trouble {
         Some((reason, message)) => conditions.set_true(Drifted, *reason, message.as_str()),
-        None => conditions.set_false(Drifted, Reason::Reconciled, "no relevant difference"),
+        None if is_complete => {
+            conditions.set_false(Drifted, Reason::Reconciled, "no relevant difference");
+        }
+        None => {}
     }
     match blocked {
         Some(message) => conditions.set_true(Blocked, Reason::TableChangeBlocked, message),
-        None => conditions.set_false(Blocked, Reason::Reconciled, "nothing blocks the plan"),
+        None if is_complete => {
+            conditions.set_false(Blocked, Reason::Reconciled, "nothing blocks the plan");
+        }
+        None => {}
     }
     status.database = Some(database);
-    status.plan_pending = pending;
-    status.plan_hash = plan_hash;
-    status.drift = drift;
+    if is_complete || !pending.is_empty() {
+        (status.plan_pending, status.plan_hash) = (pending, plan_hash);
+    }
+    if is_complete || !drift.is_empty() {
+        status.drift = drift;
+    }
     if failure.is_some() {
         return failure;
     }
@@ -130,10 +143,10 @@ fn state_plan(
 /// Reports a plan that is unknown, or was not finished.
 fn state_unapplied(conditions: &mut Conditions, error: &StepError) {
     let message = error.cause();
-    if conditions.find_stated(ConditionType::Planned).is_none() {
-        conditions.set_unknown(ConditionType::Planned, error.reason, message.as_str());
-        conditions.set_unknown(ConditionType::Drifted, error.reason, message.as_str());
-        conditions.set_unknown(ConditionType::Blocked, error.reason, message.as_str());
+    for type_ in [ConditionType::Planned, ConditionType::Drifted, ConditionType::Blocked] {
+        if conditions.find_stated(type_).is_none() {
+            conditions.set_unknown(type_, error.reason, message.as_str());
+        }
     }
     conditions.set_false(ConditionType::Applied, error.reason, message.as_str());
 }

@@ -149,10 +149,10 @@ fn findings_of_object(object: &ObjectConditions<'_>, now: i64) -> Vec<Finding> {
     let details: Vec<String> =
         found.iter().filter(|one| !sums_up(one)).map(|one| one.reason.clone()).collect();
     found.retain(|one| !sums_up(one) || !details.contains(&one.reason));
-    // Three conditions report a waiting plan; `Applied` names the plan and the consent.
+    // Four conditions report a waiting plan; `Applied` names the plan and the consent.
     let waits: Vec<String> =
         found.iter().filter(|one| one.condition == "Applied").map(|it| it.reason.clone()).collect();
-    let of_plan = |one: &Finding| matches!(&*one.condition, "SchemaReady" | "Drifted");
+    let of_plan = |one: &Finding| matches!(&*one.condition, "SchemaReady" | "Drifted" | "Planned");
     found.retain(|one| !of_plan(one) || !waits.contains(&one.reason));
     let twice = found.iter().any(|one| one.condition == "Stalled");
     found.retain(|one| !(twice && one.condition == "Ready"));
