@@ -19,7 +19,7 @@ use kube::{Api, Client};
 pub(crate) use self::kafka::{ClaimedResource, check_claim, check_pool_claim, write_claim};
 pub(crate) use self::release::reason_to_retain;
 pub use self::release::release_record;
-pub(crate) use self::tables::{check_tables_claim, write_tables_claim};
+pub(crate) use self::tables::{TablesClaim, check_tables_claim, write_tables_claim};
 
 /// The time between attempts to read the cluster's uid.
 const POLL: std::time::Duration = std::time::Duration::from_secs(2);

@@ -17,9 +17,18 @@ use crate::error::StepError;
 /// Longest time for one query or one row, as for an observation of a server.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// Checks on these servers in parallel whether a schema's object may hold its tables, and returns
-/// the servers that need a record. A server that doesn't answer is ignored here and fails at its
-/// next use.
+/// What the servers' records mean for a schema's object, where no other object holds its tables.
+#[derive(Default)]
+pub(crate) struct TablesClaim {
+    /// The servers that need a record.
+    pub(crate) due: Vec<ddl::DdlClient>,
+    /// The servers where the object may use the tables, or where the user may not read records.
+    pub(crate) free: Vec<ddl::DdlClient>,
+    /// Why another server's records are unknown: another object may hold the tables there.
+    pub(crate) unknown: Option<StepError>,
+}
+
+/// Checks on these servers in parallel whether a schema's object may hold its tables.
 ///
 /// # Errors
 /// Another object holds them on one of the servers.
@@ -28,23 +37,30 @@ pub(crate) async fn check_tables_claim(
     schema: &TelemetrySchema,
     declared: &ddl::Declared,
     servers: Vec<ddl::DdlClient>,
-) -> Result<Vec<ddl::DdlClient>, StepError> {
+) -> Result<TablesClaim, StepError> {
     let Some(me) = context.holders.claimant_of(schema, schema.spec.ownership.is_shared()) else {
-        return Ok(Vec::new());
+        return Ok(TablesClaim { free: servers, ..TablesClaim::default() });
     };
     let looks = servers.iter().map(|server| {
         let read = context.tables.read_holders(server, declared);
-        async { tokio::time::timeout(ANSWER_MAX, read).await.ok() }
+        async move {
+            let endpoint = server.endpoint().clone();
+            let late = ddl::ClientError::Timeout { endpoint, waited: ANSWER_MAX };
+            tokio::time::timeout(ANSWER_MAX, read).await.unwrap_or(Err(late))
+        }
     });
-    let (mut due, mut all) = (Vec::new(), Vec::new());
+    let (mut claim, mut held_by_us) = (TablesClaim::default(), Vec::new());
     for (server, outcome) in servers.iter().zip(join_all(looks).await) {
         let held = match outcome {
-            Some(Ok(held)) => held,
-            Some(Err(error)) => {
-                report_server_refusal(context, schema, error).await;
+            Ok(held) => held,
+            Err(error) => {
+                let failure = report_server_refusal(context, schema, error).await;
+                match failure.reason {
+                    Reason::ClickHouseNotAuthorized => claim.free.push(server.clone()),
+                    _ => claim.unknown = claim.unknown.or(Some(failure)),
+                }
                 continue;
             }
-            None => continue,
         };
         let mut slots: Vec<HolderSlot> =
             held.iter().map(|held| HolderSlot::read(&held.holder, held.age)).collect();
@@ -56,14 +72,15 @@ pub(crate) async fn check_tables_claim(
                 let what = format!("{database}.{prefix}_* on {}", server.endpoint());
                 return Err(claim_refusal(&what, &who, "another database or tablePrefix").into());
             }
-            ClaimDecision::Holds => all.push(server.clone()),
-            ClaimDecision::Due => due.push(server.clone()),
+            ClaimDecision::Holds => held_by_us.push(server.clone()),
+            ClaimDecision::Due => claim.due.push(server.clone()),
         }
+        claim.free.push(server.clone());
     }
-    if !all.is_empty() {
-        record_held(context, schema, declared, all);
+    if !held_by_us.is_empty() {
+        record_held(context, schema, declared, held_by_us);
     }
-    Ok(due)
+    Ok(claim)
 }
 
 /// Writes the record that a schema's object holds its tables on these servers, and checks again.
@@ -87,7 +104,7 @@ pub(crate) async fn write_tables_claim(
             Ok(Ok(())) => written.push(server),
             // Without a database there is nothing to hold.
             Ok(Err(ddl::ClientError::UnknownDatabase { .. })) | Err(_) => {}
-            Ok(Err(error)) => report_server_refusal(context, schema, error).await,
+            Ok(Err(error)) => drop(report_server_refusal(context, schema, error).await),
         }
     }
     if written.is_empty() {
@@ -107,14 +124,16 @@ fn record_held(
     context.holders.record_held(&key_of(schema), held);
 }
 
-/// Reports a server that refuses to store a record; servers that are down are reported elsewhere.
+/// Reports a server that refuses a record, and returns why; servers that are down are reported
+/// elsewhere.
 async fn report_server_refusal(
     context: &Context,
     schema: &TelemetrySchema,
     error: ddl::ClientError,
-) {
+) -> StepError {
     let failure = crate::clickhouse::clickhouse_failure(error);
     if !matches!(failure.reason, Reason::ClickHouseUnreachable | Reason::ClickHouseKeeperLost) {
         report_unrecorded(context, schema, &failure.cause()).await;
     }
+    failure
 }

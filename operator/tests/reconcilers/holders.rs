@@ -419,6 +419,30 @@ async fn what_another_cluster_holds_is_not_deleted() {
     }
 }
 
+/// Scenario: a refused object is deleted with the policy Delete, and ClickHouse doesn't answer whose
+/// the tables are; then it does. Guarantee: it is tried again, and the holder's tables stay.
+#[tokio::test]
+async fn tables_are_not_deleted_while_their_holder_is_unknown() {
+    let (systems, east, west) = two(&json!({}));
+    look(&systems, &east, 0).await;
+    look(&systems, &west, 0).await;
+    west.server.take_event_reasons();
+    let since = west.context.clock.now().to_string();
+    west.server.edit(SCHEMA, |object| {
+        object["spec"]["deletionPolicy"] = "Delete".into();
+        object["metadata"]["finalizers"] = json!(["millrace.dev/external"]);
+        object["metadata"]["deletionTimestamp"] = since.into();
+    });
+    systems.refuses_records.store(true, Ordering::SeqCst);
+    let failed = west.reconcile::<Schemas>(SCHEMA).await;
+    assert_eq!(systems.kept.lock().unwrap().deleted, 0);
+    assert_eq!(failed.unwrap_err().reason, Reason::ClickHouseUnreachable);
+    systems.refuses_records.store(false, Ordering::SeqCst);
+    west.reconcile::<Schemas>(SCHEMA).await.unwrap();
+    assert_eq!(systems.kept.lock().unwrap().deleted, 0);
+    assert_eq!(west.server.take_event_reasons(), ["HeldByAnother"]);
+}
+
 /// Scenario: another object of the same cluster is on record: one in a namespace that this operator
 /// looks after, which is no more, and one in another namespace. Guarantee: the first is no
 /// hindrance, since whoever exists there is known; the second is.

@@ -19,7 +19,7 @@ use crate::clickhouse::{clickhouse_failure, migration_failure};
 use crate::cluster::is_paused;
 use crate::context::Context;
 use crate::error::{Invalid, StepError};
-use crate::holders;
+use crate::holders::{self, TablesClaim};
 use crate::report::events::Notice;
 
 /// The tables after the plan has run.
@@ -194,7 +194,7 @@ fn change_notice(
 }
 
 /// Drops the tables with all their rows, on every server, unless another object holds them; the
-/// database remains.
+/// database remains. Nothing is dropped where the holder is unknown.
 ///
 /// # Errors
 /// When a Secret is missing, or ClickHouse or the API server refuse or can't be reached.
@@ -204,8 +204,10 @@ pub(super) async fn delete_tables(
 ) -> Result<(), StepError> {
     let declared = validate::validate_schema(schema)?;
     let client = observe::build_client(context, schema).await?;
-    let servers = client.per_endpoint();
-    let checked = holders::check_tables_claim(context, schema, &declared, servers.clone()).await;
+    let mut claim = TablesClaim::default();
+    let checked =
+        holders::check_tables_claim(context, schema, &declared, client.per_endpoint()).await;
+    let checked = checked.map(|checked| claim = checked);
     if let Some(why) =
         holders::reason_to_retain(context, schema.spec.ownership.is_shared(), checked)?
     {
@@ -213,9 +215,14 @@ pub(super) async fn delete_tables(
         context.events.publish(&schema.object_ref(&()), notice).await;
         return Ok(());
     }
+    let TablesClaim { due: _, free, unknown } = claim;
+    // Drops on one server of a cluster, or of a database that replicates itself, reach the others.
+    let waits = unknown.is_some() && ddl::needs_coordination(&declared);
+    let servers = if waits { Vec::new() } else { free };
     // The drops run in parallel: a hanging server must not delay the others'.
     let drops = servers.iter().map(|server| context.tables.drop_all(server, &declared));
     join_all(drops).await.into_iter().collect::<Result<(), _>>().map_err(clickhouse_failure)?;
+    unknown.map_or(Ok(()), Err)?;
     let note = format!("tables of {} and their rows deleted", declared.database.as_str());
     let notice = Notice::normal(EventReason::TablesDeleted, "Delete", note);
     context.events.publish(&schema.object_ref(&()), notice).await;

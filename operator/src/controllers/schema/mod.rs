@@ -80,7 +80,7 @@ async fn reconcile_tables(
     let mut observed = observe::observe_servers(context, schema, declared).await?;
     let declared = observed.declared.clone();
     let answering = observed.reachable_servers();
-    let due = holders::check_tables_claim(context, schema, &declared, answering).await?;
+    let claim = holders::check_tables_claim(context, schema, &declared, answering).await?;
     let may_record = !is_paused(schema) && observed.may_record(schema);
     let mut plan = plan::plan_servers(&observed);
     plan.outdated = gate::find_outdated_pool(context, schema, &plan.servers).await?;
@@ -89,7 +89,7 @@ async fn reconcile_tables(
         .map(|observation| coordination::check_coordination(context, schema, &observation));
     let applied = apply::apply_plans(context, schema, observed, plan, check).await;
     if may_record && applied.failure.is_none() {
-        holders::write_tables_claim(context, schema, &declared, due).await?;
+        holders::write_tables_claim(context, schema, &declared, claim.due).await?;
     }
     Ok(applied)
 }
