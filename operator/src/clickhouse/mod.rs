@@ -29,6 +29,16 @@ pub trait TableAccess: Send + Sync {
         options: &'a ddl::MigrateOptions,
     ) -> BoxFuture<'a, Result<ddl::MigrationReport, ddl::MigrateError>>;
 
+    /// Returns the statements of the last migration, unless all of them are done. A test double has
+    /// none.
+    fn read_unfinished<'a>(
+        &'a self,
+        _server: &'a ddl::DdlClient,
+        _declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<Vec<String>, ddl::MigrateError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
     /// Drops the tables with all their rows, but not the database.
     fn drop_all<'a>(
         &'a self,
@@ -89,6 +99,18 @@ impl TableAccess for ClickHouseServers {
         ddl::migrate_server(server, declared, options)
             .instrument(request_span("clickhouse migrate"))
             .boxed()
+    }
+
+    fn read_unfinished<'a>(
+        &'a self,
+        server: &'a ddl::DdlClient,
+        declared: &'a ddl::Declared,
+    ) -> BoxFuture<'a, Result<Vec<String>, ddl::MigrateError>> {
+        let read = async {
+            let history = ddl::read_history(server, declared).await?;
+            Ok(history.map_or_else(Vec::new, |it| it.unfinished_statements().to_vec()))
+        };
+        read.instrument(request_span("clickhouse journal")).boxed()
     }
 
     fn drop_all<'a>(

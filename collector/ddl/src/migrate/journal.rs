@@ -277,6 +277,15 @@ impl History {
         self.migrations.last().filter(is_same)
     }
 
+    /// Returns the statements of the last migration unless all of them are done: the run that began
+    /// it was permitted to run them, and a plan of no others continues it.
+    #[must_use]
+    pub fn unfinished_statements(&self) -> &[String] {
+        let unfinished =
+            self.migrations.last().filter(|last| last.standing != MigrationState::Finished);
+        unfinished.map_or(&[], |last| &last.statements)
+    }
+
     /// Returns the migrations that began and were neither finished nor abandoned.
     pub fn open_migrations(&self) -> impl Iterator<Item = &Migration> {
         let is_open = |each: &&Migration| each.standing == MigrationState::Open;

@@ -8,10 +8,10 @@ use millrace_ddl as ddl;
 use millrace_reports::PlannedStep;
 
 use super::coordination::{self, CoordinationCheck};
-use super::observe::{self, Observed, ServerTables};
+use super::observe::{self, OBSERVE_MAX, Observed, ServerTables};
 use super::plan::{
-    RemainingSteps, SchemaPlan, TablesComparison, consent_field, permit_for, reason_of,
-    summarize_remaining,
+    RemainingSteps, SchemaPlan, TablesComparison, consent_field, continues_migration, permit_for,
+    reason_of, summarize_remaining,
 };
 use super::validate;
 use crate::clickhouse::migrations::TableLocation;
@@ -122,15 +122,14 @@ async fn apply_to_server(
     let ServerTables { client, tables } = server;
     let tables = tables?;
     let plan = plan.unwrap_or_default();
-    let plans = vec![plan.hash()];
     let Restrictions { paused, contract, lost } = may;
-    let permit = permit_for(schema, &plan);
+    let permit = find_permit(context, schema, declared, (&client, &plan)).await;
     let permit = permit.map(|permit| if *contract { permit } else { permit.without_contract() });
     let is_allowed = |step: &ddl::PlanStep| permit.is_some_and(|permit| permit.allows(step));
     let due = plan.steps.iter().any(is_allowed);
     let Some(permit) = permit.filter(|_| due && !paused) else {
         let drift = ddl::find_drift(declared, &tables);
-        let withheld = due && *paused;
+        let (withheld, plans) = (due && *paused, vec![plan.hash()]);
         let refused = plan.steps.into_iter().filter(|step| !is_allowed(step)).collect();
         let left = RemainingSteps { drift, refused, blocked: plan.blocked, plans, outdated: None };
         return Ok(ServerOutcome { remaining: left, withheld });
@@ -158,8 +157,38 @@ async fn apply_to_server(
         let notice = change_notice(&client, &before, &applied, adopted, &migrations);
         context.events.publish(&schema.object_ref(&()), notice).await;
     }
-    let left = RemainingSteps { drift, refused: applied.refused, blocked, plans, outdated: None };
+    // The waiting plan is the one that the next reconcile finds: without the steps that have run.
+    let waiting = ddl::MigrationPlan { steps: applied.refused, blocked };
+    let plans = vec![waiting.hash()];
+    let ddl::MigrationPlan { steps: refused, blocked } = waiting;
+    let left = RemainingSteps { drift, refused, blocked, plans, outdated: None };
     Ok(ServerOutcome { remaining: left, withheld: false })
+}
+
+/// Returns what may run of a server's plan, if no collector delays it: what policy and approval
+/// permit, or what a migration that was approved has not finished.
+async fn find_permit(
+    context: &Context,
+    schema: &TelemetrySchema,
+    declared: &ddl::Declared,
+    (client, plan): (&ddl::DdlClient, &ddl::MigrationPlan),
+) -> Option<ddl::Permit> {
+    let permit = permit_for(schema, plan);
+    let waits = |step: &ddl::PlanStep| {
+        let is_unagreed = matches!(step.loss, ddl::Loss::Unagreed(_));
+        !is_unagreed && permit.is_none_or(|permit| !permit.allows(step))
+    };
+    if schema.spec.approval.approved_plan.is_none() || !plan.steps.iter().any(waits) {
+        return permit;
+    }
+    let read = context.tables.read_unfinished(client, declared);
+    // Without an answer the plan waits: the next reconcile reads again.
+    match tokio::time::timeout(OBSERVE_MAX, read).await {
+        Ok(Ok(begun)) if continues_migration(plan, &begun) => {
+            Some(ddl::Permit::up_to(ddl::StepClass::Rewrite))
+        }
+        _ => permit,
+    }
 }
 
 /// Returns one event for the steps run on a server: normal for new tables, a warning for a table

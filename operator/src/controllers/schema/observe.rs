@@ -20,7 +20,7 @@ use crate::outbound::credentials::{Login, Secrets};
 
 /// The time limit for observing a server. A dozen short queries of system tables take well under a
 /// second; a hanging server must not delay the others, nor occupy a reconcile's slot.
-const OBSERVE_MAX: Duration = Duration::from_secs(10);
+pub(super) const OBSERVE_MAX: Duration = Duration::from_secs(10);
 
 /// The declaration, and the tables of each server.
 pub(super) struct Observed {

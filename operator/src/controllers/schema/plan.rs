@@ -47,6 +47,16 @@ pub(super) fn permit_for(
     }
 }
 
+/// Returns whether the plan only continues a migration that began with these statements and was not
+/// finished. Whoever approved that approved the plan: it has another hash only because some of its
+/// statements are done.
+pub(super) fn continues_migration(plan: &ddl::MigrationPlan, begun: &[String]) -> bool {
+    let is_unagreed = |step: &&ddl::PlanStep| matches!(step.loss, ddl::Loss::Unagreed(_));
+    let mut steps = plan.steps.iter().filter(|step| !is_unagreed(step)).peekable();
+    steps.peek().is_some()
+        && steps.all(|step| begun.iter().any(|statement| statement == step.statement.sql()))
+}
+
 /// How the tables of all servers compare with their declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TablesComparison {

@@ -1,4 +1,5 @@
 //! What schemas wait for and report.
 
+mod approval;
 mod coordination;
 mod deduplication;

@@ -101,6 +101,24 @@ fn a_failure_is_known_by_its_statement_and_its_reason() {
     assert!(!last.has_failed_so(1, "t: no such policy"));
 }
 
+/// Scenario: the last migration is finished, open, failed or abandoned. Guarantee: only in the first
+/// case no statements are to be continued; those of earlier migrations never are.
+#[test]
+fn the_statements_of_an_unfinished_migration_are_known() {
+    let mut rows = journal(2);
+    assert!(History::read(&rows).unwrap().unfinished_statements().is_empty());
+    rows.truncate(6);
+    let expected = ["first of 2", "second of 2"];
+    assert_eq!(History::read(&rows).unwrap().unfinished_statements(), expected);
+    for event in ["failed", "interrupted"] {
+        rows.push(Row { number: 2, event: event.to_owned(), ..Row::default() });
+        assert_eq!(History::read(&rows).unwrap().unfinished_statements(), expected, "{event}");
+    }
+    rows.truncate(3);
+    rows.extend(journal(2).split_off(4));
+    assert!(History::read(&rows).unwrap().unfinished_statements().is_empty());
+}
+
 /// Scenario: a run that stopped without a final row, and one that failed. Guarantee: the first
 /// migration stays open until it is abandoned; the second has the reason.
 #[test]
