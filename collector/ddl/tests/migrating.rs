@@ -234,9 +234,9 @@ async fn refusals_of_a_replicated_database_are_explained() {
     }
 }
 
-/// Scenario: the tables of logs are dropped, while those of traces exist under the same prefix; then
-/// while they don't. Guarantee: the journal, which has who holds the others' tables, stays in the
-/// first case and goes in the second; no table of traces is dropped.
+/// Scenario: the tables of logs are dropped, while those of traces exist under the same prefix;
+/// then while they don't. Guarantee: the journal, which has who holds the others' tables, stays in
+/// the first case and goes in the second; no table of traces is dropped.
 #[tokio::test]
 async fn a_journal_that_other_signals_share_is_not_dropped() {
     for is_shared in [true, false] {

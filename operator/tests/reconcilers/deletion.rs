@@ -118,8 +118,8 @@ async fn a_pause_does_not_hold_up_deletion() {
     assert!(KEPT.iter().all(|path| is_going(&world, path)));
 }
 
-/// Scenario: a pipeline that says Delete goes after an edit that made its spec invalid. Guarantee: its
-/// steps are taken all the same: the children of the spec before delete what they stand for.
+/// Scenario: a pipeline that says Delete goes after an edit that made its spec invalid. Guarantee:
+/// its steps are taken all the same: the children of the spec before delete what they stand for.
 #[tokio::test]
 async fn an_invalid_spec_does_not_leave_data_behind() {
     let world = going("Delete").await;

@@ -419,8 +419,8 @@ async fn what_another_cluster_holds_is_not_deleted() {
     }
 }
 
-/// Scenario: a refused object is deleted with the policy Delete, and ClickHouse doesn't answer whose
-/// the tables are; then it does. Guarantee: it is tried again, and the holder's tables stay.
+/// Scenario: a refused object is deleted with the policy Delete, and ClickHouse doesn't answer
+/// whose the tables are; then it does. Guarantee: it is tried again, and the holder's tables stay.
 #[tokio::test]
 async fn tables_are_not_deleted_while_their_holder_is_unknown() {
     let (systems, east, west) = two(&json!({}));

@@ -86,8 +86,8 @@ async fn a_topic_without_its_secret_says_which_one_is_missing() {
     assert_eq!(world.server.take_event_reasons(), Vec::<String>::new());
 }
 
-/// Scenario: ClickHouse is away. Guarantee: the tables count as unknown, neither as wrong nor as equal
-/// to what is declared; it is tried again by itself; saying it again writes nothing.
+/// Scenario: ClickHouse is away. Guarantee: the tables count as unknown, neither as wrong nor as
+/// equal to what is declared; it is tried again by itself; saying it again writes nothing.
 #[tokio::test]
 async fn a_schema_without_a_server_is_unknown_and_tried_again() {
     let world = World::new();

@@ -58,8 +58,8 @@ pub(super) fn validate_pipeline(pipeline: &TelemetryPipeline) -> Result<Validate
 }
 
 /// Returns what names the topics and the schema of a pipeline that is being deleted; `None` if they
-/// can't be named, so that none exists. Other mistakes don't matter any more: children of an earlier
-/// spec exist.
+/// can't be named, so that none exists. Other mistakes don't matter any more: children of an
+/// earlier spec exist.
 pub(super) fn validate_deletion(pipeline: &TelemetryPipeline) -> Option<Validated<'_>> {
     let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
     let name = pipeline.metadata.name.as_deref().unwrap_or_default();

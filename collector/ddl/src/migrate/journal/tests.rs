@@ -101,8 +101,8 @@ fn a_failure_is_known_by_its_statement_and_its_reason() {
     assert!(!last.has_failed_so(1, "t: no such policy"));
 }
 
-/// Scenario: the last migration is finished, open, failed or abandoned. Guarantee: only in the first
-/// case no statements are to be continued; those of earlier migrations never are.
+/// Scenario: the last migration is finished, open, failed or abandoned. Guarantee: only in the
+/// first case no statements are to be continued; those of earlier migrations never are.
 #[test]
 fn the_statements_of_an_unfinished_migration_are_known() {
     let mut rows = journal(2);
