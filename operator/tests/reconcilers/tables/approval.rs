@@ -49,7 +49,7 @@ impl Live {
         &mut self,
         declared: &ddl::Declared,
         permit: ddl::Permit,
-    ) -> Result<ddl::MigrationReport, ddl::MigrateError> {
+    ) -> Result<ddl::MigrationReport, Box<ddl::MigrateError>> {
         let before = self.observe(declared);
         let ddl::MigrationPlan { steps, blocked } = ddl::plan_migration(declared, &before);
         let (due, refused): (Vec<_>, Vec<_>) =
@@ -58,13 +58,13 @@ impl Live {
             if self.fails_after == Some(done) {
                 self.begun = due.iter().map(|step| step.statement.sql().to_owned()).collect();
                 let endpoint = "http://ch:8123".parse().unwrap();
-                return Err(ddl::MigrateError::Apply(ddl::ApplyError {
+                return Err(Box::new(ddl::MigrateError::Apply(ddl::ApplyError {
                     object: step.object.clone(),
                     what: step.what.clone(),
                     done,
                     all: due.len(),
                     source: ddl::ClientError::Timeout { endpoint, waited: Duration::ZERO },
-                }));
+                })));
             }
             match step.class {
                 ddl::StepClass::MetadataOnly => self.lacks_column = false,
@@ -108,6 +108,7 @@ impl TableAccess for Server {
         options: &'a ddl::MigrateOptions,
     ) -> BoxFuture<'a, Result<ddl::MigrationReport, ddl::MigrateError>> {
         let outcome = self.0.lock().unwrap().migrate(declared, options.permit);
+        let outcome = outcome.map_err(|error| *error);
         async { outcome }.boxed()
     }
 
