@@ -3,5 +3,6 @@
 mod conformance;
 mod engine;
 mod odd;
+mod profile;
 pub(super) mod tables;
 mod typed;

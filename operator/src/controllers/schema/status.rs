@@ -61,7 +61,7 @@ fn state_tables(
     let Applied { revision, database, differences: standing, failure, withheld, coordination: _ } =
         applied;
     let TablesComparison { trouble, pending, plan_hash, waiting, blocked, drift } = standing;
-    // What a failed server lacks is unknown: differences of others are stated, none are not.
+    // A failed server may lack something: differences of the others are stated, equality isn't.
     let is_complete = failure.is_none();
     if is_complete || waiting.is_some() || withheld {
         state_plan(conditions, &pending, plan_hash.as_deref(), waiting, withheld);

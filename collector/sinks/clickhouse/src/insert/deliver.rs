@@ -3,10 +3,11 @@
 //! The same bytes go with the same token every time, so that an insert whose answer was lost is
 //! stored once. Delivery ends when a server has stored it, when its rows are at fault, or at the
 //! process's deadline; otherwise it is retried indefinitely, with the records still in Kafka. Its
-//! [route](crate::servers::route) decides where and when it is sent next; [`next_step`](crate::insert::next_step)
-//! evaluates answers without I/O.
+//! [route](crate::servers::route) decides where and when it is sent next;
+//! [`next_step`](crate::insert::next_step) evaluates answers without I/O.
 //!
-//! After an answer that may concern the table the sink checks it ([`crate::look`]): the next
+//! After an answer that may concern the table the sink checks it
+//! ([`table_check`](crate::tables::table_check)): the next
 //! attempts omit missing columns, and rows refused for a changed type aren't bad rows.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};

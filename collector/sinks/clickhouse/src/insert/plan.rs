@@ -159,7 +159,7 @@ impl InsertPlan {
     }
 
     /// Returns whether the server is known to count the rows of a repeated insert too.
-    pub(super) fn counts_repetitions(&self) -> bool {
+    pub(crate) fn counts_repetitions(&self) -> bool {
         self.counts_repetitions
     }
 

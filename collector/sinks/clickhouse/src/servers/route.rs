@@ -1,10 +1,10 @@
 //! Routes: where and when inserts into one table of one shard are sent, and how many at once.
 //!
 //! A route has a [circuit breaker](crate::servers::circuit_breaker) for each replica and a
-//! [window](crate::window). A waiting insert holds no slot of the window, so routes don't delay
-//! each other, and no memory but its own bytes. During a long wait the table is held back at its
-//! source, for this shard; one waiting insert suffices to probe the end of it, so others that can
-//! be read again are returned with their memory.
+//! [window](crate::insert::insert_window). A waiting insert holds no slot of the window, so routes
+//! don't delay each other, and no memory but its own bytes. During a long wait the table is held
+//! back at its source, for this shard; one waiting insert suffices to probe the end of it, so
+//! others that can be read again are returned with their memory.
 //!
 //! Bounds: a route sends as many inserts at once as its window has slots, and as many wait. One
 //! without an answer for long frees its slot and opens its breaker, while fewer than a window has

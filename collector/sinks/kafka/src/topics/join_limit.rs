@@ -2,9 +2,10 @@
 //!
 //! A topic's `max.message.bytes` may be less than `maxMessageBytes`, and applies to compressed
 //! batches, so the length that fits isn't known before. A message that its topic refuses as too
-//! long is cut and sent again ([`crate::topics::topic`]), and further ones are joined to half of its
-//! length. Each message that fits raises that by 1/256, because the topic's limit and the data's
-//! compression may change: a doubling takes some 180 messages, of which at most one is cut again.
+//! long is cut and sent again ([`topic`](crate::topics::topic)), and further ones are joined to
+//! half of its length. Each message that fits raises that by 1/256, because the topic's limit and
+//! the data's compression may change: a doubling takes some 180 messages, of which at most one is
+//! cut again.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

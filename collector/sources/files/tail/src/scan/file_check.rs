@@ -25,9 +25,9 @@ pub enum FileCheck {
 }
 
 impl Tail {
-    /// Checks a single file with this size and modification time. `is_reported` states that an event
-    /// reported a write, which neither may show: modification times are as coarse as the system's
-    /// tick.
+    /// Checks a single file with this size and modification time. `is_reported` states that an
+    /// event reported a write, which neither may show: modification times are as coarse as the
+    /// system's tick.
     pub fn check_file(
         &mut self,
         file: InodeId,
