@@ -85,16 +85,19 @@ fn ready(cluster: &Cluster, gateways: u64) -> Result<()> {
     })
 }
 
-/// A folder as the plugin's page has it: a Collector's settings, the live pipeline as a file.
+/// A folder as the plugin's page has it: a Collector's settings, the live pipeline and its gateway
+/// pool as files.
 fn work(cluster: &Cluster, folder: &Path) -> Result<()> {
     let golden = binaries::root().join("operator/tools/plugin/tests/plugin/golden/collector.yaml");
     fs::copy(golden, folder.join("collector.yaml"))?;
-    let kind = "telemetrypipeline";
-    let mut live = cluster.get(NAMESPACE, kind, PIPELINE)?;
-    for field in ["managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"] {
-        live["metadata"].as_object_mut().context("no metadata")?.remove(field);
+    for (kind, file) in [("telemetrypipeline", "prod.yaml"), ("gatewaypool", "gateway.yaml")] {
+        let mut live = cluster.get(NAMESPACE, kind, PIPELINE)?;
+        for field in ["managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"]
+        {
+            live["metadata"].as_object_mut().context("no metadata")?.remove(field);
+        }
+        fs::write(folder.join(file), live.to_string())?;
     }
-    fs::write(folder.join("prod.yaml"), live.to_string())?;
     Ok(())
 }
 
