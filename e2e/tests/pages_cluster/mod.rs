@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
@@ -86,10 +87,11 @@ fn ready(cluster: &Cluster, gateways: u64) -> Result<()> {
 }
 
 /// A folder as the plugin's page has it: a Collector's settings, the live pipeline and its gateway
-/// pool as files.
+/// pool as files, and the repository's samples.
 fn work(cluster: &Cluster, folder: &Path) -> Result<()> {
     let golden = binaries::root().join("operator/tools/plugin/tests/plugin/golden/collector.yaml");
     fs::copy(golden, folder.join("collector.yaml"))?;
+    symlink(binaries::root().join("manifests"), folder.join("manifests"))?;
     for (kind, file) in [("telemetrypipeline", "prod.yaml"), ("gatewaypool", "gateway.yaml")] {
         let mut live = cluster.get(NAMESPACE, kind, PIPELINE)?;
         for field in ["managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"]
