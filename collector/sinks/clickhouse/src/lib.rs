@@ -40,7 +40,6 @@ pub use exporter::ToClickHouse;
 use insert::deliver::{InsertDelivery, unknown_table};
 use insert::encoder::ColumnsEncoder;
 use insert::plan::Plans;
-pub use insert::response;
 pub use millrace_ddl::{RunId, TEST_RECORDS_MAX, TestRun};
 use servers::client::HttpClient;
 use servers::route::Routes;

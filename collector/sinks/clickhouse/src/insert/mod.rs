@@ -5,4 +5,4 @@ pub(crate) mod encoder;
 pub(crate) mod insert_window;
 pub(crate) mod next_step;
 pub(crate) mod plan;
-pub mod response;
+pub(crate) mod response;

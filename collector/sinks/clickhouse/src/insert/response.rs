@@ -5,7 +5,7 @@
 //! Pure: headers and the start of a body in, a value out.
 
 use http::{HeaderMap, StatusCode};
-pub use millrace_coordination::error_codes::Class;
+pub(crate) use millrace_coordination::error_codes::Class;
 use millrace_coordination::error_codes::{Concern, ErrorCode, ErrorOrigin, Reach};
 use millrace_pipeline::sink::TOO_LARGE;
 
@@ -23,7 +23,7 @@ const MAX_VIEW_CHARS: usize = 128;
 
 /// How an answer's number of written rows compares with the rows sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Count {
+pub(crate) enum Count {
     /// The answer has no number.
     Unsaid,
     /// As many as were sent or more (views write too), or none because the server already has them.
@@ -34,25 +34,25 @@ pub enum Count {
 
 /// A classified answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InsertResponse {
+pub(crate) struct InsertResponse {
     /// The class, which decides what to do.
-    pub class: Class,
+    pub(crate) class: Class,
     /// ClickHouse's code, if it gave one.
-    pub code: Option<u32>,
+    pub(crate) code: Option<u32>,
     /// How many rows were written.
-    pub count: Count,
+    pub(crate) count: Count,
     /// The materialized view that failed, empty if its name wasn't found. The table itself already
     /// has the rows.
-    pub view: Option<String>,
+    pub(crate) view: Option<String>,
     /// The server's message, shortened. It has no rows as long as the server quotes none in insert
     /// errors of the Native format, as it usually does.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl InsertResponse {
     /// Returns the verdict without a complete answer: whether the rows are stored is unknown.
     #[must_use]
-    pub fn no_response(cause: &dyn std::fmt::Display) -> Self {
+    pub(crate) fn no_response(cause: &dyn std::fmt::Display) -> Self {
         Self::without_code(Class::RetrySame, &cause.to_string())
     }
 
@@ -72,31 +72,31 @@ impl InsertResponse {
 
     /// Returns the code's row in the table of error codes.
     #[must_use]
-    pub fn error_code(&self) -> Option<ErrorCode> {
+    pub(crate) fn error_code(&self) -> Option<ErrorCode> {
         self.code.map(ErrorCode::from_code)
     }
 
     /// Returns whether the code is about this concern.
     #[must_use]
-    pub fn is_about(&self, concern: Concern) -> bool {
+    pub(crate) fn is_about(&self, concern: Concern) -> bool {
         self.error_code().is_some_and(|code| code.concern == concern)
     }
 
     /// Returns whether another replica may accept the insert.
     #[must_use]
-    pub fn may_another_replica_help(&self) -> bool {
+    pub(crate) fn may_another_replica_help(&self) -> bool {
         self.error_code().is_none_or(|code| code.reach == Reach::ThisServer)
     }
 
     /// Returns whether this attempt certainly stored nothing.
     #[must_use]
-    pub fn stored_nothing(&self) -> bool {
+    pub(crate) fn stored_nothing(&self) -> bool {
         self.view.is_none() && self.error_code().is_some_and(ErrorCode::stores_nothing)
     }
 
     /// Returns the refusal's subject and the action to take, for readiness: short and stable.
     #[must_use]
-    pub fn topic(&self) -> String {
+    pub(crate) fn topic(&self) -> String {
         let Some(code) = self.code else { return "the endpoint refuses inserts".to_owned() };
         if is_unknown_form(code, &self.message) {
             let version = version_in_text(&self.message).unwrap_or("before 25.6");
@@ -111,7 +111,7 @@ impl InsertResponse {
     /// Returns a short name for metrics and the log: the class, except for failures of a view and
     /// of coordination, which somebody else has to repair.
     #[must_use]
-    pub fn label(&self) -> &'static str {
+    pub(crate) fn label(&self) -> &'static str {
         match self.code {
             _ if self.view.is_some() => "view",
             Some(code) if millrace_coordination::is_code(code) => millrace_coordination::NAME,
@@ -121,7 +121,7 @@ impl InsertResponse {
 
     /// Returns a reason for a dead letter, from a fixed set.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub(crate) fn reason(&self) -> &'static str {
         match self.class {
             Class::RefreshSchema => "schema_mismatch",
             Class::SlowDown => TOO_LARGE,
@@ -168,7 +168,7 @@ fn version_in_text(text: &str) -> Option<&str> {
 /// `counts_all`: the server counts each row that it has, because this is the first attempt, or
 /// because its version counts a repetition's rows too.
 #[must_use]
-pub fn classify_response(
+pub(crate) fn classify_response(
     status: StatusCode,
     headers: &HeaderMap,
     body: &[u8],
