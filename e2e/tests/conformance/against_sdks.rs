@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use millrace_e2e::collector::{Collector, Ports};
+use millrace_e2e::collector::Ports;
 use millrace_e2e::lab::{Lab, TOPIC};
 use millrace_e2e::process::{self, Process};
 use millrace_e2e::{binaries, topics, wait};
@@ -50,7 +50,7 @@ impl Stored {
     }
 }
 
-fn run(command: &mut Command) -> Result<()> {
+fn run_command(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("{command:?} can't be started"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?}: {}: {said}", output.status);
@@ -62,12 +62,12 @@ fn install_clients(folder: &Path) -> Result<[(&'static str, Vec<String>); 2]> {
     let source = binaries::root().join("e2e/sdks");
     let text = |path: &Path| path.display().to_string();
     let go = folder.join("go-client");
-    run(Command::new("go").current_dir(&source).arg("build").arg("-o").arg(&go).arg("."))?;
+    run_command(Command::new("go").current_dir(&source).arg("build").arg("-o").arg(&go).arg("."))?;
     let environment = folder.join("python");
-    run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+    run_command(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
     let python = environment.join("bin/python");
     let install = ["-m", "pip", "install", "--quiet", "--requirement"];
-    run(Command::new(&python).args(install).arg(source.join("requirements.txt")))?;
+    run_command(Command::new(&python).args(install).arg(source.join("requirements.txt")))?;
     let script = text(&source.join("client.py"));
     Ok([("go", vec![text(&go)]), ("python", vec![text(&python), script])])
 }
@@ -88,7 +88,7 @@ fn start_clients(lab: &Lab, ports: &Ports) -> Result<Vec<(String, Process)>> {
     Ok(started)
 }
 
-fn service(resource: Option<&Resource>) -> Option<&str> {
+fn service_name(resource: Option<&Resource>) -> Option<&str> {
     let attributes = &resource?.attributes;
     let named = attributes.iter().find(|attribute| attribute.key == "service.name")?;
     match named.value.as_ref()?.value.as_ref()? {
@@ -101,7 +101,8 @@ fn read_stored(bootstrap: &str) -> Result<HashMap<String, Stored>> {
     let mut stored: HashMap<String, Stored> = HashMap::new();
     for message in topics::read_all(bootstrap, TOPIC)? {
         for group in ExportTraceServiceRequest::decode(&*message.payload)?.resource_spans {
-            let service = service(group.resource.as_ref()).context("spans without a service")?;
+            let service =
+                service_name(group.resource.as_ref()).context("spans without a service")?;
             let of_service = stored.entry(service.to_owned()).or_default();
             for span in group.scope_spans.into_iter().flat_map(|scope| scope.spans) {
                 *of_service.by_span_id.entry(span.span_id).or_default() += 1;
@@ -117,14 +118,7 @@ fn read_stored(bootstrap: &str) -> Result<HashMap<String, Stored>> {
 #[test]
 fn sdks_that_outwait_a_stall_store_no_span_more_than_twice() {
     let lab = Lab::start().unwrap();
-    let ports = Ports::free().unwrap();
-    let (grpc, http, brokers) = (ports.grpc, ports.http, lab.bootstrap_list());
-    let settings = format!(
-        "receivers:\n  otlp:\n    grpc: {{address: \"{grpc}\"}}\n    http: {{address: \"{http}\"}}\n\
-         exporters:\n  kafka:\n    connection: {{bootstrapServers: {brokers}}}\n"
-    );
-    let mut edge = Collector::start(lab.folder(), "edge", ports, &settings).unwrap();
-    edge.ready().unwrap();
+    let edge = lab.edge().unwrap();
     let clients = start_clients(&lab, &edge.ports).unwrap();
     let bootstrap = lab.bootstrap();
     wait::until("the first spans", FIRST_LIMIT, || {

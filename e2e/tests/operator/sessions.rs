@@ -12,7 +12,7 @@ use futures::future::join_all;
 use millrace_crds::Reason;
 use millrace_operator::kafka::lag_cache::LagObservation;
 use millrace_operator::kafka::{
-    Brokers, ConnectionSettings, Pace, Sessions, TopicChange, TopicObservation,
+    Brokers, ConnectionSettings, Failure, Pace, Sessions, TopicChange, TopicObservation,
 };
 use millrace_stack::kafka::{Broker, BrokerOptions, Listener};
 use rdkafka::ClientConfig;
@@ -82,19 +82,13 @@ fn create(partitions: u32, copies: u16) -> TopicChange {
     TopicChange::Create { partitions, replication_factor: Some(copies), settings }
 }
 
-/// Creates a topic. The operator gives an answer up within seconds, as a broker's first may take on
-/// a busy machine; a reconcile then tries again.
-async fn create_topic(
-    sessions: &Sessions,
-    settings: &ConnectionSettings,
-    topic: &str,
-    (partitions, replicas): (u32, u16),
-) {
+/// Asks until a broker answers. The operator gives an answer up within seconds, as a broker's first
+/// may take on a busy machine; a reconcile then tries again.
+async fn ask_until_answered<T>(ask: impl AsyncFn() -> Result<T, Failure>) -> T {
     let give_up = Instant::now() + Duration::from_secs(60);
     loop {
-        let change = create(partitions, replicas);
-        match sessions.change_topic(settings.clone(), topic, change).await {
-            Ok(_) => return,
+        match ask().await {
+            Ok(answer) => return answer,
             Err(failure) => {
                 assert_eq!(failure.reason, Reason::KafkaUnreachable, "{failure}");
                 assert!(Instant::now() < give_up, "{failure}");
@@ -170,7 +164,13 @@ async fn pools_of_one_cluster_share_their_questions() {
     let topic = |pool: usize| format!("pool-{pool}");
     let made = (0..POOLS).map(|pool| {
         let (sessions, settings) = (sessions.clone(), settings.clone());
-        async move { create_topic(&sessions, &settings, &topic(pool), (3, 1)).await }
+        async move {
+            let name = topic(pool);
+            ask_until_answered(async || {
+                sessions.change_topic(settings.clone(), &name, create(3, 1)).await
+            })
+            .await
+        }
     });
     join_all(made).await;
     for pool in 0..POOLS {
@@ -209,17 +209,12 @@ async fn pools_of_one_cluster_share_their_questions() {
     });
     let _broker = broker.await.unwrap();
     let topics = [topic(0)];
-    let give_up = Instant::now() + Duration::from_secs(60);
-    loop {
-        let bound = Duration::from_secs(3_600);
-        match sessions.observe_lag(settings.clone(), "group-0", &topics, bound).await {
-            Ok(seen) => break assert_eq!(seen.messages, 1),
-            Err(failure) => {
-                assert_eq!(failure.reason, Reason::KafkaUnreachable, "{failure}");
-                assert!(Instant::now() < give_up, "{failure}");
-            }
-        }
-    }
+    let bound = Duration::from_secs(3_600);
+    let seen = ask_until_answered(async || {
+        sessions.observe_lag(settings.clone(), "group-0", &topics, bound).await
+    })
+    .await;
+    assert_eq!(seen.messages, 1);
 }
 
 /// Scenario: five hundred topics made as their reconciles would, with one among them that the broker
