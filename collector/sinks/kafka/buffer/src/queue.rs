@@ -176,6 +176,12 @@ impl<D: Disk> Queue<D> {
         Ok(())
     }
 
+    /// Returns whether something was appended or acknowledged that isn't safe yet.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.ack_pending || self.folder_dirty || self.segments.iter().any(|segment| segment.dirty)
+    }
+
     pub(crate) fn sync_files(&mut self) -> io::Result<()> {
         if self.ack_pending {
             self.write_ack()?;

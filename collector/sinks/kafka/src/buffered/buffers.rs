@@ -262,25 +262,29 @@ impl<D: Disk> DiskBuffers<D> {
         result
     }
 
-    /// Runs each topic's sender. Returns whether a request was acknowledged.
+    /// Returns whether something was appended or acknowledged that isn't safe yet.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.destinations.iter().any(|DestinationBuffers { signals, aside, .. }| {
+            aside.is_dirty() || signals.iter().any(|buffer| buffer.queue.is_dirty())
+        })
+    }
+
+    /// Runs each topic's sender.
     ///
     /// # Errors
     /// The disk fails; the other topics' senders have run.
-    pub(super) fn step_senders(&mut self, more: bool) -> io::Result<bool> {
+    pub(super) fn step_senders(&mut self, more: bool) -> io::Result<()> {
         let max_bytes = self.max_bytes;
-        let (mut acknowledged, mut failed) = (false, Ok(()));
+        let mut result = Ok(());
         for index in 0..self.destinations.len() {
             let all = self.stats().file_bytes;
             let DestinationBuffers { signals, aside, .. } = &mut self.destinations[index];
             aside.set_max_bytes((max_bytes + aside.stats().file_bytes).saturating_sub(all));
             for SignalBuffer { queue, sender, .. } in signals {
-                match sender.run_step(queue, aside, more) {
-                    Ok(some) => acknowledged |= some,
-                    Err(error) => failed = Err(error),
-                }
+                result = result.and(sender.run_step(queue, aside, more));
             }
         }
-        failed.map(|()| acknowledged)
+        result
     }
 
     /// Polls answers, and acknowledges.
@@ -288,7 +292,7 @@ impl<D: Disk> DiskBuffers<D> {
     /// # Errors
     /// The disk fails; the other topics' answers are polled.
     pub(super) fn collect_results(&mut self) -> io::Result<()> {
-        let collect = |it: &mut SignalBuffer<D>| it.sender.collect_results(&mut it.queue).map(drop);
+        let collect = |it: &mut SignalBuffer<D>| it.sender.collect_results(&mut it.queue);
         self.signals_mut().map(collect).fold(Ok(()), io::Result::and)
     }
 

@@ -94,7 +94,6 @@ pub(super) struct DiskWriter<D> {
     trouble: Option<String>,
     /// Whether Kafka was reached, or the disk had records for it: the settings are correct.
     proven: bool,
-    unsynced_acks: bool,
     next_housekeeping: Instant,
 }
 
@@ -114,7 +113,6 @@ impl<D: Disk> DiskWriter<D> {
             part,
             behind,
             trouble: None,
-            unsynced_acks: false,
             next_housekeeping: Instant::now(),
         }
     }
@@ -135,9 +133,8 @@ impl<D: Disk> DiskWriter<D> {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            match self.buffers.step_senders(!stopping) {
-                Ok(acknowledged) => self.unsynced_acks |= acknowledged,
-                Err(error) => self.disk_failed(&error),
+            if let Err(error) = self.buffers.step_senders(!stopping) {
+                self.disk_failed(&error);
             }
             if self.next_housekeeping <= Instant::now() {
                 self.run_housekeeping(stop);
@@ -177,7 +174,6 @@ impl<D: Disk> DiskWriter<D> {
         }
         match self.buffers.sync_queues() {
             Ok(()) => {
-                self.unsynced_acks = false;
                 for job in written {
                     job.finish_with(Ok(()));
                 }
@@ -298,7 +294,7 @@ impl<D: Disk> DiskWriter<D> {
     }
 
     fn sync_acks(&mut self) {
-        if !std::mem::take(&mut self.unsynced_acks) {
+        if !self.buffers.is_dirty() {
             return;
         }
         match self.buffers.sync_queues() {

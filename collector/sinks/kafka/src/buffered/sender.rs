@@ -80,7 +80,7 @@ impl Sender {
     }
 
     /// Polls answers, acknowledges, and sends more if `more` is true; requests that are never
-    /// accepted go to `aside`. Returns whether a request was acknowledged.
+    /// accepted go to `aside`.
     ///
     /// # Errors
     /// The disk fails; nothing is lost, and another step may succeed.
@@ -89,8 +89,8 @@ impl Sender {
         queue: &mut Queue<D>,
         aside: &mut Queue<D>,
         more: bool,
-    ) -> io::Result<bool> {
-        let acknowledged = self.collect_results(queue)?;
+    ) -> io::Result<()> {
+        self.collect_results(queue)?;
         let now = Instant::now();
         let failed = self.window.has_failed();
         if failed && self.window.can_restart(now) {
@@ -98,14 +98,14 @@ impl Sender {
         } else if !failed && more && self.not_before <= now {
             self.send_next(queue, aside)?;
         }
-        Ok(acknowledged)
+        Ok(())
     }
 
     /// Polls answers and acknowledges arrived requests, from the front on.
     ///
     /// # Errors
     /// The disk fails.
-    pub(super) fn collect_results<D: Disk>(&mut self, queue: &mut Queue<D>) -> io::Result<bool> {
+    pub(super) fn collect_results<D: Disk>(&mut self, queue: &mut Queue<D>) -> io::Result<()> {
         let is_healthy = self.kafka.is_healthy(self.topic);
         for (number, records, refused) in self.window.poll() {
             tracing::warn!(%refused,
@@ -116,11 +116,10 @@ impl Sender {
             // If the topic accepts nothing, the request isn't at fault.
             *self.failures.entry(number).or_default() += u32::from(is_healthy);
         }
-        let Some(number) = self.window.take_done() else { return Ok(false) };
+        let Some(number) = self.window.take_done() else { return Ok(()) };
         self.backoff.reset();
         self.failures = self.failures.split_off(&(number + 1));
-        queue.ack_through(number)?;
-        Ok(true)
+        queue.ack_through(number)
     }
 
     /// Restarts after a failure: the window is read again from its front, later. Requests that wait

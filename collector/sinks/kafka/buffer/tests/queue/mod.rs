@@ -94,7 +94,9 @@ impl Twin {
         let Some(number) = self.lent.get(count - 1).or(self.lent.last()).copied() else { return };
         // The acknowledgement holds for this process even if the disk refused it; the next sync
         // retries.
-        let _ = queue.ack_through(number);
+        if queue.ack_through(number).is_ok() {
+            assert!(queue.is_dirty(), "no sync would make the acknowledgement safe");
+        }
         self.lent.retain(|lent| *lent > number);
         let later = self.live.split_off(&(number + 1));
         self.soft.append(&mut self.live);
@@ -113,6 +115,7 @@ impl Twin {
                 }
             }
             self.soft.clear();
+            assert!(!queue.is_dirty(), "a sync left something");
         } else {
             self.doubtful.extend(in_doubt(self));
         }

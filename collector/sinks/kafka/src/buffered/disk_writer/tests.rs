@@ -1,7 +1,10 @@
 //! Tests of `disk_writer.rs`.
 
+use millrace_wire::Signal;
+
 use super::*;
 use crate::buffered::fixtures::{new_sender, new_telemetry, unreachable_kafka};
+use crate::topics::destination::TopicKey;
 
 /// Scenario: an edge's buffer fills while Kafka is away; Kafka returns and gets its records; Kafka
 /// is away again. Guarantee: the edge isn't ready while both fail, and is ready in the second
@@ -25,8 +28,8 @@ fn an_outage_after_a_full_buffer_finds_the_edge_ready() {
     writer.run_housekeeping(&stop);
     assert!(!readiness.is_ready());
     kafka_part.set_ready();
-    // The sender has acknowledged records that Kafka has stored.
-    writer.unsynced_acks = true;
+    // There is space again: the disk has something to make safe, as after acknowledgements.
+    writer.buffers.append_request(TopicKey::own(Signal::Traces), b"x", 0, 1).unwrap();
     writer.run_housekeeping(&stop);
     kafka_part.set_not_ready("away");
     writer.run_housekeeping(&stop);
