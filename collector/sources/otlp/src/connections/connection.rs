@@ -166,11 +166,10 @@ impl Host {
                 let http2 = match self.protocol {
                     ListenerProtocol::Grpc => true,
                     ListenerProtocol::Http => {
-                        let wait = from_seconds(self.limits.header_read_seconds);
-                        match timeout(wait, begins_as_http2(&stream)).await {
-                            Ok(Ok(http2)) => http2,
-                            Ok(Err(_)) => return,
-                            Err(_) => return self.count_closed(CloseReason::Timeout),
+                        let start = begins_as_http2(&stream);
+                        match self.wait_for_start(self.limits.header_read_seconds, start).await {
+                            Some(http2) => http2,
+                            None => return,
                         }
                     }
                 };
@@ -178,15 +177,10 @@ impl Host {
             }
             Some(tls) => {
                 let handshake = tls.current_acceptor().accept(stream);
-                let stream =
-                    match timeout(from_seconds(self.limits.handshake_seconds), handshake).await {
-                        Ok(Ok(stream)) => stream,
-                        Ok(Err(error)) => {
-                            tracing::debug!(%error, "a tls handshake failed");
-                            return;
-                        }
-                        Err(_) => return self.count_closed(CloseReason::Timeout),
-                    };
+                let handshake_seconds = self.limits.handshake_seconds;
+                let Some(stream) = self.wait_for_start(handshake_seconds, handshake).await else {
+                    return;
+                };
                 let negotiated = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 let http2 = negotiated || self.protocol == ListenerProtocol::Grpc;
                 let first_request_by =
@@ -200,6 +194,25 @@ impl Host {
                 self.count_closed(reason);
             }
         }
+    }
+
+    /// Waits for what a connection begins with; returns `None` if it fails, takes too long, or the
+    /// process drains: no request has been sent that could be lost.
+    async fn wait_for_start<T>(
+        &self,
+        limit_seconds: u32,
+        start: impl Future<Output = io::Result<T>>,
+    ) -> Option<T> {
+        tokio::select! {
+            biased;
+            started = timeout(from_seconds(limit_seconds), start) => match started {
+                Ok(Ok(started)) => return Some(started),
+                Ok(Err(error)) => tracing::debug!(%error, "a connection ended at its start"),
+                Err(_) => self.count_closed(CloseReason::Timeout),
+            },
+            () = self.service.drain.wait_for_begin() => {}
+        }
+        None
     }
 
     /// Counts a connection that the collector closes. Its client may try again, elsewhere or later.

@@ -165,6 +165,31 @@ async fn half_handshakes_are_closed() {
     rig.end().await;
 }
 
+/// Scenario: the drain begins while a client has connected and sent nothing, in plain text, or half
+/// a handshake. Guarantee: neither holds up the receiver's end.
+#[tokio::test]
+async fn a_drain_does_not_wait_for_clients_that_have_sent_no_request() {
+    let folder = tempfile::tempdir().unwrap();
+    for is_encrypted in [false, true] {
+        let tls = is_encrypted.then(|| server_tls(folder.path(), &Authority::new("ours"), None));
+        let rig = Rig::with(64 << 20, |settings| settings.http.tls = tls).await;
+        let mut stream = TcpStream::connect(rig.http).await.unwrap();
+        if is_encrypted {
+            stream.write_all(&[22, 3, 1, 2, 0, 1]).await.unwrap();
+        }
+        // An accepted connection has a part of the budget.
+        let accepted = async {
+            while rig.budget.used_bytes() == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, accepted).await.unwrap();
+        let start = Instant::now();
+        rig.end().await;
+        assert!(start.elapsed() < Duration::from_secs(5), "{is_encrypted} {:?}", start.elapsed());
+    }
+}
+
 /// Scenario: invalid certificate files. Guarantee: the receiver does not start, and the error names
 /// the field and the file.
 #[tokio::test]
