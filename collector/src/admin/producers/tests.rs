@@ -151,3 +151,27 @@ fn a_refused_request_does_not_count() {
         assert_eq!(report(&meter).len(), expected);
     }
 }
+
+/// Scenario: requests of one resource, and of 100 whose producers outnumber the slots, as an edge
+/// publishes them. It says what the meter adds to each on average.
+#[test]
+#[ignore = "a measurement, with --release"]
+fn cost_of_a_request() {
+    const REQUESTS: u32 = 200_000;
+    let names: Vec<String> = (0..1_000).map(|number| format!("service-{number}")).collect();
+    for resources in [1, 100] {
+        let requests: Vec<Vec<u8>> = names
+            .chunks(resources)
+            .map(|names| {
+                let services: Vec<_> = names.iter().map(|name| (name.as_str(), 300)).collect();
+                request(&services)
+            })
+            .collect();
+        let meter = ProducerMeter::new();
+        let began = Instant::now();
+        for request in requests.iter().cycle().take(REQUESTS as usize) {
+            meter.sample_request(request);
+        }
+        println!("{resources} resources: {:?} a request", began.elapsed() / REQUESTS);
+    }
+}
