@@ -84,8 +84,8 @@ pub struct TelemetrySchemaSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SchemaApproval {
-    /// Automatic runs steps that only add; other steps wait for approvedPlan. With Manual all steps
-    /// wait for it. Default: Automatic.
+    /// Automatic runs steps that neither rewrite nor delete rows; others wait for approvedPlan.
+    /// With Manual all steps wait for it. Default: Automatic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<ChangePolicy>,
     /// Approves one plan, by its status.planHash; destructive steps need consent too. Several
@@ -119,7 +119,7 @@ impl SchemaApproval {
 /// Which steps run without approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ChangePolicy {
-    /// Steps that only add.
+    /// Steps that neither rewrite nor delete rows.
     #[default]
     Automatic,
     /// None.

@@ -22,10 +22,9 @@ use crate::render::{self, Statement};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StepClass {
-    /// Changes only metadata; takes milliseconds whatever the table stores.
+    /// Changes only metadata: milliseconds whatever the table stores, or for a retention the time
+    /// to read each part's times.
     MetadataOnly,
-    /// Changes existing parts in the background, without loss.
-    Mutation,
     /// Rewrites the table's data.
     Rewrite,
     /// Deletes existing rows.
@@ -36,46 +35,61 @@ impl fmt::Display for StepClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::MetadataOnly => "metadata only",
-            Self::Mutation => "mutation",
             Self::Rewrite => "rewrite",
             Self::Destructive => "destructive",
         })
     }
 }
 
-/// The heaviest class that may run. A destructive step also needs its object's name, whatever class
-/// is permitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What may run: steps up to a class, and statements that a person approved. A destructive step
+/// also needs its object's name, whatever is permitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permit {
-    class: StepClass,
+    /// The heaviest class; `None` for approved statements alone.
+    class: Option<StepClass>,
     contract: bool,
+    approved: BTreeSet<String>,
 }
 
 impl Permit {
-    /// Permits only additions: missing databases, tables, views, columns, indexes, settings.
+    /// Permits only what neither rewrites nor deletes rows: missing databases, tables, views,
+    /// columns, indexes, settings, a longer retention.
     pub const ADDITIVE: Self = Self::up_to(StepClass::MetadataOnly);
+
+    /// Permits nothing.
+    pub const NOTHING: Self = Self { class: None, contract: true, approved: BTreeSet::new() };
 
     /// Permits every class up to and including this one.
     #[must_use]
     pub const fn up_to(class: StepClass) -> Self {
-        Self { class, contract: true }
+        Self { class: Some(class), contract: true, approved: BTreeSet::new() }
     }
 
     /// Returns the same permit without removals, since older collectors are still at work.
     #[must_use]
-    pub const fn without_contract(self) -> Self {
+    pub fn without_contract(self) -> Self {
         Self { contract: false, ..self }
+    }
+
+    /// Also permits exactly the statements of an approved plan: what the tables need by the time it
+    /// runs may have changed since.
+    #[must_use]
+    pub fn with_approved(mut self, plan: &MigrationPlan) -> Self {
+        let statements = plan.steps.iter().map(|step| step.statement.sql().to_owned());
+        self.approved.extend(statements);
+        self
     }
 
     /// Returns whether a step may run.
     #[must_use]
-    pub fn allows(self, step: &PlanStep) -> bool {
+    pub fn allows(&self, step: &PlanStep) -> bool {
         if step.phase == Phase::Contract && !self.contract {
             return false;
         }
+        let is_approved = self.approved.contains(step.statement.sql());
         match &step.loss {
-            Loss::None => step.class <= self.class,
-            Loss::Agreed(_) => true,
+            Loss::None => is_approved || self.class.is_some_and(|class| step.class <= class),
+            Loss::Agreed(_) => is_approved || self.class.is_some(),
             Loss::Unagreed(_) => false,
         }
     }
@@ -491,7 +505,9 @@ fn set_setting(
     })
 }
 
-/// Returns the answer that leads from the live rule to the declared one, which `statement` sets.
+/// Returns the answer that leads from the live rule to the declared one, which `statement` sets. A
+/// rule that deletes nothing sooner needs no approval: until it applies, rows expire by the old
+/// one. Each table has the setting by which it rewrites no part ([`render::retention_settings`]).
 fn plan_retention(
     name: &TableName,
     declared: Option<Ttl>,
@@ -504,13 +520,10 @@ fn plan_retention(
     let live_rule = live.and_then(delete_rule);
     let live_seconds = live_rule.and_then(live_ttl_seconds);
     match (declared, live_rule, live_seconds) {
-        (None, None, _) => {
-            run(StepClass::Mutation, "move rows to another volume with age", statement)
-        }
-        (None, Some(_), _) => run(StepClass::Mutation, "retain rows forever", statement),
+        (None, None, _) => metadata_step("move rows to another volume with age", statement),
+        (None, Some(_), _) => metadata_step("retain rows forever", statement),
         (Some(kept), _, Some(seconds)) if seconds <= kept.seconds() => {
-            let what = format!("retain rows for {kept}, not shorter than now");
-            run(StepClass::Mutation, what, statement)
+            metadata_step(format!("retain rows for {kept}, not shorter than now"), statement)
         }
         (Some(kept), ..) => PlannedAction::Run {
             class: StepClass::Destructive,

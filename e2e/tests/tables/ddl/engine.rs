@@ -4,6 +4,7 @@
 //! snapshot in the crate).
 
 use crate::tables::ddl::client::{block_on, client, options};
+use millrace_ddl::render::drop_all;
 use millrace_ddl::{
     AttributeStorage, Category, ClientOptions, ConvergeReport, DdlClient, Declared,
     Engine as TableEngine, Identifier, MigrateError, MigrateOptions, Permit, Secret, Severity,
@@ -146,9 +147,10 @@ fn what_cannot_be_mended_is_said_and_left_alone() {
     });
 }
 
-/// Scenario: rows are to be kept for longer, for ever, then for less. Guarantee: each is planned as
-/// what it is, the last one only runs when allowed, and the table ends as declared. Slow: an engine
-/// starts, and eight tables are made and changed three times.
+/// Scenario: rows are to be retained for longer, for ever, then for less. Guarantee: the longer
+/// retention also applies to rows that the tables have; only the shorter one needs consent; and the
+/// tables end as declared. Slow: an engine starts, and eight tables are made and changed three
+/// times.
 #[test]
 fn a_time_to_live_is_changed_as_far_as_allowed() {
     let engine = Engine::start(EngineOptions::default()).unwrap();
@@ -163,8 +165,14 @@ fn a_time_to_live_is_changed_as_far_as_allowed() {
     };
     block_on(async {
         converge(&client, &kept("30d"), Permit::ADDITIVE).await.unwrap();
+        engine.query("INSERT INTO db.otel_logs (Timestamp) VALUES (now64(9))").unwrap();
+        let expires_after = "SELECT toUInt32(any(delete_ttl_info_max)) - (SELECT toUInt32(\
+                             toDateTime(any(Timestamp))) FROM db.otel_logs) FROM system.parts \
+                             WHERE database = 'db' AND table = 'otel_logs' AND active";
+        let expires_after = || engine.query(expires_after).unwrap().trim().parse::<u64>().unwrap();
+        assert_eq!(expires_after(), 30 * 86_400);
         for (text, class) in [
-            ("60d", StepClass::Mutation),
+            ("60d", StepClass::MetadataOnly),
             ("0s", StepClass::MetadataOnly),
             ("36h", StepClass::Destructive),
         ] {
@@ -182,7 +190,34 @@ fn a_time_to_live_is_changed_as_far_as_allowed() {
             wanted.consent = names.collect();
             let done = converge(&client, &wanted, Permit::up_to(class)).await.unwrap();
             assert!(done.drift.is_empty(), "{text}: {:?}", done.drift);
+            if text == "60d" {
+                assert_eq!(expires_after(), 60 * 86_400);
+            }
         }
+    });
+}
+
+/// Scenario: tables are larger than a server lets anyone drop, 50 GB by default; here the limit is a
+/// byte. Guarantee: the server refuses to drop one; requested deletion drops all.
+#[test]
+fn a_large_table_is_dropped_if_that_is_requested() {
+    let engine = Engine::start(EngineOptions::default()).unwrap();
+    let client = client(&engine);
+    let wanted = declared("db", AttributeStorage::Json, TableEngine::MergeTree);
+    block_on(async {
+        converge(&client, &wanted, Permit::ADDITIVE).await.unwrap();
+        engine.query("INSERT INTO db.otel_logs (Timestamp) VALUES (now64(9))").unwrap();
+        let path = "/?query=DROP%20TABLE%20db.otel_logs&max_table_size_to_drop=1";
+        let refused = engine.request(path, &[], &[]).unwrap();
+        assert_eq!(refused.header("x-clickhouse-exception-code"), Some("359"));
+        for statement in drop_all(&wanted) {
+            let settings = statement.settings();
+            assert!(settings.contains(&("max_table_size_to_drop", "0".to_owned())));
+            client.execute(&statement).await.unwrap();
+        }
+        let left = "SELECT count() FROM system.tables WHERE database = 'db' AND name IN \
+                    ('otel_logs', 'otel_traces', 'otel_traces_trace_id_ts', 'otel_metrics_gauge')";
+        assert_eq!(engine.query(left).unwrap().trim(), "0");
     });
 }
 

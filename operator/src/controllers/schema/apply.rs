@@ -10,8 +10,8 @@ use millrace_reports::PlannedStep;
 use super::coordination::{self, CoordinationCheck};
 use super::observe::{self, OBSERVE_MAX, Observed, ServerTables};
 use super::plan::{
-    RemainingSteps, SchemaPlan, TablesComparison, consent_field, continues_migration, permit_for,
-    reason_of, summarize_remaining,
+    RemainingSteps, TablesComparison, consent_field, continues_migration, permit_for, reason_of,
+    summarize_remaining,
 };
 use super::validate;
 use crate::clickhouse::migrations::TableLocation;
@@ -37,17 +37,20 @@ pub(super) struct Applied {
 }
 
 /// Runs the plans, server by server; runs none while the object is paused or coordination is lost.
+/// A pool that may still run an older collector (`outdated`) delays contract steps.
 pub(super) async fn apply_plans(
     context: &Context,
     schema: &TelemetrySchema,
     observed: Observed,
-    plan: SchemaPlan,
-    looked: Option<CoordinationCheck>,
+    plans: Vec<Option<ddl::MigrationPlan>>,
+    outdated: Option<String>,
 ) -> Applied {
-    let Observed { declared, servers, coordination: _ } = observed;
-    let SchemaPlan { servers: plans, outdated } = plan;
+    let Observed { declared, servers, coordination } = observed;
+    let coordination =
+        coordination.map(|it| coordination::check_coordination(context, schema, &it));
     let (paused, contract) = (is_paused(schema), outdated.is_none());
-    let may = Restrictions { paused, contract, lost: coordination::hold_reason(looked.as_ref()) };
+    let lost = coordination::hold_reason(coordination.as_ref());
+    let may = Restrictions { paused, contract, lost };
     let (mut left, mut failure) =
         (RemainingSteps { outdated, ..RemainingSteps::default() }, None::<StepError>);
     let mut withheld = false;
@@ -76,7 +79,7 @@ pub(super) async fn apply_plans(
         differences: summarize_remaining(&left, consent_field(schema)),
         failure,
         withheld,
-        coordination: looked,
+        coordination,
     }
 }
 
@@ -124,16 +127,15 @@ async fn apply_to_server(
     let plan = plan.unwrap_or_default();
     let Restrictions { paused, contract, lost } = may;
     let permit = find_permit(context, schema, declared, (&client, &plan)).await;
-    let permit = permit.map(|permit| if *contract { permit } else { permit.without_contract() });
-    let is_allowed = |step: &ddl::PlanStep| permit.is_some_and(|permit| permit.allows(step));
-    let due = plan.steps.iter().any(is_allowed);
-    let Some(permit) = permit.filter(|_| due && !paused) else {
+    let permit = if *contract { permit } else { permit.without_contract() };
+    let is_due = plan.steps.iter().any(|step| permit.allows(step));
+    if !is_due || *paused {
         let drift = ddl::find_drift(declared, &tables);
-        let (withheld, plans) = (due && *paused, vec![plan.hash()]);
-        let refused = plan.steps.into_iter().filter(|step| !is_allowed(step)).collect();
+        let (withheld, plans) = (is_due && *paused, vec![plan.hash()]);
+        let refused = plan.steps.into_iter().filter(|step| !permit.allows(step)).collect();
         let left = RemainingSteps { drift, refused, blocked: plan.blocked, plans, outdated: None };
         return Ok(ServerOutcome { remaining: left, withheld });
-    };
+    }
     if let Some(lost) = lost {
         return Err(lost.clone().into());
     }
@@ -172,11 +174,11 @@ async fn find_permit(
     schema: &TelemetrySchema,
     declared: &ddl::Declared,
     (client, plan): (&ddl::DdlClient, &ddl::MigrationPlan),
-) -> Option<ddl::Permit> {
+) -> ddl::Permit {
     let permit = permit_for(schema, plan);
     let waits = |step: &ddl::PlanStep| {
         let is_unagreed = matches!(step.loss, ddl::Loss::Unagreed(_));
-        !is_unagreed && permit.is_none_or(|permit| !permit.allows(step))
+        !is_unagreed && !permit.allows(step)
     };
     if schema.spec.approval.approved_plan.is_none() || !plan.steps.iter().any(waits) {
         return permit;
@@ -184,9 +186,7 @@ async fn find_permit(
     let read = context.tables.read_unfinished(client, declared);
     // Without an answer the plan waits: the next reconcile reads again.
     match tokio::time::timeout(OBSERVE_MAX, read).await {
-        Ok(Ok(begun)) if continues_migration(plan, &begun) => {
-            Some(ddl::Permit::up_to(ddl::StepClass::Rewrite))
-        }
+        Ok(Ok(begun)) if continues_migration(plan, &begun) => permit.with_approved(plan),
         _ => permit,
     }
 }
@@ -233,10 +233,12 @@ pub(super) async fn delete_tables(
 ) -> Result<(), StepError> {
     let declared = validate::validate_schema(schema)?;
     let client = observe::build_client(context, schema).await?;
-    let mut claim = TablesClaim::default();
-    let checked =
-        holders::check_tables_claim(context, schema, &declared, client.per_endpoint()).await;
-    let checked = checked.map(|checked| claim = checked);
+    let servers = client.per_endpoint();
+    let (claim, checked) =
+        match holders::check_tables_claim(context, schema, &declared, servers).await {
+            Ok(claim) => (claim, Ok(())),
+            Err(error) => (TablesClaim::default(), Err(error)),
+        };
     if let Some(why) =
         holders::reason_to_retain(context, schema.spec.ownership.is_shared(), checked)?
     {

@@ -21,6 +21,7 @@ use std::time::Duration;
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::{DeletionPolicy, TelemetrySchema};
 
+use self::apply::Applied;
 use crate::cache::claims::Claim;
 use crate::cluster::is_paused;
 use crate::context::Context;
@@ -43,8 +44,6 @@ pub struct Schemas;
 impl Reconciler for Schemas {
     type Object = TelemetrySchema;
 
-    const HANDLES_DELETION: bool = true;
-
     /// The same limit as for topics: a reconcile mostly waits for ClickHouse, and one with a
     /// hanging server lasts ten seconds.
     const CONCURRENCY: u16 = 64;
@@ -58,50 +57,39 @@ impl Reconciler for Schemas {
         watching
     }
 
+    fn deletion_policy(schema: &TelemetrySchema) -> Option<DeletionPolicy> {
+        Some(schema.spec.deletion_policy)
+    }
+
     async fn reconcile(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
-        if schema.metadata.deletion_timestamp.is_some() {
-            return finalize_schema(context, schema).await;
-        }
-        let schema =
-            finalizer::ensure_finalizer(context, schema, schema.spec.deletion_policy).await?;
-        let schema = schema.as_ref();
-        let outcome = reconcile_tables(context, schema).await;
-        let failure = status::report_status(context, schema, outcome).await?;
-        failure.map_or(Ok(Next::After(RESYNC)), |failure| Err(failure.mark_reported()))
+        let outcome = apply_spec(context, schema).await;
+        let outcome = status::report_status(context, schema, outcome).await?;
+        outcome.map_err(StepError::mark_reported)?;
+        Ok(Next::After(RESYNC))
+    }
+
+    /// With the policy `Delete`, first drops the tables.
+    async fn finalize(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
+        let (namespace, name) = (schema.namespace().unwrap_or_default(), schema.name_any());
+        context.metrics.set_coordination(&namespace, &name, None);
+        let deletes = schema.spec.deletion_policy == DeletionPolicy::Delete;
+        let clean = deletes.then(|| apply::delete_tables(context, schema));
+        finalizer::clean_up(context, schema, clean, REMAINS, finalizer::CLEANING_MAX).await
     }
 }
 
-async fn reconcile_tables(
-    context: &Context,
-    schema: &TelemetrySchema,
-) -> Result<apply::Applied, StepError> {
+async fn apply_spec(context: &Context, schema: &TelemetrySchema) -> Result<Applied, StepError> {
     let declared = validate::validate_schema(schema)?;
-    context.claims.find_conflict(schema).map_or(Ok(()), |held| Err(StepError::from(held)))?;
-    let mut observed = observe::observe_servers(context, schema, declared).await?;
-    let declared = observed.declared.clone();
-    let answering = observed.reachable_servers();
-    let claim = holders::check_tables_claim(context, schema, &declared, answering).await?;
+    context.claims.check_conflict(schema)?;
+    let observed = observe::observe_servers(context, schema, declared.clone()).await?;
+    let servers = observed.reachable_servers();
+    let claim = holders::check_tables_claim(context, schema, &declared, servers).await?;
+    let plans = plan::plan_servers(&observed);
+    let outdated = gate::find_outdated_pool(context, schema, &plans).await?;
     let may_record = !is_paused(schema) && observed.may_record(schema);
-    let mut plan = plan::plan_servers(&observed);
-    plan.outdated = gate::find_outdated_pool(context, schema, &plan.servers).await?;
-    let observation = observed.coordination.take();
-    let check = observation
-        .map(|observation| coordination::check_coordination(context, schema, &observation));
-    let applied = apply::apply_plans(context, schema, observed, plan, check).await;
+    let applied = apply::apply_plans(context, schema, observed, plans, outdated).await;
     if may_record && applied.failure.is_none() {
         holders::write_tables_claim(context, schema, &declared, claim.due).await?;
     }
     Ok(applied)
-}
-
-/// Deletes an object; with the policy `Delete`, first drops the tables.
-async fn finalize_schema(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
-    context.metrics.set_coordination(
-        &schema.namespace().unwrap_or_default(),
-        &schema.name_any(),
-        None,
-    );
-    let deletes = schema.spec.deletion_policy == DeletionPolicy::Delete;
-    let clean = deletes.then(|| apply::delete_tables(context, schema));
-    finalizer::clean_up(context, schema, clean, REMAINS, finalizer::CLEANING_MAX).await
 }

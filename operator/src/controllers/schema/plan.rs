@@ -14,36 +14,26 @@ const SHOWN_MAX: usize = 32;
 /// The longest line of each, which the API's schema limits.
 const LINE_CHARS_MAX: usize = 250;
 
-/// A plan for each server, in the servers' order; `None` for one that could not be read.
-pub(super) struct SchemaPlan {
-    pub(super) servers: Vec<Option<ddl::MigrationPlan>>,
-    /// A pool that may still run an older collector, which delays contract steps.
-    pub(super) outdated: Option<String>,
-}
-
-/// Plans the steps for each server.
-pub(super) fn plan_servers(observed: &Observed) -> SchemaPlan {
+/// Plans the steps for each server, in the servers' order; `None` for one that could not be read.
+pub(super) fn plan_servers(observed: &Observed) -> Vec<Option<ddl::MigrationPlan>> {
     let Observed { declared, servers, coordination: _ } = observed;
     let one = |server: &ServerTables| {
         server.tables.as_ref().ok().map(|tables| ddl::plan_migration(declared, tables))
     };
-    SchemaPlan { servers: servers.iter().map(one).collect(), outdated: None }
+    servers.iter().map(one).collect()
 }
 
-/// Returns what may run of a server's plan, if no collector delays it; `None` until a person
-/// approves the plan.
-pub(super) fn permit_for(
-    schema: &TelemetrySchema,
-    plan: &ddl::MigrationPlan,
-) -> Option<ddl::Permit> {
+/// Returns what may run of a server's plan by policy and approval, if no collector delays it.
+pub(super) fn permit_for(schema: &TelemetrySchema, plan: &ddl::MigrationPlan) -> ddl::Permit {
+    let permit = match schema.spec.approval.changes.unwrap_or_default() {
+        ChangePolicy::Automatic => ddl::Permit::ADDITIVE,
+        ChangePolicy::Manual => ddl::Permit::NOTHING,
+    };
     let named = schema.spec.approval.approved_plan.as_ref();
     let hash = plan.hash();
-    if named.is_some_and(|named| named.split(',').any(|each| each.trim() == hash)) {
-        return Some(ddl::Permit::up_to(ddl::StepClass::Rewrite));
-    }
-    match schema.spec.approval.changes.unwrap_or_default() {
-        ChangePolicy::Automatic => Some(ddl::Permit::ADDITIVE),
-        ChangePolicy::Manual => None,
+    match named.is_some_and(|named| named.split(',').any(|each| each.trim() == hash)) {
+        true => permit.with_approved(plan),
+        false => permit,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::report::plaintext;
 use crate::report::spread;
 use crate::report::unreachable::{state_failure, state_secrets};
 
-/// Writes the status if it changed; returns the failure to retry, if any.
+/// Writes the status if it changed; returns the outcome for the tables of all servers.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
@@ -23,7 +23,7 @@ pub(super) async fn report_status(
     context: &Context,
     schema: &TelemetrySchema,
     outcome: Result<Applied, StepError>,
-) -> Result<Option<StepError>, StepError> {
+) -> Result<Result<(), StepError>, StepError> {
     let before = schema.status.clone().unwrap_or_default();
     let generation = schema.metadata.generation;
     let mut conditions = Conditions::new(&before.conditions, generation, context.clock.now());
@@ -48,7 +48,7 @@ pub(super) async fn report_status(
     conditions.set_paused(is_paused(schema));
     conditions.derive_ready(&[ConditionType::SecretsFound, ConditionType::SchemaReady]);
     write_status(context, schema, schema.status.as_ref(), &status, conditions).await?;
-    Ok(failure)
+    Ok(failure.map_or(Ok(()), Err))
 }
 
 /// Sets SchemaReady, Progressing and Stalled, unless a server failed; returns its failure.

@@ -249,8 +249,8 @@ fn a_roll_up_drops_its_days_whatever_its_source_is_cut_into() {
 }
 
 /// Scenario: a table has a roll-up, whose rule has another unit; then its retention becomes longer,
-/// then shorter. Guarantee: the first is no difference; the roll-up's rule follows the others, as a
-/// mutation, then as a loss that needs its name.
+/// then shorter. Guarantee: the first is no difference; the roll-up's rule follows the others, at
+/// once, then as a loss that needs its name.
 #[test]
 fn a_roll_up_keeps_its_rows_as_long_as_its_source() {
     let mut declared = declared(Engine::MergeTree, Some(30 * 86_400));
@@ -281,7 +281,7 @@ fn a_roll_up_keeps_its_rows_as_long_as_its_source() {
         assert_eq!(step.privileges.iter().next().unwrap().name, "ALTER TTL");
         (step.class, step.loss)
     };
-    assert_eq!(planned(7), (StepClass::Mutation, Loss::None));
+    assert_eq!(planned(7), (StepClass::MetadataOnly, Loss::None));
     let name = format!("{}.ttl", rollup.name);
     assert_eq!(planned(60), (StepClass::Destructive, Loss::Unagreed(name)));
 }

@@ -29,10 +29,13 @@ pub(crate) fn drop_journal(declared: &Declared) -> Statement {
     drop_object("TABLE", &declared.journal(), declared.cluster.as_ref())
 }
 
-/// With SYNC a replicated table leaves Keeper before the answer, so that it can be created again.
+/// With SYNC a replicated table leaves Keeper before the answer, so that it can be created again. A
+/// server's limit, 50 GB by default, prevents accidents; who requests deletion means large tables
+/// too (<https://clickhouse.com/docs/operations/settings/settings#max_table_size_to_drop>).
 fn drop_object(what: &str, name: &TableName, cluster: Option<&ClusterName>) -> Statement {
     let (name, cluster_clause) = (qualified_name(name), on_cluster(cluster));
     ddl_statement(format!("DROP {what} IF EXISTS {name}{cluster_clause} SYNC"), cluster)
+        .with_setting("max_table_size_to_drop", "0")
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ fn left(drift: Vec<ddl::Drift>) -> RemainingSteps {
 }
 
 /// Returns a plan from an empty server, which creates everything.
-fn first_plan() -> ddl::MigrationPlan {
-    let name = || "otel".parse().unwrap();
+fn first_plan(database: &str) -> ddl::MigrationPlan {
+    let name = || database.parse().unwrap();
     let options = ddl::TableOptions::default();
     let declared = ddl::Declared::uniform(name(), name(), ddl::Signals::ALL, &options);
     ddl::plan_migration(&declared, &ddl::Observed::default())
@@ -37,32 +37,42 @@ fn object(changes: &str, approved: &str) -> TelemetrySchema {
 
 /// Scenario: each policy, with no approval, another plan's, and this one's. Guarantee: Manual runs
 /// nothing before exactly this plan is named; Automatic only additive steps; a named plan also
-/// rewrites, and never destroys.
+/// rewrites, by its own statements alone, and never destroys.
 #[test]
 fn a_plan_runs_as_far_as_policy_and_approval_go() {
-    let plan = first_plan();
+    use ddl::StepClass::{MetadataOnly, Rewrite};
+    let plan = first_plan("otel");
     let hash = plan.hash();
-    let rewrite = ddl::Permit::up_to(ddl::StepClass::Rewrite);
+    let both = format!("0123456789ab, {hash}");
+    // Of this plan, and of one for what the tables need by now: a step that adds, and one that
+    // rewrites.
+    let steps =
+        [("otel", MetadataOnly), ("otel", Rewrite), ("now", MetadataOnly), ("now", Rewrite)];
+    let steps = steps.map(|(of, class)| {
+        let step = first_plan(of).steps.swap_remove(0);
+        ddl::PlanStep { class, ..step }
+    });
     for (changes, approved, expected) in [
-        ("Automatic", "", Some(ddl::Permit::ADDITIVE)),
-        ("Automatic", "0123456789ab", Some(ddl::Permit::ADDITIVE)),
-        ("Automatic", hash.as_str(), Some(rewrite)),
-        ("Manual", "", None),
-        ("Manual", "0123456789ab", None),
-        ("Manual", &format!("0123456789ab, {hash}"), Some(rewrite)),
+        ("Automatic", "", [true, false, true, false]),
+        ("Automatic", "0123456789ab", [true, false, true, false]),
+        ("Automatic", &hash, [true, true, true, false]),
+        ("Manual", "", [false; 4]),
+        ("Manual", "0123456789ab", [false; 4]),
+        ("Manual", &both, [true, true, false, false]),
     ] {
-        assert_eq!(permit_for(&object(changes, approved), &plan), expected, "{changes}");
+        let permit = permit_for(&object(changes, approved), &plan);
+        let allowed = steps.each_ref().map(|step| permit.allows(step));
+        assert_eq!(allowed, expected, "{changes} {approved}");
+        let loss = ddl::Loss::Unagreed("otel.otel_traces.ttl".to_owned());
+        assert!(!permit.allows(&ddl::PlanStep { loss, ..steps[0].clone() }));
     }
-    let mut step = plan.steps[0].clone();
-    step.loss = ddl::Loss::Unagreed("otel.otel_traces.ttl".to_owned());
-    assert!(!rewrite.allows(&step));
 }
 
 /// Scenario: a destructive and a rewriting step remain. Guarantee: the status reports what each
 /// waits for, and names the plan.
 #[test]
 fn what_waits_says_for_what() {
-    let mut step = first_plan().steps[1].clone();
+    let mut step = first_plan("otel").steps[1].clone();
     step.class = ddl::StepClass::Destructive;
     step.loss = ddl::Loss::Unagreed("otel.otel_traces.ttl".to_owned());
     let mut waiting = left(vec![missing("SpanId")]);
@@ -95,7 +105,7 @@ fn consent_is_given_where_the_tables_are_declared() {
 /// under its own reason, and names the pool.
 #[test]
 fn an_agreed_drop_waits_for_collectors() {
-    let mut step = first_plan().steps[1].clone();
+    let mut step = first_plan("otel").steps[1].clone();
     step.class = ddl::StepClass::Destructive;
     step.phase = ddl::Phase::Contract;
     step.loss = ddl::Loss::Agreed("otel.otel_traces.Old".to_owned());

@@ -172,10 +172,8 @@ fn local_author() -> String {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Allow {
-    /// Statements that only add: milliseconds, whatever the table's size.
+    /// Statements that neither rewrite nor delete rows.
     Metadata,
-    /// Also mutations of existing parts in the background, which lose nothing.
-    Mutation,
     /// Also statements that write a table's data again.
     Rewrite,
     /// Also statements that delete rows, such as for a shorter time to live.
@@ -186,7 +184,6 @@ impl From<Allow> for Permit {
     fn from(allow: Allow) -> Self {
         Self::up_to(match allow {
             Allow::Metadata => StepClass::MetadataOnly,
-            Allow::Mutation => StepClass::Mutation,
             Allow::Rewrite => StepClass::Rewrite,
             Allow::Destructive => StepClass::Destructive,
         })
