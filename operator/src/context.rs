@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use kube::Client;
 use millrace_coordination::observation::Counters;
 
-use crate::cache::access::AccountBinding;
+use crate::cache::access::AccountBindings;
 use crate::cache::baseline::Baseline;
 use crate::cache::by_pool::ByPool;
 use crate::cache::children::ChildCache;
@@ -152,10 +152,8 @@ pub struct Context {
     pub stores: Stores,
     /// The reconciles that may run at once.
     pub slots: Slots,
-    /// The accounts that may watch pods.
-    pub pod_access: AccountBinding,
-    /// The accounts that may watch namespaces.
-    pub namespace_access: AccountBinding,
+    /// The accounts that may watch pods and namespaces.
+    pub access: AccountBindings,
     /// The ClusterRole with which pods that scrape read their shares; `None` if that right is
     /// granted by other means.
     pub share_role: Option<String>,

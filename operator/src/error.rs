@@ -190,9 +190,13 @@ impl Invalid {
 }
 
 impl From<Invalid> for StepError {
-    /// The error may end without a change of this object: it is retried, less and less often.
+    /// All but an invalid spec may end without a change of this object.
     fn from(invalid: Invalid) -> Self {
-        Self::new(ReconcileStep::Validate, Category::External, invalid.reason, invalid)
+        let category = match invalid.reason {
+            Reason::SpecInvalid => Category::Invalid,
+            _ => Category::External,
+        };
+        Self::new(ReconcileStep::Validate, category, invalid.reason, invalid)
     }
 }
 

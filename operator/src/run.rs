@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::args::Args;
-use crate::cache::access::AccountBinding;
+use crate::cache::access::AccountBindings;
 use crate::cache::by_pool::ByPool;
 use crate::cache::children::ChildCache;
 use crate::cache::gateway::GatewayCache;
@@ -357,8 +357,10 @@ fn build_context(
         claims: crate::cache::claims::Claims::default(),
         holders: Holders::new(cluster, args.watch_namespaces.clone()),
         metered: MetricsApi::default(),
-        pod_access: AccountBinding::new(args.pod_access_binding.clone()),
-        namespace_access: AccountBinding::new(args.namespace_access_binding.clone()),
+        access: AccountBindings::new(
+            args.pod_access_binding.clone(),
+            args.namespace_access_binding.clone(),
+        ),
         share_role: args.share_role.clone(),
         migrations: Migrations::default(),
         inserts: Inserts::default(),

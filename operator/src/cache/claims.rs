@@ -89,13 +89,15 @@ impl Claims {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).release_claims(key);
     }
 
-    /// Returns why an object's claims are refused: the first thing that an older object holds, and
-    /// that object.
-    pub fn find_conflict<K: Resource<DynamicType = ()>>(&self, object: &K) -> Option<Invalid> {
+    /// Checks that no older object holds what an object claims.
+    ///
+    /// # Errors
+    /// The first thing that an older object holds, and that object.
+    pub fn check_conflict<K: Resource<DynamicType = ()>>(&self, object: &K) -> Result<(), Invalid> {
         let me = Holder::of_object(object);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, claim) = known.by_object.get(&me.object_key())?;
-        claim.things.iter().find_map(|thing| {
+        let Some((_, claim)) = known.by_object.get(&me.object_key()) else { return Ok(()) };
+        let held = claim.things.iter().find_map(|thing| {
             let mut older = known.by_thing.get(thing)?.range(..&me);
             let (holder, _) = older.find(|(_, shared)| !(claim.shared && **shared))?;
             let Holder { namespace, name, kind, .. } = holder;
@@ -105,7 +107,8 @@ impl Claims {
                 claim.advice
             );
             Some(Invalid { reason: Reason::HeldByAnother, message })
-        })
+        });
+        held.map_or(Ok(()), Err)
     }
 
     /// Returns whether an older object, by kind, namespace and name, claims some of the same things

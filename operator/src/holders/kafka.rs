@@ -116,16 +116,19 @@ pub(crate) async fn write_claim<K: Resource<DynamicType = ()> + Controlled>(
     check_claim(context, object, thing).await.map(|_| ())
 }
 
-/// Returns why a pool may not have its consumer group, if known, and writes a due record. After a
-/// failed check the last result counts.
+/// Checks whether a pool may have its consumer group, and writes a due record. After a failed check
+/// the last result counts.
+///
+/// # Errors
+/// Another object holds the group.
 pub(crate) async fn check_pool_claim(
     context: &Context,
     pool: &GatewayPool,
     query: &LagQuery,
-) -> Option<Invalid> {
-    context.holders.cluster.as_ref()?;
+) -> Result<(), Invalid> {
+    let Some(me) = context.holders.claimant_of(pool, false) else { return Ok(()) };
     let (key, now) = (key_of(pool), context.clock.now());
-    let takes_over = context.holders.claimant_of(pool, false)?.takes_over;
+    let takes_over = me.takes_over;
     let of = format!("{:?} {} {takes_over:?}", query, pool.spec.ownership.is_shared());
     let known = {
         let states = context.holders.lock_cached();
@@ -134,7 +137,7 @@ pub(crate) async fn check_pool_claim(
     };
     let recent = known.as_ref().filter(|(at, ..)| now.duration_since(*at) < POOL_CHECK);
     if let Some((_, _, refused)) = recent {
-        return refused.clone();
+        return refused.clone().map_or(Ok(()), Err);
     }
     let before = known.and_then(|(_, _, refused)| refused);
     let checked =
@@ -148,7 +151,7 @@ pub(crate) async fn check_pool_claim(
     };
     let checked = Some((now, of, refused.clone()));
     context.holders.lock_cached().entry(key).or_default().checked = checked;
-    refused
+    refused.map_or(Ok(()), Err)
 }
 
 async fn ensure_pool_claim(

@@ -16,7 +16,9 @@ mod tables;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 
-pub(crate) use self::kafka::{ClaimedResource, check_claim, check_pool_claim, write_claim};
+pub(crate) use self::kafka::{
+    ClaimedResource, DueRecord, check_claim, check_pool_claim, write_claim,
+};
 pub(crate) use self::release::reason_to_retain;
 pub use self::release::release_record;
 pub(crate) use self::tables::{TablesClaim, check_tables_claim, write_tables_claim};

@@ -2,15 +2,12 @@
 
 pub mod process_counts;
 
-use std::time::Duration;
-
-use jiff::{SignedDuration, Timestamp};
-use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason, find_condition};
+use millrace_crds::{ConditionType, Reason};
 use millrace_rollout::{
     Moving, NODE_LOST_REMEDY, RolloutVerdict, Stuck, Trouble, WorkloadObservation,
 };
 
-use crate::error::{Invalid, StepError};
+use crate::error::{ReconcileStep, StepError};
 use crate::report::conditions::{Conditions, RETRIES};
 use crate::report::counts::format_count;
 
@@ -60,70 +57,15 @@ impl Rollout {
         Self::Evaluated(verdict.clone())
     }
 
-    /// Returns a rollout that could not be applied.
+    /// Returns a rollout that did not begin because the spec cannot work as written, or not yet,
+    /// or that could not be applied.
     #[must_use]
     pub fn from_error(error: &StepError) -> Self {
         let (reason, message) = (error.reason, error.cause());
-        match error.category.needs_a_person() {
-            true => Self::NotApplied { reason, message, stalled: true },
+        let stalled = error.category.needs_a_person() || error.reason == Reason::HeldByAnother;
+        match stalled || error.step == ReconcileStep::Validate {
+            true => Self::NotApplied { reason, message, stalled },
             false => Self::NotObserved { reason, message },
-        }
-    }
-
-    /// Returns a rollout that did not begin because the spec is invalid.
-    #[must_use]
-    pub fn from_invalid(invalid: &Invalid) -> Self {
-        let (reason, message) = (invalid.reason, invalid.message.clone());
-        let stalled = matches!(reason, Reason::SpecInvalid | Reason::HeldByAnother);
-        Self::NotApplied { reason, message, stalled }
-    }
-}
-
-/// The bounds of an invalid pool's resync delay, which equals the time that it has not been ready.
-/// A repair by a person is thus observed soon, and a pool that stays invalid costs next to nothing.
-/// A change of the spec doesn't wait for it.
-const INVALID_RESYNC: (SignedDuration, SignedDuration) =
-    (SignedDuration::from_secs(5), SignedDuration::from_secs(120));
-
-/// Returns the delay until an invalid pool is reconciled again, from its last conditions.
-#[must_use]
-pub fn invalid_resync(conditions: &[Condition], now: Timestamp) -> Duration {
-    let (least, most) = INVALID_RESYNC;
-    let last = find_condition(conditions, ConditionType::PodsReady);
-    let since = last.filter(|it| it.status == ConditionStatus::False);
-    let lasts = since.map_or(least, |it| now.duration_since(it.last_transition_time.0));
-    lasts.clamp(least, most).unsigned_abs()
-}
-
-/// The result of the steps before the status; `A` is a kind's observation after applying.
-#[derive(Debug)]
-pub enum PoolOutcome<A> {
-    /// Nothing was applied: the spec cannot work as written, or not yet.
-    Invalid {
-        /// The reason.
-        invalid: Invalid,
-        /// The workload's figures, if it exists.
-        live: Option<WorkloadObservation>,
-    },
-    /// Applying failed after some writes.
-    Failed(StepError),
-    /// Everything was applied, so pods have or will have the declared state.
-    Applied(Box<A>),
-}
-
-impl<A> From<Result<A, StepError>> for PoolOutcome<A> {
-    /// A failure becomes part of the outcome, so that the status can report it.
-    fn from(applied: Result<A, StepError>) -> Self {
-        applied.map_or_else(Self::Failed, |applied| Self::Applied(Box::new(applied)))
-    }
-}
-
-impl<A> PoolOutcome<A> {
-    /// Returns the failure to retry, if any, after the status reports it.
-    pub fn into_failure(self) -> Option<StepError> {
-        match self {
-            Self::Failed(error) => Some(error.mark_reported()),
-            Self::Invalid { .. } | Self::Applied(_) => None,
         }
     }
 }
@@ -221,26 +163,6 @@ pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
         Stuck::DeadlineExceeded => (
             Reason::RolloutDeadlineExceeded,
             "no progress within the workload's deadline; see its events".into(),
-        ),
-    }
-}
-
-/// Sets SecretsFound from a validation error about Secrets.
-pub fn state_secrets(conditions: &mut Conditions, invalid: Option<&Invalid>) {
-    match invalid {
-        Some(invalid)
-            if matches!(invalid.reason, Reason::SecretMissing | Reason::SecretKeyMissing) =>
-        {
-            conditions.set_false(
-                ConditionType::SecretsFound,
-                invalid.reason,
-                invalid.message.as_str(),
-            );
-        }
-        _ => conditions.set_true(
-            ConditionType::SecretsFound,
-            Reason::Reconciled,
-            "every Secret exists",
         ),
     }
 }

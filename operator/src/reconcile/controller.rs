@@ -1,11 +1,12 @@
 //! Runs every kind's reconciler: one run per object, time limit, back-off, metrics.
 //!
-//! A kind implements [`Reconciler`]. The loop isolates objects that do not parse, skips objects
-//! being deleted (unless the kind has finalizers), turns failures into delays, and lets no object
-//! stop another. A standby replica watches everything that a leader does and reconciles nothing.
+//! A kind implements [`Reconciler`]. The loop isolates objects that do not parse, adds finalizers
+//! and finalizes objects being deleted, turns failures into delays, and lets no object stop
+//! another. A standby replica watches everything that a leader does and reconciles nothing.
 //! The loop must not know a kind's work.
 
 use std::any::TypeId;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::{self, Action, Controller};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Resource, ResourceExt};
-use millrace_crds::v1alpha1::{EdgePool, GatewayPool};
+use millrace_crds::v1alpha1::{DeletionPolicy, EdgePool, GatewayPool};
 use millrace_crds::{EventReason, Reason};
 use millrace_observe::otlp::{SPANS, Trace};
 use tokio::sync::watch;
@@ -57,9 +58,6 @@ pub trait Reconciler: Send + Sync + 'static {
     /// The kind.
     type Object: Applicable;
 
-    /// Whether the kind has finalizers, so objects being deleted are reconciled too.
-    const HANDLES_DELETION: bool = false;
-
     /// The number of objects of the kind that are reconciled at once, in all namespaces.
     const CONCURRENCY: u16 = CONCURRENCY;
 
@@ -74,11 +72,24 @@ pub trait Reconciler: Send + Sync + 'static {
     /// Adds a watch for each kind of child.
     fn add_watches(watching: WatchBuilder<Self::Object>) -> WatchBuilder<Self::Object>;
 
+    /// Returns the deletion policy of an object whose kind has finalizers; `None` for other kinds.
+    fn deletion_policy(_object: &Self::Object) -> Option<DeletionPolicy> {
+        None
+    }
+
     /// Runs observe, validate, build, apply and status for one object.
     fn reconcile(
         context: &Context,
         object: &Self::Object,
     ) -> impl Future<Output = Result<Next, StepError>> + Send;
+
+    /// Cleans up after an object that is being deleted, and removes its finalizer.
+    fn finalize(
+        _context: &Context,
+        _object: &Self::Object,
+    ) -> impl Future<Output = Result<Next, StepError>> + Send {
+        std::future::ready(Ok(Next::OnChange))
+    }
 }
 
 /// Runs the controller of `R` in `place` until `stop` resolves and its reconciles end. While
@@ -254,17 +265,13 @@ pub async fn reconcile_object<R: Reconciler>(
         Err(invalid) => return report_unparsable::<R>(&guarded, invalid, &context).await,
     };
     record_claim::<R>(&context, object);
-    if object.meta().deletion_timestamp.is_some() && !R::HANDLES_DELETION {
-        context.failures.clear(&key_of(object));
-        return Ok(Action::await_change());
-    }
     let running = context.metrics.reconcile_started(&kind);
     let started = Instant::now();
     let trace = begin_trace(&context, &kind, object);
     let limit = Duration::from_secs(RECONCILE_SECONDS_MAX);
     let work = async {
-        let reconciling = Box::pin(R::reconcile(&context, object));
-        let outcome = tokio::time::timeout(limit, reconciling).await;
+        let running = Box::pin(finalize_or_reconcile::<R>(&context, object));
+        let outcome = tokio::time::timeout(limit, running).await;
         let outcome = outcome.unwrap_or_else(|_elapsed| Err(timed_out()));
         if let Err(failure) = &outcome {
             report_failure(&context, object, failure).await;
@@ -281,6 +288,20 @@ pub async fn reconcile_object<R: Reconciler>(
     context.failures.clear(&key_of(object));
     context.metrics.set_failing(context.failures.failing_count());
     Ok(next.to_action(&key_of(object)))
+}
+
+async fn finalize_or_reconcile<R: Reconciler>(
+    context: &Context,
+    object: &R::Object,
+) -> Result<Next, StepError> {
+    if object.meta().deletion_timestamp.is_some() {
+        return R::finalize(context, object).await;
+    }
+    let object = match R::deletion_policy(object) {
+        Some(policy) => finalizer::ensure_finalizer(context, object, policy).await?,
+        None => Cow::Borrowed(object),
+    };
+    R::reconcile(context, &object).await
 }
 
 /// Begins the trace of a reconcile, if it is sampled. The requests that the reconcile makes are its

@@ -3,19 +3,19 @@
 
 use millrace_crds::{ConditionStatus, ConditionType, Reason};
 
-use crate::error::{StepError, error_chain};
+use crate::error::{ReconcileStep, StepError};
 use crate::report::conditions::{Conditions, RETRIES};
 
 /// States `SecretsFound`. An error that is not about Secrets occurred after they were found, unless
-/// the API server itself failed.
+/// the API server itself failed while they were read.
 pub fn state_secrets(conditions: &mut Conditions, error: Option<&StepError>) {
     use ConditionType::SecretsFound;
     match error {
         Some(error) if is_about_secrets(error.reason) => {
-            conditions.set_false(SecretsFound, error.reason, failure_message(error));
+            conditions.set_false(SecretsFound, error.reason, error.cause());
         }
-        Some(error) if error.reason == Reason::ApiServerFailed => {
-            conditions.set_unknown(SecretsFound, error.reason, failure_message(error));
+        Some(error) if is_unread(error) => {
+            conditions.set_unknown(SecretsFound, error.reason, error.cause());
         }
         _ => conditions.set_true(SecretsFound, Reason::Reconciled, "every Secret exists"),
     }
@@ -24,7 +24,7 @@ pub fn state_secrets(conditions: &mut Conditions, error: Option<&StepError>) {
 /// States `fact`, `Progressing` and `Stalled` after a failure: unknown where nothing could be
 /// observed, false where the other system refused; stalled where only a person can help.
 pub fn state_failure(conditions: &mut Conditions, fact: ConditionType, error: &StepError) {
-    let message = failure_message(error);
+    let message = error.cause();
     let status = match is_unobservable(error.reason) {
         true => ConditionStatus::Unknown,
         false => ConditionStatus::False,
@@ -36,9 +36,8 @@ pub fn state_failure(conditions: &mut Conditions, fact: ConditionType, error: &S
     }
 }
 
-/// Returns the cause; the log has the step.
-fn failure_message(error: &StepError) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), error_chain)
+fn is_unread(error: &StepError) -> bool {
+    error.reason == Reason::ApiServerFailed && error.step == ReconcileStep::Observe
 }
 
 fn is_about_secrets(reason: Reason) -> bool {

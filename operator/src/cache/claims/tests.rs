@@ -29,15 +29,15 @@ fn the_oldest_holds_whoever_is_noted_first() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let claims = Claims::default();
         order.iter().for_each(|at| claims.record_claim(&all[*at], claim(&["t"], false)));
-        assert_eq!(claims.find_conflict(&all[0]), None);
+        assert_eq!(claims.check_conflict(&all[0]), Ok(()));
         for other in &all[1..] {
-            let refused = claims.find_conflict(other).unwrap();
+            let refused = claims.check_conflict(other).unwrap_err();
             assert_eq!(refused.reason, Reason::HeldByAnother);
             assert!(refused.message.contains("TelemetryTopic x in namespace b"), "{refused}");
         }
         claims.remove_claims("TelemetryTopic/b/x");
-        assert_eq!(claims.find_conflict(&all[2]), None);
-        assert!(claims.find_conflict(&all[1]).unwrap().message.contains("TelemetryTopic y"));
+        assert_eq!(claims.check_conflict(&all[2]), Ok(()));
+        assert!(claims.check_conflict(&all[1]).unwrap_err().message.contains("TelemetryTopic y"));
     }
 }
 
@@ -50,8 +50,8 @@ fn only_who_both_say_so_share() {
         let claims = Claims::default();
         claims.record_claim(&new, claim(&["t"], second));
         claims.record_claim(&old, claim(&["t"], first));
-        assert_eq!(claims.find_conflict(&new).is_none(), first && second);
-        assert_eq!(claims.find_conflict(&old), None);
+        assert_eq!(claims.check_conflict(&new).is_ok(), first && second);
+        assert_eq!(claims.check_conflict(&old), Ok(()));
         assert!(claims.other_claimant(&old).is_some() && claims.other_claimant(&new).is_some());
     }
 }
@@ -65,9 +65,9 @@ fn a_claim_that_changes_gives_up_what_it_was() {
     let claims = Claims::default();
     claims.record_claim(&old, claim(&["t on k:1", "t on k:2"], false));
     claims.record_claim(&new, claim(&["t on k:2", "t on k:3"], false));
-    assert!(claims.find_conflict(&new).is_some());
+    assert!(claims.check_conflict(&new).is_err());
     claims.record_claim(&old, claim(&["t on k:1"], false));
-    assert_eq!((claims.find_conflict(&new), claims.other_claimant(&new)), (None, None));
+    assert_eq!((claims.check_conflict(&new), claims.other_claimant(&new)), (Ok(()), None));
     claims.remove_claims("TelemetryTopic/a/x");
     claims.remove_claims("TelemetryTopic/b/x");
     let known = claims.known.into_inner().unwrap();

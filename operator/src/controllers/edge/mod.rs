@@ -1,8 +1,8 @@
 //! EdgePool: collectors that receive telemetry and publish it to Kafka.
 //!
-//! The steps: `validate::draft` checks the spec alone, `observe` reads the Secrets it refers to,
-//! `validate` joins the two, `build` makes the objects, `apply` writes those that differ (the
-//! workload through `gate`, as `change` and `canary` decide), `observe` queries pods about their
+//! The steps: `validate::draft_pool` checks the spec alone, `observe` reads the Secrets that it
+//! names, `validate` joins the two, `build` makes the objects, `apply` writes those that differ
+//! (the workload through `gate`, as `change` and `canary` decide), `observe` queries pods about their
 //! nodes' logs (`node_logs` and `logs_lost` sum the answers), what the API server refuses them
 //! (`watches`) and what they routed to other topics (`routes`), `status` reports, including scrape
 //! targets (`targets`). Only observe, apply, gate and status hold a client.
@@ -29,12 +29,12 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use millrace_crds::v1alpha1::EdgePool;
 
+use self::apply::Applied;
 use self::status::PoolState;
 use crate::context::Context;
 use crate::error::StepError;
 use crate::pool::names::Role;
 use crate::pool::scale;
-use crate::pool::status::{PoolOutcome, invalid_resync};
 use crate::pool::workload;
 use crate::reconcile::controller::Reconciler;
 use crate::reconcile::watches::WatchBuilder;
@@ -70,51 +70,28 @@ impl Reconciler for EdgePools {
     async fn reconcile(context: &Context, stored: &EdgePool) -> Result<Next, StepError> {
         let declared = scale::declared_pool(stored);
         let pool = &*declared;
-        let mut resync = Next::After(RESYNC);
-        let outcome = match validate::draft_pool(pool, &context.images) {
-            Err(invalid) => PoolOutcome::Invalid { invalid, live: None },
-            Ok(draft) => {
-                let secrets = draft.secrets.secret_names();
-                context.references.set_secrets::<EdgePool>(
-                    &draft.names.namespace,
-                    &draft.names.pool,
-                    secrets,
-                );
-                let is_watched = context.watches_secrets || draft.secrets.iter().next().is_none();
-                if is_watched && !observe::has_pod_figures(pool) {
-                    resync = Next::Within(RESYNC_QUIET);
-                }
-                let observed = observe::observe_pool(context, pool, draft).await?;
-                match validate::validate_pool(pool, &observed) {
-                    Ok(validated) => {
-                        let prepared =
-                            build::build_objects(&validated, context.share_role.as_deref());
-                        apply::apply_pool(context, pool, prepared).await.into()
-                    }
-                    Err(invalid) => {
-                        let live =
-                            observe::observe_workload(context, pool, &observed.draft).await?;
-                        PoolOutcome::Invalid { invalid, live }
-                    }
-                }
-            }
-        };
-        let is_invalid = matches!(outcome, PoolOutcome::Invalid { .. });
+        let outcome = Box::pin(apply_spec(context, pool)).await;
         let current = match &outcome {
-            PoolOutcome::Applied(_) => {
-                scale::apply_replicas(context, stored, pool, build::declared_size(pool)).await
-            }
-            PoolOutcome::Invalid { .. } | PoolOutcome::Failed(_) => Cow::Borrowed(pool),
+            Ok(_) => scale::apply_replicas(context, stored, pool, build::declared_size(pool)).await,
+            Err(_) => Cow::Borrowed(pool),
         };
         let reports = observe::observe_pods(context, &current, &outcome).await?;
-        let stand = status::report_status(context, &current, &outcome, &reports).await?;
-        outcome.into_failure().map_or(Ok(()), Err)?;
-        let before = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        Ok(match stand {
-            _ if is_invalid => Next::After(invalid_resync(before, context.clock.now())),
-            PoolState::Stable => resync,
+        let state = status::report_status(context, &current, &outcome, &reports).await?;
+        let Applied { desired, .. } = outcome.map_err(StepError::mark_reported)?;
+        let is_watched = observe::is_watched(context, pool, &desired.secrets.0);
+        Ok(match state {
+            PoolState::Stable if is_watched => Next::Within(RESYNC_QUIET),
+            PoolState::Stable => Next::After(RESYNC),
             PoolState::Validating => Next::After(RESYNC_VALIDATING),
             PoolState::Changing => Next::After(RESYNC_MOVING),
         })
     }
+}
+
+async fn apply_spec(context: &Context, pool: &EdgePool) -> Result<Applied, StepError> {
+    let draft = validate::draft_pool(pool, &context.images)?;
+    let observed = observe::observe_pool(context, pool, draft).await?;
+    let validated = validate::validate_pool(pool, &observed)?;
+    let objects = build::build_objects(&validated, context.share_role.as_deref());
+    apply::apply_pool(context, pool, objects).await
 }

@@ -17,8 +17,9 @@ use crate::cluster::namespaced_api;
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
 use crate::pool::draft::PoolDraft;
+use crate::pool::names::{PoolNames, Role};
 use crate::pool::observe;
-use crate::pool::status::PoolOutcome;
+use crate::pool::secrets::SecretUses;
 use crate::pool::workload::EdgeWorkload;
 
 /// What a pool's pods report, as far as the status has it.
@@ -42,31 +43,33 @@ pub(super) async fn observe_pool(
     draft: PoolDraft,
 ) -> Result<Observed, StepError> {
     let salt = pool.metadata.uid.as_deref().unwrap_or_default();
-    let found =
-        observe::read_secrets(context, &draft.names.namespace, salt, &draft.secrets).await?;
+    let PoolNames { namespace, pool: name, .. } = &draft.names;
+    let secrets = draft.secrets.secret_names();
+    context.references.set_secrets::<EdgePool>(namespace, name, secrets);
+    let found = observe::read_secrets(context, namespace, salt, &draft.secrets).await?;
     Ok(Observed { draft, secrets: found })
 }
 
-/// Reads the live workload, for the status of a pool that may not be applied.
+/// Reads the figures of the workload of a pool whose spec can't be applied; `None` if there is
+/// none.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
 pub(super) async fn observe_workload(
     context: &Context,
     pool: &EdgePool,
-    draft: &PoolDraft,
 ) -> Result<Option<WorkloadObservation>, StepError> {
+    let Ok(names) = PoolNames::of_pool(pool, Role::Edge) else { return Ok(None) };
     match pool.spec.settings.mode {
-        EdgeMode::Deployment => read_figures::<Deployment>(context, draft).await,
-        EdgeMode::DaemonSet => read_figures::<DaemonSet>(context, draft).await,
+        EdgeMode::Deployment => read_figures::<Deployment>(context, &names).await,
+        EdgeMode::DaemonSet => read_figures::<DaemonSet>(context, &names).await,
     }
 }
 
 async fn read_figures<K: EdgeWorkload>(
     context: &Context,
-    draft: &PoolDraft,
+    PoolNames { namespace, base: name, .. }: &PoolNames,
 ) -> Result<Option<WorkloadObservation>, StepError> {
-    let (namespace, name) = (&draft.names.namespace, &draft.names.base);
     let live = namespaced_api::<K>(&context.client, namespace).get_opt(name).await;
     let what = || format!("get the workload {namespace}/{name}");
     let live = live.map_err(|it| StepError::from_kube(ReconcileStep::Observe, what(), it))?;
@@ -81,15 +84,15 @@ async fn read_figures<K: EdgeWorkload>(
 pub(super) async fn observe_pods(
     context: &Context,
     pool: &EdgePool,
-    outcome: &PoolOutcome<Applied>,
+    outcome: &Result<Applied, StepError>,
 ) -> Result<PodReports, StepError> {
     let logs = reads_nodes(pool).then(|| NodeLogs::from_status(pool.status.as_ref()));
     let mut reports = PodReports { logs, ..PodReports::default() };
-    let PoolOutcome::Applied(applied) = outcome else { return Ok(reports) };
+    let Ok(applied) = outcome else { return Ok(reports) };
     if !reads_pod_reports(pool) {
         return Ok(reports);
     }
-    let Applied { names, pods, .. } = applied.as_ref();
+    let Applied { names, pods, .. } = applied;
     let pods = match pods {
         Some(pods) => Cow::Borrowed(pods),
         None => {
@@ -112,9 +115,12 @@ pub(super) async fn observe_pods(
     Ok(reports)
 }
 
-/// Returns whether the status has figures of pods, which no watch reports.
-pub(super) fn has_pod_figures(pool: &EdgePool) -> bool {
-    reads_pod_reports(pool) || pool.spec.settings.receivers.prometheus.is_some()
+/// Returns whether watches report everything that the pool depends on: its Secrets (ConfigMaps are
+/// not watched), and no figures of pods.
+pub(super) fn is_watched(context: &Context, pool: &EdgePool, secrets: &SecretUses) -> bool {
+    let has_figures = reads_pod_reports(pool) || pool.spec.settings.receivers.prometheus.is_some();
+    let watches_all = context.watches_secrets && !secrets.has_config_maps();
+    !has_figures && (watches_all || secrets.iter().next().is_none())
 }
 
 /// Returns whether pods are queried for the status.

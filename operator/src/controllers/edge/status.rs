@@ -8,14 +8,15 @@ use millrace_rollout::{RolloutVerdict, WorkloadObservation};
 use super::apply::Applied;
 use super::change;
 use super::observe::PodReports;
-use super::{routes, targets, watches};
+use super::{observe, routes, targets, watches};
 use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
-use crate::error::StepError;
-use crate::pool::status::{PoolOutcome, Rollout, as_i32, pods_text, state_pods, state_secrets};
+use crate::error::{ReconcileStep, StepError};
+use crate::pool::status::{Rollout, as_i32, pods_text, state_pods};
 use crate::pool::template::OTLP_GRPC_PORT;
 use crate::report::conditions::Conditions;
 use crate::report::plaintext;
+use crate::report::unreachable::state_secrets;
 
 /// The pool's state, which sets when it is reconciled next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,29 +29,36 @@ pub(super) enum PoolState {
     Changing,
 }
 
-/// Writes the status if it changed; returns the pool's state.
+/// Writes the status if it changed; returns the pool's state. Reports nothing of a pool that could
+/// not be observed: its last status remains.
 ///
 /// # Errors
-/// When the API server refuses or can't be reached.
+/// When the API server refuses or can't be reached, now or when the pool was observed.
 pub(super) async fn report_status(
     context: &Context,
     pool: &EdgePool,
-    outcome: &PoolOutcome<Applied>,
+    outcome: &Result<Applied, StepError>,
     reports: &PodReports,
 ) -> Result<PoolState, StepError> {
+    let live = match outcome {
+        Err(error) if error.step == ReconcileStep::Observe => return Err(error.clone()),
+        Err(error) if error.step == ReconcileStep::Validate => {
+            observe::observe_workload(context, pool).await?
+        }
+        Ok(_) | Err(_) => None,
+    };
     let before = pool.status.clone().unwrap_or_default();
-    let (status, conditions) = build_status(context, pool, &before, outcome, reports);
+    let (status, conditions) =
+        build_status(context, pool, &before, (outcome, live.as_ref()), reports);
     if write_status(context, pool, pool.status.as_ref(), &status, conditions).await? {
         let (previous, current) = (before.pending_change.as_ref(), status.pending_change.as_ref());
         if change::rollout_stage(previous) != change::rollout_stage(current) {
             context.metrics.record_rollout_stage(change::rollout_stage(current));
         }
-        let rolled = match outcome {
-            PoolOutcome::Applied(applied) => {
-                change::change_notice(previous, current, &applied.desired)
-            }
-            PoolOutcome::Invalid { .. } | PoolOutcome::Failed(_) => None,
-        };
+        let rolled = outcome
+            .as_ref()
+            .ok()
+            .and_then(|applied| change::change_notice(previous, current, &applied.desired));
         let lost = reports.logs.as_ref().and_then(|logs| logs.episode_notice(&before));
         for notice in rolled.into_iter().chain(lost) {
             context.events.publish(&pool.object_ref(&()), notice).await;
@@ -59,8 +67,8 @@ pub(super) async fn report_status(
     Ok(pool_state(before.pending_change.as_ref(), outcome))
 }
 
-fn pool_state(previous: Option<&PendingChange>, outcome: &PoolOutcome<Applied>) -> PoolState {
-    let PoolOutcome::Applied(applied) = outcome else { return PoolState::Changing };
+fn pool_state(previous: Option<&PendingChange>, outcome: &Result<Applied, StepError>) -> PoolState {
+    let Ok(applied) = outcome else { return PoolState::Changing };
     let stage = |pending: &PendingChange| pending.stage;
     match applied.pending.as_ref().map(stage) {
         Some(PendingStage::Validating) => PoolState::Validating,
@@ -79,26 +87,22 @@ fn build_status(
     context: &Context,
     pool: &EdgePool,
     before: &EdgePoolStatus,
-    outcome: &PoolOutcome<Applied>,
+    (outcome, live): (&Result<Applied, StepError>, Option<&WorkloadObservation>),
     PodReports { logs, watches, routed }: &PodReports,
 ) -> (EdgePoolStatus, Conditions) {
     let (generation, now) = (pool.metadata.generation, context.clock.now());
     let mut conditions = Conditions::new(&before.conditions, generation, now);
     let mut status = EdgePoolStatus { observed_generation: generation, ..before.clone() };
+    state_secrets(&mut conditions, outcome.as_ref().err());
     match outcome {
-        PoolOutcome::Invalid { invalid, live } => {
-            state_secrets(&mut conditions, Some(invalid));
-            state_pods(&mut conditions, &Rollout::from_invalid(invalid), live.as_ref());
-            set_counts(&mut status, live.as_ref());
+        Err(error) => {
+            state_pods(&mut conditions, &Rollout::from_error(error), live);
+            if error.step == ReconcileStep::Validate {
+                set_counts(&mut status, live);
+            }
         }
-        PoolOutcome::Failed(error) => {
-            state_secrets(&mut conditions, None);
-            state_pods(&mut conditions, &Rollout::from_error(error), None);
-        }
-        PoolOutcome::Applied(applied) => {
-            let Applied { names, image, observation, verdict, withheld, pending, .. } =
-                applied.as_ref();
-            state_secrets(&mut conditions, None);
+        Ok(applied) => {
+            let Applied { names, image, observation, verdict, withheld, pending, .. } = applied;
             let rollout = match pending {
                 Some(pending) if !withheld => change::rollout_of_change(pending, verdict),
                 _ => Rollout::from_verdict(verdict, *withheld),

@@ -5,6 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use millrace_crds::v1alpha1::GatewayPool;
+use millrace_rollout::WorkloadObservation;
 
 use super::observed::{Observed, RolloutInputs};
 use super::retention_loss::Losses;
@@ -20,16 +21,16 @@ use crate::error::StepError;
 use crate::kafka::lag_cache::LagObservation;
 use crate::pods::{PodRates, PodState, ScrapeResults, UsageByPod};
 use crate::pool::draft::PoolDraft;
-use crate::pool::names::PoolNames;
+use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::SecretUses;
-use crate::pool::{observe, preflight, scale, template};
+use crate::pool::{observe, preflight, scale, template, workload};
 
 /// The interval at which silent pods are queried in the metrics API: its figures are 15 to 60 s old
 /// in most installations, and count for a minute.
 const METERED_FRESH: SignedDuration = SignedDuration::from_secs(30);
 
-/// Reads the complete observation. An unknown lag is part of it, not a failure: pods are reconciled
-/// even while the broker is down.
+/// Reads the complete observation, and adds to `losses` what pods report. An unknown lag is part of
+/// it, not a failure: pods are reconciled even while the broker is down.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
@@ -37,6 +38,7 @@ pub(super) async fn observe_pool(
     context: &Context,
     pool: &GatewayPool,
     draft: PoolDraft,
+    losses: &mut Losses,
 ) -> Result<Observed, StepError> {
     let namespace = &draft.names.namespace;
     let salt = pool.metadata.uid.as_deref().unwrap_or_default();
@@ -57,7 +59,6 @@ pub(super) async fn observe_pool(
         None => Vec::new(),
     };
     let (facts, scrapes) = observe::scrape_pods(context, &draft.names, &pods, now).await;
-    let mut losses = Losses::from_status(pool.status.as_ref());
     losses.record_scrapes(&scrapes, now);
     let watched =
         observe_rollout(context, pool, &draft, live.as_ref(), (pods, &scrapes), now).await?;
@@ -90,12 +91,25 @@ pub(super) async fn observe_pool(
         live,
         lag_query,
         lag,
-        losses,
         watched,
         migrates,
         memory,
         now,
     })
+}
+
+/// Reads the figures of the StatefulSet of a pool whose spec can't be applied; `None` if there is
+/// none.
+///
+/// # Errors
+/// When the API server refuses or can't be reached.
+pub(super) async fn observe_workload(
+    context: &Context,
+    pool: &GatewayPool,
+) -> Result<Option<WorkloadObservation>, StepError> {
+    let Ok(names) = PoolNames::of_pool(pool, Role::Gateway) else { return Ok(None) };
+    let live = PoolReader::new(context, pool, &names).read_set().await?;
+    Ok(live.as_ref().map(workload::observe_stateful_set))
 }
 
 /// Reads what the pool's rollout needs at its stage.

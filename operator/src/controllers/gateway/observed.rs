@@ -5,7 +5,6 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use millrace_rollout::WorkloadObservation;
 
-use super::retention_loss::Losses;
 use crate::cache::baseline::Baseline;
 use crate::cache::sizing::Sizing;
 use crate::controllers::schema::PoolTables;
@@ -25,7 +24,6 @@ pub(super) struct Observed {
     pub(super) live: Option<StatefulSet>,
     pub(super) lag_query: LagQuery,
     pub(super) lag: Result<LagObservation, StepError>,
-    pub(super) losses: Losses,
     /// The observations for the pool's rollout.
     pub(super) watched: RolloutInputs,
     /// Whether the pool's tables are being migrated.

@@ -12,17 +12,16 @@ use millrace_rollout::{RolloutVerdict, WorkloadObservation};
 use super::apply::Applied;
 use super::resize::ResizeProgress;
 use super::retention_loss::Losses;
-use super::rollout;
+use super::{observe, rollout};
 use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
-use crate::error::StepError;
+use crate::error::{ReconcileStep, StepError};
 use crate::kafka::lag_cache::LagObservation;
-use crate::pool::status::{
-    PoolOutcome, Rollout, as_i32, as_i64, pods_text, state_pods, state_secrets,
-};
+use crate::pool::status::{Rollout, as_i32, as_i64, pods_text, state_pods};
 use crate::report::conditions::{Conditions, status_time};
 use crate::report::events::{Notice, NoticeReason};
 use crate::report::plaintext;
+use crate::report::unreachable::state_secrets;
 
 /// The minimum time between writes of lag figures while their verdict is unchanged.
 const LAG_REFRESH: SignedDuration = SignedDuration::from_secs(10);
@@ -44,21 +43,30 @@ fn record_history(
     context.console_history.record_slot(uid, DaySlot::at(now, seconds, arrivals, sizing.replicas));
 }
 
-/// Writes the status if it changed; returns whether the pool is settled.
+/// Writes the status if it changed; returns whether the pool is settled. Reports nothing of a pool
+/// that could not be observed: its last status remains.
 ///
 /// # Errors
-/// When the API server refuses or can't be reached.
+/// When the API server refuses or can't be reached, now or when the pool was observed.
 pub(super) async fn report_status(
     context: &Context,
     pool: &GatewayPool,
-    outcome: &PoolOutcome<Applied>,
+    outcome: &Result<Applied, StepError>,
     losses: &Losses,
 ) -> Result<bool, StepError> {
+    let live = match outcome {
+        Err(error) if error.step == ReconcileStep::Observe => return Err(error.clone()),
+        Err(error) if error.step == ReconcileStep::Validate => {
+            observe::observe_workload(context, pool).await?
+        }
+        Ok(_) | Err(_) => None,
+    };
     let before = pool.status.clone().unwrap_or_default();
-    let (status, conditions) = build_status(pool, &before, outcome, losses, context.clock.now());
+    let (status, conditions) =
+        build_status(pool, &before, outcome, (live.as_ref(), losses), context.clock.now());
     let (previous, current) = (before.rollout.as_ref(), status.rollout.as_ref());
     let is_complete = |it: &Applied| it.verdict == RolloutVerdict::Complete;
-    let settled = matches!(outcome, PoolOutcome::Applied(it) if is_complete(it))
+    let settled = outcome.as_ref().is_ok_and(is_complete)
         && current.is_some_and(|current| rollout::is_stable(previous, current));
     if let Some(sizing) = &status.sizing {
         context.metrics.record_decision(&sizing.reason);
@@ -125,37 +133,26 @@ fn record_resources(context: &Context, pool: &GatewayPool, sizing: &SizingStatus
 fn build_status(
     pool: &GatewayPool,
     before: &GatewayPoolStatus,
-    outcome: &PoolOutcome<Applied>,
-    losses: &Losses,
+    outcome: &Result<Applied, StepError>,
+    (live, losses): (Option<&WorkloadObservation>, &Losses),
     now: Timestamp,
 ) -> (GatewayPoolStatus, Conditions) {
     let generation = pool.metadata.generation;
     let mut conditions = Conditions::new(&before.conditions, generation, now);
     let mut status = GatewayPoolStatus { observed_generation: generation, ..before.clone() };
+    state_secrets(&mut conditions, outcome.as_ref().err());
     match outcome {
-        PoolOutcome::Invalid { invalid, live } => {
-            state_secrets(&mut conditions, Some(invalid));
-            state_pods(&mut conditions, &Rollout::from_invalid(invalid), live.as_ref());
-            conditions.set_unknown(
-                ConditionType::LagWithinBound,
-                invalid.reason,
-                invalid.message.as_str(),
-            );
-            set_counts(&mut status, live.as_ref());
+        Err(error) => {
+            state_pods(&mut conditions, &Rollout::from_error(error), live);
+            let lag = ConditionType::LagWithinBound;
+            conditions.set_unknown(lag, error.reason, error.cause());
+            if error.step == ReconcileStep::Validate {
+                set_counts(&mut status, live);
+            }
         }
-        PoolOutcome::Failed(error) => {
-            state_secrets(&mut conditions, None);
-            state_pods(&mut conditions, &Rollout::from_error(error), None);
-            conditions.set_unknown(
-                ConditionType::LagWithinBound,
-                Reason::LagUnknown,
-                "not queried",
-            );
-        }
-        PoolOutcome::Applied(applied) => {
+        Ok(applied) => {
             let Applied { names, observation, verdict, withheld, rollout, sizing, lag, .. } =
-                applied.as_ref();
-            state_secrets(&mut conditions, None);
+                applied;
             let pods_rollout = match withheld {
                 true => Rollout::from_verdict(verdict, true),
                 false => {

@@ -16,22 +16,11 @@ use super::ensure::{ensure_child, ensure_schema, ensure_topic};
 use crate::cluster::{Applicable, ApplyError, ChildChange, Children, is_paused};
 use crate::context::Context;
 use crate::controllers::schema::is_at_revision;
-use crate::error::{Invalid, StepError};
+use crate::error::StepError;
 
-/// The result of the steps before the status.
-#[derive(Debug)]
-pub(super) enum PipelineOutcome {
-    /// Nothing was applied: the spec cannot work as written.
-    Invalid(Invalid),
-    /// The children, as far as applying got.
-    Applied(Box<Applied>),
-    /// The pipeline is being deleted and waits until this child is deleted.
-    Leaving(String),
-}
-
-/// The children after applying; those not reached are missing.
+/// The children, as far as applying got: those not reached are missing.
 #[derive(Debug, Default)]
-pub(super) struct Applied {
+pub(super) struct ReachedChildren {
     pub(super) topics: Vec<Child>,
     pub(super) schema: Option<Child>,
     pub(super) schema_revision: Option<String>,
@@ -39,8 +28,6 @@ pub(super) struct Applied {
     pub(super) edges_declared: usize,
     pub(super) gateway: Option<Child>,
     pub(super) gateway_status: GatewayPoolStatus,
-    /// The failure that ended applying early.
-    pub(super) failure: Option<StepError>,
 }
 
 /// An edge pool after applying.
@@ -52,27 +39,18 @@ pub(super) struct Edge {
     pub(super) status: EdgePoolStatus,
 }
 
-/// Writes children that differ. Failures become part of the outcome, so that the status can report
-/// them with the observations.
+/// Writes children that differ. After a failure, the status reports those reached before.
+///
+/// # Errors
+/// When the API server refuses or can't be reached, after some writes.
 pub(super) async fn apply_children(
     context: &Context,
     pipeline: &TelemetryPipeline,
     prepared: PipelineChildren,
-) -> PipelineOutcome {
-    let mut applied = Applied::default();
-    let written = Box::pin(write_children(context, pipeline, prepared, &mut applied)).await;
-    applied.failure = written.err();
-    PipelineOutcome::Applied(Box::new(applied))
-}
-
-async fn write_children(
-    context: &Context,
-    pipeline: &TelemetryPipeline,
-    prepared: PipelineChildren,
-    applied: &mut Applied,
+    reached: &mut ReachedChildren,
 ) -> Result<(), StepError> {
     let PipelineChildren { topics, schema, edges, gateway, labels } = prepared;
-    applied.edges_declared = edges.len();
+    reached.edges_declared = edges.len();
     let children = Children::of_owner(context, pipeline)?;
     let paused = is_paused(pipeline);
     let names: Vec<String> = topics.iter().map(ResourceExt::name_any).collect();
@@ -86,7 +64,7 @@ async fn write_children(
         if !(topic_exists(&live) && child.up_to_date()) {
             missing.push(format!("{} {}", child.kind, child.name));
         }
-        applied.topics.push(child);
+        reached.topics.push(child);
     }
     let edge_gate = (!missing.is_empty()).then(|| missing.join(", "));
     let (live, held) = Box::pin(ensure_schema(&children, schema, paused)).await?;
@@ -94,22 +72,22 @@ async fn write_children(
     if !(child.up_to_date() && tables_exist(&live)) {
         missing.push(format!("{} {}", child.kind, child.name));
     }
-    applied.schema = Some(child);
-    applied.schema_revision = live.status.and_then(|status| status.revision);
+    reached.schema = Some(child);
+    reached.schema_revision = live.status.and_then(|status| status.revision);
     let gateway_gate = (!missing.is_empty()).then(|| missing.join(", "));
 
     for (name, edge) in edges {
         let (live, held) =
             Box::pin(ensure_edge(&children, edge, paused, edge_gate.clone())).await?;
         let child = Child::from_object(&live, held);
-        applied.edges.push(Edge { name, child, status: live.status.unwrap_or_default() });
+        reached.edges.push(Edge { name, child, status: live.status.unwrap_or_default() });
     }
     let (live, held) = match gateway_gate {
         None => Box::pin(ensure_child(&children, gateway, paused)).await?,
         Some(first) => Box::pin(withhold_child(&children, gateway, first)).await?,
     };
-    applied.gateway = Some(Child::from_object(&live, held));
-    applied.gateway_status = live.status.unwrap_or_default();
+    reached.gateway = Some(Child::from_object(&live, held));
+    reached.gateway_status = live.status.unwrap_or_default();
     prune_children::<TelemetryTopic>(&children, pipeline, &labels, &names).await?;
     prune_children::<EdgePool>(&children, pipeline, &labels, &pools).await?;
     children.publish_changes().await;

@@ -19,9 +19,8 @@ use millrace_crds::v1alpha1::{
     DeletionPolicy, EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
 
-use super::apply::PipelineOutcome;
 use super::build::{PipelineChildren, build_children};
-use super::status::report_status;
+use super::status::report_deletion;
 use super::validate::validate_deletion;
 use crate::cluster::{Applicable, ApplyError, Children};
 use crate::context::Context;
@@ -56,7 +55,7 @@ pub(super) async fn finalize_pipeline(
     let gone = match waits {
         Ok(None) => Ok(()),
         Ok(Some(first)) if !is_over => {
-            report_status(context, pipeline, &PipelineOutcome::Leaving(first)).await?;
+            report_deletion(context, pipeline, &first).await?;
             return Ok(Next::After(AGAIN));
         }
         Ok(Some(first)) => {

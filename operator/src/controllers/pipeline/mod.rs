@@ -5,7 +5,7 @@
 //! (topics and schema first, pools once those are ready) and reads them back, including those of a
 //! signal that `returned` in another shape, `status` sums them up, with `routes` for what edge
 //! pools routed to other pipelines. There is no observe step: apply reads the children, and this
-//! process holds the others. `leave` deletes them.
+//! process holds the others. `finalize` deletes them.
 
 mod apply;
 mod build;
@@ -19,13 +19,13 @@ mod validate;
 use std::time::Duration;
 
 use millrace_crds::v1alpha1::{
-    EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
+    DeletionPolicy, EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
 
+use self::apply::ReachedChildren;
 use crate::context::Context;
 use crate::error::StepError;
 use crate::reconcile::controller::Reconciler;
-use crate::reconcile::finalizer;
 use crate::reconcile::watches::WatchBuilder;
 use crate::reconcile::{Next, WatchScope};
 
@@ -38,8 +38,6 @@ pub struct Pipelines;
 impl Reconciler for Pipelines {
     type Object = TelemetryPipeline;
 
-    const HANDLES_DELETION: bool = true;
-
     fn add_watches(watching: WatchBuilder<TelemetryPipeline>) -> WatchBuilder<TelemetryPipeline> {
         watching
             .owns::<TelemetryTopic>(WatchScope::owned_config())
@@ -48,27 +46,29 @@ impl Reconciler for Pipelines {
             .owns::<GatewayPool>(WatchScope::owned_config())
     }
 
-    async fn reconcile(context: &Context, pipeline: &TelemetryPipeline) -> Result<Next, StepError> {
-        if pipeline.metadata.deletion_timestamp.is_some() {
-            return finalize::finalize_pipeline(context, pipeline).await;
-        }
-        let pipeline =
-            finalizer::ensure_finalizer(context, pipeline, pipeline.spec.deletion_policy).await?;
-        let pipeline = pipeline.as_ref();
-        let outcome = match validate::validate_pipeline(pipeline) {
-            Ok(validated) => {
-                apply::apply_children(context, pipeline, build::build_children(&validated)).await
-            }
-            Err(invalid) => apply::PipelineOutcome::Invalid(invalid),
-        };
-        status::report_status(context, pipeline, &outcome).await?;
-        match outcome {
-            apply::PipelineOutcome::Applied(applied) => applied
-                .failure
-                .map_or(Ok(Next::After(RESYNC)), |failure| Err(failure.mark_reported())),
-            apply::PipelineOutcome::Invalid(_) | apply::PipelineOutcome::Leaving(_) => {
-                Ok(Next::After(RESYNC))
-            }
-        }
+    fn deletion_policy(pipeline: &TelemetryPipeline) -> Option<DeletionPolicy> {
+        Some(pipeline.spec.deletion_policy)
     }
+
+    async fn reconcile(context: &Context, pipeline: &TelemetryPipeline) -> Result<Next, StepError> {
+        let mut reached = ReachedChildren::default();
+        let outcome = apply_spec(context, pipeline, &mut reached).await;
+        status::report_status(context, pipeline, &reached, &outcome).await?;
+        outcome.map_err(StepError::mark_reported)?;
+        Ok(Next::After(RESYNC))
+    }
+
+    async fn finalize(context: &Context, pipeline: &TelemetryPipeline) -> Result<Next, StepError> {
+        finalize::finalize_pipeline(context, pipeline).await
+    }
+}
+
+async fn apply_spec(
+    context: &Context,
+    pipeline: &TelemetryPipeline,
+    reached: &mut ReachedChildren,
+) -> Result<(), StepError> {
+    let validated = validate::validate_pipeline(pipeline)?;
+    let children = build::build_children(&validated);
+    Box::pin(apply::apply_children(context, pipeline, children, reached)).await
 }

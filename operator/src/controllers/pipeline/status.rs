@@ -9,12 +9,12 @@ use millrace_crds::v1alpha1::{
 };
 use millrace_crds::{ConditionStatus, ConditionType, Reason};
 
-use super::apply::{Applied, Edge, PipelineOutcome};
+use super::apply::{Edge, ReachedChildren};
 use super::child::{Child, Fact};
 use super::{routes, validate};
 use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
-use crate::error::StepError;
+use crate::error::{ReconcileStep, StepError};
 use crate::report::conditions::{Conditions, RETRIES};
 use crate::report::plaintext;
 use crate::report::spread;
@@ -36,7 +36,48 @@ const REQUIRED: &[ConditionType] = &[
 pub(super) async fn report_status(
     context: &Context,
     pipeline: &TelemetryPipeline,
-    outcome: &PipelineOutcome,
+    reached: &ReachedChildren,
+    outcome: &Result<(), StepError>,
+) -> Result<(), StepError> {
+    write_changes(context, pipeline, |conditions, status| match outcome {
+        Err(invalid) if invalid.step == ReconcileStep::Validate => {
+            state_all_false(conditions, invalid.reason, &invalid.cause());
+        }
+        Err(failure) => state_facts(conditions, reached, Some(failure)),
+        Ok(()) => {
+            state_facts(conditions, reached, None);
+            fill_status(status, reached, pipeline.spec.edges.is_empty());
+            status.routes = routes::report_routes(context, pipeline, &reached.edges);
+        }
+    })
+    .await
+}
+
+/// Reports that the pipeline is being deleted and waits until the child `first` is deleted.
+///
+/// # Errors
+/// As [`report_status`].
+pub(super) async fn report_deletion(
+    context: &Context,
+    pipeline: &TelemetryPipeline,
+    first: &str,
+) -> Result<(), StepError> {
+    write_changes(context, pipeline, |conditions, _| {
+        let message = format!(
+            "waiting until {first} is deleted; deletionPolicy: Retain \
+             stops the deletion of the remaining topics and tables"
+        );
+        state_all_false(conditions, Reason::Waiting, &message);
+        conditions.set_true(ConditionType::Progressing, Reason::Waiting, message);
+    })
+    .await
+}
+
+/// Writes the status with the changes that `change` makes and with what follows from the spec.
+async fn write_changes(
+    context: &Context,
+    pipeline: &TelemetryPipeline,
+    change: impl FnOnce(&mut Conditions, &mut TelemetryPipelineStatus),
 ) -> Result<(), StepError> {
     let before = pipeline.status.clone().unwrap_or_default();
     let mut conditions =
@@ -45,30 +86,10 @@ pub(super) async fn report_status(
         observed_generation: pipeline.metadata.generation,
         attributes: validate::resolve_attributes(pipeline).ok().or(before.attributes),
         documentation_url: context.docs_url.clone(),
-        ..before.clone()
+        ..before
     };
+    change(&mut conditions, &mut status);
     let spec = &pipeline.spec;
-    match outcome {
-        PipelineOutcome::Invalid(invalid) => {
-            state_all_false(&mut conditions, invalid.reason, &invalid.message);
-        }
-        PipelineOutcome::Leaving(first) => {
-            let message = format!(
-                "waiting until {first} is deleted; deletionPolicy: Retain \
-                 stops the deletion of the remaining topics and tables"
-            );
-            state_all_false(&mut conditions, Reason::Waiting, &message);
-            conditions.set_true(ConditionType::Progressing, Reason::Waiting, message);
-        }
-        PipelineOutcome::Applied(applied) => {
-            state_facts(&mut conditions, applied);
-            // Children that were not reached retain their last report.
-            if applied.failure.is_none() {
-                fill_status(&mut status, applied, spec.edges.is_empty());
-                status.routes = routes::report_routes(context, pipeline, &applied.edges);
-            }
-        }
-    }
     plaintext::state_exposed_passwords(
         &mut conditions,
         Some(&spec.kafka),
@@ -106,10 +127,14 @@ fn state_all_false(conditions: &mut Conditions, reason: Reason, message: &str) {
     conditions.set_progress((false, reason == Reason::SpecInvalid), reason, message);
 }
 
-fn state_facts(conditions: &mut Conditions, applied: &Applied) {
-    let Applied { topics, schema, edges, gateway, failure, .. } = applied;
-    let failure = failure.as_ref();
-    let all: Vec<&Child> = reached_children(applied).collect();
+/// Sums up the children; those that were not reached because of `failure` retain their last report.
+fn state_facts(
+    conditions: &mut Conditions,
+    reached: &ReachedChildren,
+    failure: Option<&StepError>,
+) {
+    let ReachedChildren { topics, schema, edges, gateway, edges_declared, .. } = reached;
+    let all: Vec<&Child> = all_reached(reached).collect();
     let ready = ConditionType::Ready;
     let says = |child: &Option<Child>, type_| {
         child.as_ref().map_or_else(|| unreached_fact(failure), |child| child.current_fact(type_))
@@ -117,7 +142,7 @@ fn state_facts(conditions: &mut Conditions, applied: &Applied) {
     // The schema is applied after all topics.
     let rest = schema.is_none().then(|| unreached_fact(failure));
     let topics = topics.iter().map(|topic| topic.current_fact(ready)).chain(rest);
-    let rest = (edges.len() < applied.edges_declared).then(|| unreached_fact(failure));
+    let rest = (edges.len() < *edges_declared).then(|| unreached_fact(failure));
     let edges = edges.iter().map(|edge| edge.child.current_fact(ready)).chain(rest);
     let pods = says(gateway, ConditionType::PodsReady);
     let lag = says(gateway, ConditionType::LagWithinBound);
@@ -145,7 +170,7 @@ fn state_facts(conditions: &mut Conditions, applied: &Applied) {
         state_history(conditions, gateway);
     }
     if failure.is_none() {
-        state_logs_lost(conditions, &applied.edges);
+        state_logs_lost(conditions, &reached.edges);
     }
     let stalled =
         all.iter().find(|child| child.is_stalled()).map(|child| child.current_fact(ready));
@@ -250,11 +275,15 @@ fn first_failing(conditions: impl Iterator<Item = Fact>) -> Fact {
     })
 }
 
-fn fill_status(status: &mut TelemetryPipelineStatus, applied: &Applied, has_default_edge: bool) {
-    let gateway = &applied.gateway_status;
+fn fill_status(
+    status: &mut TelemetryPipelineStatus,
+    reached: &ReachedChildren,
+    has_default_edge: bool,
+) {
+    let gateway = &reached.gateway_status;
     let count = |wanted, ready| PodCount { desired: wanted, ready };
     let at_gateway = count(gateway.replicas, gateway.ready_replicas);
-    let edges = applied.edges.iter().map(|Edge { name, child: _, status }| PipelineEdgeStatus {
+    let edges = reached.edges.iter().map(|Edge { name, child: _, status }| PipelineEdgeStatus {
         name: name.as_str().to_owned(),
         default: has_default_edge,
         pods: count(status.replicas, status.ready_replicas),
@@ -268,13 +297,13 @@ fn fill_status(status: &mut TelemetryPipelineStatus, applied: &Applied, has_defa
     status.pods = Some(format!("{}/{}", sum.ready, sum.desired));
     status.gateway = Some(at_gateway);
     status.lag.clone_from(&gateway.lag);
-    status.schema_revision.clone_from(&applied.schema_revision);
+    status.schema_revision.clone_from(&reached.schema_revision);
     status.endpoint = status.edges.first().and_then(|edge| edge.endpoint.clone());
-    status.children = reached_children(applied).map(Child::to_status).collect();
+    status.children = all_reached(reached).map(Child::to_status).collect();
 }
 
 /// Returns all children that were reached.
-fn reached_children(applied: &Applied) -> impl Iterator<Item = &Child> {
-    let Applied { topics, schema, edges, gateway, .. } = applied;
+fn all_reached(reached: &ReachedChildren) -> impl Iterator<Item = &Child> {
+    let ReachedChildren { topics, schema, edges, gateway, .. } = reached;
     topics.iter().chain(schema).chain(edges.iter().map(|edge| &edge.child)).chain(gateway)
 }

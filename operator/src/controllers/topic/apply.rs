@@ -6,6 +6,7 @@ use millrace_crds::{EventReason, Reason};
 
 use super::observe::{self, Observed};
 use super::validate::{self, DesiredTopic};
+use crate::cluster::is_paused;
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
 use crate::holders;
@@ -22,7 +23,7 @@ pub(super) struct Applied {
     pub(super) withheld: bool,
 }
 
-/// Makes the changes, with an event for each; none while `paused`.
+/// Makes the changes, with an event for each; none while the object is paused.
 ///
 /// # Errors
 /// When Kafka refuses a change, with the first refusal.
@@ -31,10 +32,9 @@ pub(super) async fn apply_changes(
     topic: &TelemetryTopic,
     observed: Observed,
     changes: Vec<TopicChange>,
-    paused: bool,
 ) -> Result<Applied, StepError> {
     let Observed { declared: wanted, observation, settings } = observed;
-    if changes.is_empty() || paused {
+    if changes.is_empty() || is_paused(topic) {
         return Ok(Applied { declared: wanted, observation, withheld: !changes.is_empty() });
     }
     for change in changes {

@@ -1,11 +1,12 @@
 //! TelemetryTopic: a Kafka topic with the declared shape.
 //!
-//! The steps: `validate` reads the spec, `observe` queries Kafka, `plan` compares the two, `apply`
-//! makes the changes and observes again, `status` reports. Only observe, apply and status hold a
-//! client. Partitions never shrink, a replication factor never changes, and a setting that is not
-//! named is never changed.
+//! The steps: `validate` reads the spec, `observe` queries Kafka, `claim` checks who holds the
+//! topic, `plan` compares declaration and topic, `apply` makes the changes and observes again,
+//! `status` reports. Only observe, claim, apply and status hold a client. Partitions never shrink,
+//! a replication factor never changes, and a setting that is not named is never changed.
 
 mod apply;
+mod claim;
 mod observe;
 mod plan;
 mod status;
@@ -15,12 +16,11 @@ use std::time::Duration;
 
 use millrace_crds::v1alpha1::{DeletionPolicy, TelemetryTopic, TopicManagement};
 
+use self::apply::Applied;
+use self::claim::TopicClaim;
 use crate::cache::claims::Claim;
-use crate::cluster::is_paused;
 use crate::context::Context;
 use crate::error::StepError;
-use crate::holders;
-use crate::kafka::TopicObservation;
 use crate::reconcile::Next;
 use crate::reconcile::controller::Reconciler;
 use crate::reconcile::finalizer;
@@ -40,8 +40,6 @@ pub struct Topics;
 impl Reconciler for Topics {
     type Object = TelemetryTopic;
 
-    const HANDLES_DELETION: bool = true;
-
     /// A reconcile mostly waits for Kafka, and one request serves all waiting ones; a hanging
     /// cluster may block some.
     const CONCURRENCY: u16 = 64;
@@ -56,51 +54,34 @@ impl Reconciler for Topics {
         watching
     }
 
+    fn deletion_policy(topic: &TelemetryTopic) -> Option<DeletionPolicy> {
+        Some(topic.spec.deletion_policy)
+    }
+
     async fn reconcile(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepError> {
-        if topic.metadata.deletion_timestamp.is_some() {
-            return finalize_topic(context, topic).await;
-        }
-        let topic = finalizer::ensure_finalizer(context, topic, topic.spec.deletion_policy).await?;
-        let topic = topic.as_ref();
-        let outcome = reconcile_topic(context, topic).await;
+        let outcome = apply_spec(context, topic).await;
         let settled = status::report_status(context, topic, &outcome).await?;
         outcome.map_err(StepError::mark_reported)?;
         Ok(Next::After(if settled { RESYNC } else { RESYNC_MOVING }))
     }
+
+    /// With the policy `Delete`, first deletes the topic.
+    async fn finalize(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepError> {
+        let deletes = topic.spec.deletion_policy == DeletionPolicy::Delete
+            && topic.spec.settings.management() == TopicManagement::Managed;
+        let clean = deletes.then(|| apply::delete_topic(context, topic));
+        finalizer::clean_up(context, topic, clean, REMAINS, finalizer::CLEANING_MAX).await
+    }
 }
 
-async fn reconcile_topic(
-    context: &Context,
-    topic: &TelemetryTopic,
-) -> Result<apply::Applied, StepError> {
-    let wanted = validate::validate_topic(topic)?;
-    context.claims.find_conflict(topic).map_or(Ok(()), |held| Err(StepError::from(held)))?;
-    let observed = observe::observe_topic(context, topic, wanted).await?;
-    let thing = validate::claimed_resource(topic, &observed.declared, observed.settings.clone());
-    // The record is stored in the topic: without a topic no one can hold it yet.
-    // Nothing is recorded about an observed topic.
-    let is_managed = observed.declared.management == TopicManagement::Managed;
-    let is_missing = observed.observation == TopicObservation::Missing;
-    let mut due = match is_missing || !is_managed {
-        true => None,
-        false => holders::check_claim(context, topic, &thing).await?,
-    };
-    let changes =
-        plan::plan_changes(&observed.declared, &observed.observation, plan::is_ours_to_set(topic));
-    let applied = apply::apply_changes(context, topic, observed, changes, is_paused(topic)).await?;
-    if is_missing && applied.observation != TopicObservation::Missing {
-        due = holders::check_claim(context, topic, &thing).await?;
-    }
-    if let Some(due) = due.filter(|_| !is_paused(topic)) {
-        holders::write_claim(context, topic, &thing, due).await?;
-    }
+async fn apply_spec(context: &Context, topic: &TelemetryTopic) -> Result<Applied, StepError> {
+    let declared = validate::validate_topic(topic)?;
+    context.claims.check_conflict(topic)?;
+    let observed = observe::observe_topic(context, topic, declared).await?;
+    let claim = TopicClaim::check(context, topic, &observed).await?;
+    let ours_to_set = plan::is_ours_to_set(topic);
+    let changes = plan::plan_changes(&observed.declared, &observed.observation, ours_to_set);
+    let applied = apply::apply_changes(context, topic, observed, changes).await?;
+    claim.record(context, topic, &applied).await?;
     Ok(applied)
-}
-
-/// Deletes an object; with the policy `Delete`, first deletes the topic.
-async fn finalize_topic(context: &Context, topic: &TelemetryTopic) -> Result<Next, StepError> {
-    let deletes = topic.spec.deletion_policy == DeletionPolicy::Delete
-        && topic.spec.settings.management() == TopicManagement::Managed;
-    let clean = deletes.then(|| apply::delete_topic(context, topic));
-    finalizer::clean_up(context, topic, clean, REMAINS, finalizer::CLEANING_MAX).await
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec, ServiceAccount};
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
@@ -22,7 +22,7 @@ use millrace_crds::v1alpha1::{EdgeMode, EdgePool, EdgeSettings, PodTemplate};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::cache::access::{Account, AccountBinding};
+use crate::cache::access::{Account, AccountBinding, READ_EVERY_SECONDS};
 use crate::cluster::namespaced_api;
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError, error_chain};
@@ -43,8 +43,8 @@ pub enum Right {
 impl Right {
     fn binding_of(self, context: &Context) -> &AccountBinding {
         match self {
-            Self::Pods => &context.pod_access,
-            Self::Namespaces => &context.namespace_access,
+            Self::Pods => &context.access.pods,
+            Self::Namespaces => &context.access.namespaces,
         }
     }
 
@@ -83,9 +83,9 @@ impl Right {
 /// The field manager of the subjects.
 const MANAGER: &str = "millrace-operator/pod-access";
 const ACCOUNT: &str = "ServiceAccount";
-
-/// The interval for reading a binding again, since someone else may have written it.
-const READ_EVERY_SECONDS: i64 = 300;
+/// The pause between sweeps: a pool whose pods still run as an account requests one at each
+/// reconcile.
+const SWEEP_PAUSE: Duration = Duration::from_secs(5);
 
 /// Returns the account that a pool's pods run as: the pool's, or the one that the spec names.
 #[must_use]
@@ -94,8 +94,8 @@ pub fn account_name<'a>(template: &'a PodTemplate, names: &'a PoolNames) -> &'a 
     named.filter(|name| !name.is_empty()).unwrap_or(&names.base)
 }
 
-/// Adds the account of a pool's pods to a right's binding, if the pool needs the right. Removes
-/// accounts through which no pool needs it and that no pool's pods run as or may again.
+/// Adds the account of a pool's pods to a right's binding, if the pool needs the right. If it no
+/// longer does, the next sweep begins at once.
 ///
 /// # Errors
 /// When the API server can't be reached, or refuses the change.
@@ -104,12 +104,32 @@ pub async fn ensure_binding(
     right: Right,
     pool: &EdgePool,
 ) -> Result<(), StepError> {
-    let Some(own) = managed_account(pool) else { return Ok(()) };
-    revise(context, right, Some((pool, &own))).await
+    let access = right.binding_of(context);
+    let Some(account) = right.required_account(pool) else {
+        if managed_account(pool).is_some_and(|own| access.had(&own)) {
+            context.access.sweep_requested.notify_one();
+        }
+        return Ok(());
+    };
+    let now = context.clock.now().as_second();
+    if access.had_recently(&account, now) {
+        return Ok(());
+    }
+    let _locked = access.lock_revision().await;
+    // Another pool's reconcile may have read the binding since.
+    if access.had_recently(&account, now) {
+        return Ok(());
+    }
+    let Some(live) = read_binding(context, right).await? else { return Ok(()) };
+    let mut subjects = live.subjects.clone().unwrap_or_default();
+    if !subjects.iter().any(|subject| account_of(subject).as_ref() == Some(&account)) {
+        subjects.push(subject_of(&account));
+    }
+    write_subjects(context, right, live, subjects).await
 }
 
-/// Removes unneeded accounts every [`READ_EVERY_SECONDS`], from when this replica leads until
-/// `stop`. This also covers the time after the last pool is deleted.
+/// Removes unneeded accounts every [`READ_EVERY_SECONDS`], or as soon as a pool no longer needs a
+/// right, from when this replica leads until `stop`.
 pub async fn run(
     context: Arc<Context>,
     mut leads: watch::Receiver<bool>,
@@ -120,11 +140,14 @@ pub async fn run(
             return;
         }
         loop {
-            tokio::time::sleep(Duration::from_secs(READ_EVERY_SECONDS.unsigned_abs())).await;
+            let period = Duration::from_secs(READ_EVERY_SECONDS.unsigned_abs());
+            let requested = context.access.sweep_requested.notified();
+            let _ = tokio::time::timeout(period, requested).await;
             if let Err(error) = sweep(&context).await {
                 let error = error_chain(&error);
                 tracing::warn!(error, "accounts were not removed from a binding");
             }
+            tokio::time::sleep(SWEEP_PAUSE).await;
         }
     };
     tokio::select! {
@@ -133,81 +156,78 @@ pub async fn run(
     }
 }
 
-/// Removes unneeded accounts from both bindings, unless these were read recently.
+/// Removes unneeded accounts from both bindings, unless a pool may exist that is not known yet.
 ///
 /// # Errors
 /// As [`ensure_binding`].
 pub async fn sweep(context: &Context) -> Result<(), StepError> {
-    revise(context, Right::Pods, None).await?;
-    revise(context, Right::Namespaces, None).await
+    let Some(pools) = context.stores.if_read::<EdgePool>() else { return Ok(()) };
+    let pools: Vec<EdgePool> = pools.iter().filter_map(|pool| pool.unpack().0.ok()).collect();
+    for right in [Right::Pods, Right::Namespaces] {
+        let access = right.binding_of(context);
+        let _locked = access.lock_revision().await;
+        let Some(live) = read_binding(context, right).await? else { continue };
+        let required = pools.iter().filter_map(|pool| right.required_account(pool)).collect();
+        let subjects = live.subjects.clone().unwrap_or_default();
+        let subjects = retain_subjects(context, right, &required, subjects).await;
+        write_subjects(context, right, live, subjects).await?;
+    }
+    Ok(())
 }
 
-/// Ensures that a binding contains the account through which the pool needs the right, and no
-/// unneeded one. Reads the binding only if the last read is old or differed: it lacked that account
-/// or, without one, contained the pool's own.
-async fn revise(
+/// Reads a right's binding; returns `None` if the operator manages none, and, with a warning, if it
+/// doesn't exist or may not be read.
+async fn read_binding(
     context: &Context,
     right: Right,
-    pool: Option<(&EdgePool, &Account)>,
-) -> Result<(), StepError> {
-    let wanted = pool.and_then(|(pool, _)| right.required_account(pool));
+) -> Result<Option<ClusterRoleBinding>, StepError> {
     let access = right.binding_of(context);
-    let Some(binding) = access.binding() else { return Ok(()) };
-    let mut known = access.lock_known().await;
-    let now = context.clock.now().as_second();
-    let is_known = |accounts: &BTreeSet<Account>| match &wanted {
-        Some(account) => accounts.contains(account),
-        None => pool.is_none_or(|(_, own)| !accounts.contains(own)),
-    };
-    let is_recent = now < known.read_at.saturating_add(READ_EVERY_SECONDS);
-    if is_recent && known.accounts.as_ref().map_or(wanted.is_none(), is_known) {
-        return Ok(());
-    }
-    // Only a success counts as a read, so that a retry reads the binding again.
-    (known.accounts, known.read_at) = (None, 0);
+    let Some(binding) = access.binding() else { return Ok(None) };
     let bindings: Api<ClusterRoleBinding> = Api::all(context.client.clone());
-    let failed = |verb: &str, error| {
-        let what = format!("{verb} ClusterRoleBinding {binding}");
-        StepError::from_kube(ReconcileStep::Apply, what, error)
-    };
-    let live = match bindings.get_opt(binding).await {
-        Ok(live) => live,
-        Err(kube::Error::Api(status)) if status.code == 403 => None,
-        Err(error) => return Err(failed("get", error)),
-    };
-    let Some(live) = live else {
-        known.read_at = now;
-        if wanted.is_some() && !std::mem::replace(&mut known.is_named, true) {
-            tracing::warn!(
-                binding,
-                lack = right.lack_message(),
-                "the ClusterRoleBinding doesn't exist or can't be read: upgrade the chart, or set \
-                 its podAccess.grant to false and grant the right yourself"
-            );
-        }
-        return Ok(());
-    };
-    known.is_named = false;
-    let live_subjects = live.subjects.unwrap_or_default();
-    let mut subjects = retain_subjects(context, right, pool, live_subjects.clone()).await;
-    if let Some(account) = &wanted
-        && !subjects.iter().any(|subject| account_of(subject).as_ref() == Some(account))
-    {
-        subjects.push(subject_of(account));
+    match bindings.get_opt(binding).await {
+        Ok(Some(live)) => return Ok(Some(live)),
+        Ok(None) => {}
+        Err(kube::Error::Api(status)) if status.code == 403 => {}
+        Err(error) => return Err(binding_error("get", binding, error)),
     }
-    if subjects != live_subjects {
+    if access.record_missing() {
+        tracing::warn!(
+            binding,
+            lack = right.lack_message(),
+            "the ClusterRoleBinding doesn't exist or can't be read: upgrade the chart, or set \
+             its podAccess.grant to false and grant the right yourself"
+        );
+    }
+    Ok(None)
+}
+
+/// Writes a binding's subjects, if they differ from those that were read.
+async fn write_subjects(
+    context: &Context,
+    right: Right,
+    live: ClusterRoleBinding,
+    subjects: Vec<Subject>,
+) -> Result<(), StepError> {
+    let binding = live.metadata.name.as_deref().unwrap_or_default();
+    if live.subjects.unwrap_or_default() != subjects {
         // If the binding has changed since, the version makes this a conflict instead of an
         // overwrite.
         let version = live.metadata.resource_version;
         let patch = json!({"metadata": {"resourceVersion": version}, "subjects": subjects});
         let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+        let bindings: Api<ClusterRoleBinding> = Api::all(context.client.clone());
         let patched = bindings.patch(binding, &params, &Patch::Merge(&patch)).await;
-        patched.map_err(|error| failed("patch", error))?;
+        patched.map_err(|error| binding_error("patch", binding, error))?;
         context.metrics.record_write("ClusterRoleBinding", "subjects");
     }
-    known.accounts = Some(subjects.iter().filter_map(account_of).collect::<BTreeSet<_>>());
-    known.read_at = now;
+    let accounts = subjects.iter().filter_map(account_of).collect();
+    right.binding_of(context).record_accounts(accounts, context.clock.now().as_second());
     Ok(())
+}
+
+fn binding_error(verb: &str, binding: &str, error: kube::Error) -> StepError {
+    let what = format!("{verb} ClusterRoleBinding {binding}");
+    StepError::from_kube(ReconcileStep::Apply, what, error)
 }
 
 /// Returns the account that the operator creates for a pool.
@@ -218,40 +238,26 @@ fn managed_account(pool: &EdgePool) -> Option<Account> {
 
 /// Returns the subjects without unneeded accounts: those through which no pool needs the right and
 /// that no pool's pods run as or may again. They belonged to pools that were deleted or no longer
-/// need the right, or pods ran as them before. Subjects of other kinds remain. Until all pools are
-/// read, only the pool's own account and accounts that no longer exist are removed.
+/// need the right, or pods ran as them before. Subjects of other kinds remain.
 async fn retain_subjects(
     context: &Context,
     right: Right,
-    pool: Option<(&EdgePool, &Account)>,
+    required: &BTreeSet<Account>,
     subjects: Vec<Subject>,
 ) -> Vec<Subject> {
-    let wanted = context.stores.if_read::<EdgePool>().map(|pools| {
-        let pools = pools.iter().filter_map(|pool| pool.unpack().0.ok());
-        pools.filter_map(|pool| right.required_account(&pool)).collect::<BTreeSet<_>>()
-    });
-    let mut staying = Vec::new();
+    let mut retained = Vec::new();
     for subject in subjects {
-        let stays = match (account_of(&subject), &wanted) {
-            (None, _) => true,
-            (Some(account), Some(wanted)) => {
-                wanted.contains(&account) || is_in_use(context, right, &account, None).await
-            }
-            (Some(account), None) if pool.is_some_and(|(_, own)| *own == account) => {
-                let pool = pool.map(|(pool, _)| pool);
-                pool.and_then(|pool| right.required_account(pool)).as_ref() == Some(&account)
-                    || is_in_use(context, right, &account, pool).await
-            }
-            (Some((namespace, name)), None) => {
-                let accounts = namespaced_api::<ServiceAccount>(&context.client, &namespace);
-                !matches!(accounts.get_metadata_opt(&name).await, Ok(None))
+        let is_needed = match account_of(&subject) {
+            None => true,
+            Some(account) => {
+                required.contains(&account) || is_in_use(context, right, &account).await
             }
         };
-        if stays {
-            staying.push(subject);
+        if is_needed {
+            retained.push(subject);
         }
     }
-    staying
+    retained
 }
 
 /// What a pool with a workload needs of a right.
@@ -282,16 +288,10 @@ impl Need {
 
 /// Returns whether pods of a pool run as an account through which they need a right, or may again:
 /// the workload still has the template of before a change, or would be rolled back to it. Between a
-/// pod's deletion and its successor, no pod need run as it. `pool` is at hand while not all pools
-/// are read. Where workloads or pods may not be listed there are no pools; any other failure proves
-/// nothing.
-async fn is_in_use(
-    context: &Context,
-    right: Right,
-    account: &Account,
-    pool: Option<&EdgePool>,
-) -> bool {
-    match find_use(context, right, account, pool).await {
+/// pod's deletion and its successor, no pod need run as it. Where workloads or pods may not be
+/// listed there are no pools; any other failure proves nothing.
+async fn is_in_use(context: &Context, right: Right, account: &Account) -> bool {
+    match find_use(context, right, account).await {
         Ok(is_in_use) => is_in_use,
         Err(kube::Error::Api(status)) => status.code != 403,
         Err(_) => true,
@@ -302,7 +302,6 @@ async fn find_use(
     context: &Context,
     right: Right,
     (namespace, name): &Account,
-    pool: Option<&EdgePool>,
 ) -> Result<bool, kube::Error> {
     let params = ListParams::default().labels(&PoolNames::role_selector_text(Role::Edge));
     let mut owners = Vec::new();
@@ -313,14 +312,9 @@ async fn find_use(
         let Some(owner) = controller_of(&workload.metadata).filter(|owner| is_pool(owner)) else {
             continue;
         };
-        let need = match pool.filter(|pool| pool.metadata.uid.as_ref() == Some(&owner.uid)) {
-            Some(pool) => Need::of_pool(right, pool),
-            None => {
-                let known = context.stores.get::<EdgePool>(namespace, &owner.name);
-                let known = known.and_then(|pool| pool.unpack().0.ok());
-                known.map_or(Need::Needed, |pool| Need::of_pool(right, &pool))
-            }
-        };
+        let pool = context.stores.get::<EdgePool>(namespace, &owner.name);
+        let pool = pool.and_then(|pool| pool.unpack().0.ok());
+        let need = pool.map_or(Need::Needed, |pool| Need::of_pool(right, &pool));
         if need == Need::Needed && workload.may_run_as(name) {
             return Ok(true);
         }

@@ -2,12 +2,12 @@
 
 use crate::reconcilers::support::apiserver::Write;
 use crate::reconcilers::support::world::World;
-use kube::runtime::controller::Action;
+use millrace_crds::Reason;
 use millrace_crds::v1alpha1::EdgePool;
 use millrace_operator::cluster::patch_status;
 use millrace_operator::controllers::edge::EdgePools;
+use millrace_operator::error::Category;
 use serde_json::json;
-use std::time::Duration;
 
 pub(crate) const POOL: &str = "/apis/millrace.dev/v1alpha1/namespaces/telemetry/edgepools/prod";
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/telemetry/deployments/prod-edge";
@@ -384,6 +384,7 @@ async fn a_pool_that_watches_pods_has_a_token_and_the_right_to_it() {
         "namespaces": ["shop"]})),
     );
     world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.sweep_access().await.unwrap();
     let subjects = || world.server.get(BINDING).unwrap()["subjects"].clone();
     assert_eq!(subjects(), json!([person, subject("ServiceAccount", "prod-edge")]));
     let daemon_set = DEPLOYMENT.replace("deployments", "daemonsets");
@@ -401,13 +402,14 @@ async fn a_pool_that_watches_pods_has_a_token_and_the_right_to_it() {
     assert!(!world.server.take_writes().iter().any(|write| write.path == BINDING));
     world.server.put(POOL, reading(json!({"podMetadata": "FilePath"})));
     world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.sweep_access().await.unwrap();
     assert_eq!(subjects(), json!([person]));
 }
 
 /// Scenario: a pool's pods run as an account that its spec names; then somebody takes that account
 /// out of the binding; then the pool runs on nodes no more. Guarantee: the right goes to the
 /// account that pods run as, and not to the operator's own for the pool; it is given again within
-/// five minutes; it is taken back when the mode changes, as far as the account is the pool's own.
+/// five minutes; it is revoked when the mode changes.
 #[tokio::test]
 async fn the_right_to_watch_pods_follows_the_account_of_the_pods() {
     let world = world();
@@ -420,10 +422,6 @@ async fn the_right_to_watch_pods_follows_the_account_of_the_pods() {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}}),
     );
     let subjects = || world.server.get(BINDING).unwrap()["subjects"].clone();
-    world.server.put(
-        "/api/v1/namespaces/telemetry/serviceaccounts/readers",
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {}}),
-    );
     let mut named = reading(json!({}));
     named["spec"]["podTemplate"] = json!({"spec": {"serviceAccountName": "readers"}});
     world.server.put(POOL, named);
@@ -439,11 +437,18 @@ async fn the_right_to_watch_pods_follows_the_account_of_the_pods() {
     assert_eq!(subjects(), json!([subject("readers")]));
 
     world.server.put(POOL, reading(json!({})));
-    world.server.delete("/api/v1/namespaces/telemetry/serviceaccounts/readers");
     world.reconcile::<EdgePools>(POOL).await.unwrap();
+    // The change has reached all pods.
+    world.server.edit(&DEPLOYMENT.replace("deployments", "daemonsets"), |set| {
+        set["spec"]["template"]["spec"]["serviceAccountName"] = "prod-edge".into();
+        let annotations = set["metadata"]["annotations"].as_object_mut().unwrap();
+        annotations.remove("millrace.dev/rollout-baseline");
+    });
+    world.sweep_access().await.unwrap();
     assert_eq!(subjects(), json!([subject("prod-edge")]));
     world.server.put(POOL, pool());
     world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.sweep_access().await.unwrap();
     assert_eq!(subjects(), json!([]));
 }
 
@@ -471,6 +476,7 @@ async fn a_pool_that_chooses_namespaces_by_labels_has_the_right_to_watch_them() 
     ] {
         world.server.put(POOL, reading(receiver));
         world.reconcile::<EdgePools>(POOL).await.unwrap();
+        world.sweep_access().await.unwrap();
         assert_eq!((of(BINDING), of(NAMESPACES_BINDING)), (json!([account]), subjects));
     }
 }
@@ -510,7 +516,7 @@ async fn a_selector_of_what_is_no_label_is_refused() {
     let world = world();
     let selector = json!({"matchLabels": {"a,b": "c"}});
     world.server.put(POOL, reading(json!({"namespaceSelector": selector})));
-    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.reconcile::<EdgePools>(POOL).await.unwrap_err();
     let status = world.server.get(POOL).unwrap()["status"].to_string();
     assert!(status.contains("namespaceSelector.matchLabels.a,b: not a valid label"), "{status}");
 }
@@ -588,27 +594,25 @@ async fn an_edit_by_hand_is_put_back_and_told() {
     assert!(world.server.take_event_reasons().contains(&"DriftRepaired".to_owned()));
 }
 
-/// Scenario: a pool's Secret is missing for four minutes; then it is there. Guarantee: the pool is
-/// looked at again after five seconds at first, then ever less often, down to every two minutes,
-/// and as usual in the end.
+/// Scenario: the Secret of a pool stays missing, then exists. Guarantee: each reconcile until then is
+/// a failure, which the controller retries less and less often; the category says that a change of
+/// something else may end it. An invalid spec waits for a change of the spec.
 #[tokio::test]
-async fn an_invalid_pool_is_looked_at_ever_less_often() {
+async fn a_pool_that_stays_invalid_fails_until_it_is_repaired() {
     let world = world();
-    settle(&world).await;
     world.server.delete(USER);
-    let mut waits = Vec::new();
-    let mut look = async |seconds: i64| {
-        world.pass(seconds);
-        waits.push(world.reconcile::<EdgePools>(POOL).await.unwrap());
-    };
-    for seconds in [30, 5, 35, 60, 60, 60] {
-        look(seconds).await;
+    for _ in 0..3 {
+        let failed = world.reconcile::<EdgePools>(POOL).await.unwrap_err();
+        assert_eq!((failed.reason, failed.category), (Reason::SecretMissing, Category::External));
+        assert!(failed.is_reported());
     }
     world.server.put(USER, secret("hunter2"));
-    look(120).await;
-    let after = |seconds| Action::requeue(Duration::from_secs(seconds));
-    assert_eq!(waits[..6], [5, 5, 40, 100, 120, 120].map(after));
-    assert!(!waits[..6].contains(&waits[6]), "{waits:?}");
+    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.server.edit(POOL, |pool| {
+        pool["spec"]["resources"] = json!({"limits": {"memory": "1Mi"}});
+    });
+    let failed = world.reconcile::<EdgePools>(POOL).await.unwrap_err();
+    assert_eq!((failed.reason, failed.category), (Reason::SpecInvalid, Category::Invalid));
 }
 
 /// Scenario: the Secret is missing, then lacks a key, then is complete. Guarantee: a condition and
@@ -617,8 +621,8 @@ async fn an_invalid_pool_is_looked_at_ever_less_often() {
 async fn a_missing_secret_is_told_and_waited_for() {
     let world = world();
     world.server.delete(USER);
-    world.reconcile::<EdgePools>(POOL).await.unwrap();
-    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.reconcile::<EdgePools>(POOL).await.unwrap_err();
+    world.reconcile::<EdgePools>(POOL).await.unwrap_err();
     let (status, reason, _) = world.condition(POOL, "SecretsFound").unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("False", "SecretMissing"));
     assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SecretMissing");
@@ -627,7 +631,7 @@ async fn a_missing_secret_is_told_and_waited_for() {
     let mut partial = secret("x");
     partial["data"].as_object_mut().unwrap().remove("password");
     world.server.put(USER, partial);
-    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.reconcile::<EdgePools>(POOL).await.unwrap_err();
     assert_eq!(world.condition(POOL, "SecretsFound").unwrap().1, "SecretKeyMissing");
     world.server.put(USER, secret("hunter2"));
     settle(&world).await;
@@ -787,7 +791,7 @@ async fn a_name_that_is_too_long_is_told() {
     let world = World::new();
     let path = POOL.replace("prod", &"p".repeat(60));
     world.server.put(&path, pool());
-    world.reconcile::<EdgePools>(&path).await.unwrap();
+    world.reconcile::<EdgePools>(&path).await.unwrap_err();
     assert_eq!(world.condition(&path, "Ready").unwrap().1, "SpecInvalid");
     assert_eq!(world.condition(&path, "Stalled").unwrap().0, "True");
     assert_eq!(world.server.paths(), [path]);
@@ -867,7 +871,8 @@ async fn what_records_may_take_goes_by_the_allocator() {
         pool["spec"]["collector"] = json!({"allocator": allocator});
         pool["spec"]["resources"] = json!({"limits": {"memory": limit}});
         world.server.put(POOL, pool);
-        world.reconcile::<EdgePools>(POOL).await.unwrap();
+        let outcome = world.reconcile::<EdgePools>(POOL).await;
+        assert_eq!(outcome.is_ok(), percent.is_some(), "{allocator} {limit}");
         match percent {
             Some(percent) => {
                 let settings = world.collector_settings();
@@ -948,7 +953,7 @@ async fn limits_and_further_settings_reach_the_collector() {
         pool["spec"]["receivers"]["otlp"]["limits"] = json!({"httpBodyBytes": "128Mi"});
         pool["spec"]["resources"] = json!({"limits": {"memory": "256Mi"}});
     });
-    world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.reconcile::<EdgePools>(POOL).await.unwrap_err();
     assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SpecInvalid");
     let message = world.message(POOL, "Ready");
     assert!(message.contains("write 513Mi or more"), "{message}");

@@ -444,7 +444,7 @@ async fn two_ways_of_attributes_in_one_pool_are_refused() {
     let mut pool = pool();
     pool["spec"]["signals"] = json!({"traces": {}, "logs": {"attributes": "JSON"}});
     world.server.put(POOL, pool);
-    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+    world.reconcile::<GatewayPools>(POOL).await.unwrap_err();
     assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SpecInvalid");
     assert!(world.server.get(SET).is_none());
 }
@@ -593,8 +593,10 @@ async fn batches_and_further_settings_reach_the_collector() {
     world.server.edit(POOL, |pool| {
         pool["spec"]["config"]["receivers"]["kafka"]["groupId"] = "other".into();
     });
-    world.reconcile::<GatewayPools>(POOL).await.unwrap();
+    world.reconcile::<GatewayPools>(POOL).await.unwrap_err();
     assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SpecInvalid");
+    // Pods run on with the settings of before.
+    assert_eq!(world.server.get(POOL).unwrap()["status"]["pods"], "2/2");
     let message = world.message(POOL, "Ready");
     let expected = "spec.config.receivers.kafka.groupId: can't be changed here: use consumerGroup";
     assert!(message.contains(expected), "{message}");

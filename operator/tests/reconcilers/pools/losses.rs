@@ -142,10 +142,10 @@ async fn dead_letters_are_told_apart_from_losses() {
     world.server.edit(POOL, |pool| {
         pool["spec"]["signals"]["logs"] = json!({"attributes": "JSON"});
     });
-    look(&world, 10).await;
+    let _ = world.reconcile::<GatewayPools>(POOL).await;
     assert_eq!(says(&world, "Ready"), is("False", "SpecInvalid"));
     assert_eq!(says(&world, "DeadLettersPresent"), is("True", "RecordsDeadLettered"));
     acknowledge(&world, "deadLetters", 6);
-    look(&world, 10).await;
+    let _ = world.reconcile::<GatewayPools>(POOL).await;
     assert_eq!(says(&world, "DeadLettersPresent"), is("False", "DeadLettersAcknowledged"));
 }

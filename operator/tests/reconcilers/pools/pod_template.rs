@@ -164,7 +164,7 @@ async fn a_template_that_is_refused_changes_nothing() {
         ),
     ] {
         writes(&world, &spec);
-        look(&world).await;
+        world.reconcile::<EdgePools>(POOL).await.unwrap_err();
         assert_eq!(world.condition(POOL, "Ready").unwrap().1, "SpecInvalid");
         assert_eq!(world.condition(POOL, "Stalled").unwrap().0, "True");
         let conditions = world.server.get(POOL).unwrap()["status"]["conditions"].to_string();
@@ -237,7 +237,7 @@ async fn a_service_has_what_the_spec_says() {
     world.server.edit(POOL, |pool| {
         pool["spec"]["service"]["labels"] = json!({"app.kubernetes.io/instance": "x"});
     });
-    look(&world).await;
+    world.reconcile::<EdgePools>(POOL).await.unwrap_err();
     let conditions = world.server.get(POOL).unwrap()["status"]["conditions"].to_string();
     assert!(conditions.contains("spec.service.labels.app.kubernetes.io/instance"), "{conditions}");
 }
@@ -304,7 +304,7 @@ async fn service_accounts_have_the_declared_annotations() {
     world.server.edit(POOL, |pool| {
         pool["spec"]["serviceAccount"] = json!({"labels": {"app.kubernetes.io/instance": "other"}});
     });
-    look(&world).await;
+    world.reconcile::<EdgePools>(POOL).await.unwrap_err();
     let conditions = world.server.get(POOL).unwrap()["status"]["conditions"].to_string();
     assert!(conditions.contains("spec.serviceAccount.labels.app.kubernetes.io"), "{conditions}");
 }

@@ -1,12 +1,7 @@
 //! How long accounts keep the right to watch pods, with all pools in the operator's store.
 
-use kube::runtime::reflector::{self, store::Writer};
-use kube::runtime::watcher::Event;
-use millrace_crds::v1alpha1::EdgePool;
-use millrace_operator::cache::packed::Packed;
 use millrace_operator::controllers::edge::EdgePools;
 use millrace_operator::error::StepError;
-use millrace_operator::pool::access;
 use serde_json::{Value, json};
 
 use crate::reconcilers::pools::edge::{
@@ -17,7 +12,6 @@ use crate::reconcilers::support::world::World;
 /// A world with a binding, accounts, and a store of pools.
 struct Pools {
     world: World,
-    writer: Writer<Packed<EdgePool>>,
 }
 
 const DAEMON_SET: &str = "/apis/apps/v1/namespaces/telemetry/daemonsets/prod-edge";
@@ -35,19 +29,7 @@ impl Pools {
                 "metadata": {"name": "pod-access"}, "roleRef": {
                     "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}}),
         );
-        let (store, writer) = reflector::store();
-        world.context.stores.add_store::<EdgePool>(store);
-        Self { world, writer }
-    }
-
-    /// Lets the store have the pools of the API server.
-    fn sync(&mut self) {
-        self.writer.apply_watcher_event(&Event::Init);
-        for (_, pool) in self.world.server.select(|path| path.contains("/edgepools/")) {
-            let packed = serde_json::from_value(pool).unwrap();
-            self.writer.apply_watcher_event(&Event::InitApply(packed));
-        }
-        self.writer.apply_watcher_event(&Event::InitDone);
+        Self { world }
     }
 
     /// Writes the pool as running as this account, and reconciles it.
@@ -55,7 +37,7 @@ impl Pools {
         let mut pool = reading(json!({}));
         pool["spec"]["podTemplate"] = json!({"spec": {"serviceAccountName": account}});
         self.world.server.put(POOL, pool);
-        self.sync();
+        self.world.sync_edge_pools();
         self.world.reconcile::<EdgePools>(POOL).await.unwrap();
     }
 
@@ -93,8 +75,7 @@ impl Pools {
     /// A sweep five minutes later.
     async fn sweep(&mut self) -> Result<(), StepError> {
         self.world.pass(300);
-        self.sync();
-        access::sweep(&self.world.context).await
+        self.world.sweep_access().await
     }
 
     fn accounts(&self) -> Vec<String> {
@@ -257,7 +238,7 @@ async fn a_deployments_account_has_the_right_until_its_pods_have_ended() {
         enriching
     };
     pools.world.server.put(POOL, named("readers"));
-    pools.sync();
+    pools.world.sync_edge_pools();
     pools.world.reconcile::<EdgePools>(POOL).await.unwrap();
     assert_eq!(pools.accounts(), ["readers"]);
     for (name, set) in [("prod-edge-f6-a", "prod-edge-f6"), ("other-f6-a", "other-f6")] {
@@ -273,7 +254,7 @@ async fn a_deployments_account_has_the_right_until_its_pods_have_ended() {
         pools.world.server.put(&pod_path(name), pod);
     }
     pools.world.server.put(POOL, named("others"));
-    pools.sync();
+    pools.world.sync_edge_pools();
     pools.world.reconcile::<EdgePools>(POOL).await.unwrap();
     // The change has reached the template.
     pools.world.server.edit(DEPLOYMENT, |deployment| {
@@ -345,5 +326,6 @@ async fn a_pool_that_enriches_records_may_watch_pods() {
     assert_eq!(subjects(), own);
     world.server.put(POOL, pool());
     world.reconcile::<EdgePools>(POOL).await.unwrap();
+    world.sweep_access().await.unwrap();
     assert_eq!((subjects(), accounts(NAMESPACES_BINDING)), (json!([]), json!([])));
 }

@@ -8,10 +8,11 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
-use kube::runtime::reflector;
+use kube::runtime::reflector::{self, store::Writer};
 use kube::runtime::watcher::Event;
 use millrace_crds::Reason;
-use millrace_operator::cache::access::AccountBinding;
+use millrace_crds::v1alpha1::EdgePool;
+use millrace_operator::cache::access::AccountBindings;
 use millrace_operator::cache::by_pool::ByPool;
 use millrace_operator::cache::failures::Failures;
 use millrace_operator::cache::objects::Stores;
@@ -29,6 +30,7 @@ use millrace_operator::pods::{
     MetricsApi, PodSample, PodSource, PodTarget, ScrapeError, ScrapeResults, ShareReport,
     ShareResponses, ShareSource,
 };
+use millrace_operator::pool::access;
 use millrace_operator::reconcile::controller::{self, Reconciler};
 use millrace_operator::report::events::Events;
 use millrace_operator::telemetry::metrics::Metrics;
@@ -139,6 +141,8 @@ pub(crate) struct World {
     clock: Arc<SetClock>,
     lag: Arc<SetLag>,
     pods: Arc<SetPods>,
+    /// Fills the operator's store of edge pools, once a test has one.
+    edge_pools: Mutex<Option<Writer<Packed<EdgePool>>>>,
 }
 
 /// What a process of this release that has just started touches.
@@ -187,8 +191,7 @@ fn context(
         claims: millrace_operator::cache::claims::Claims::default(),
         holders: millrace_operator::cache::holders::Holders::default(),
         metered: MetricsApi::default(),
-        pod_access: AccountBinding::new(Some("pod-access".into())),
-        namespace_access: AccountBinding::new(Some("namespace-access".into())),
+        access: AccountBindings::new(Some("pod-access".into()), Some("namespace-access".into())),
         shares: pods.clone(),
         scraping: ByPool::default(),
         share_role: Some("share-access".into()),
@@ -230,7 +233,7 @@ impl World {
         let lag = Arc::new(SetLag { clock: clock.clone(), lag: Mutex::new(Some((0, true))) });
         let pods = Arc::new(SetPods::default());
         let context = Arc::new(context(client, &clock, &lag, &pods, "0.1.0"));
-        Self { server, context, clock, lag, pods }
+        Self { server, context, clock, lag, pods, edge_pools: Mutex::default() }
     }
 
     /// The same world, looked after by another process: what was kept in the old one is gone.
@@ -281,6 +284,28 @@ impl World {
             Some(report) => reports.insert(pod.to_owned(), report),
             None => reports.remove(pod),
         };
+    }
+
+    /// Lets the operator's store have the edge pools of the API server.
+    pub(crate) fn sync_edge_pools(&self) {
+        let mut edge_pools = self.edge_pools.lock().unwrap();
+        let writer = edge_pools.get_or_insert_with(|| {
+            let (store, writer) = reflector::store();
+            self.context.stores.add_store::<EdgePool>(store);
+            writer
+        });
+        writer.apply_watcher_event(&Event::Init);
+        for (_, pool) in self.server.select(|path| path.contains("/edgepools/")) {
+            let packed = serde_json::from_value(pool).unwrap();
+            writer.apply_watcher_event(&Event::InitApply(packed));
+        }
+        writer.apply_watcher_event(&Event::InitDone);
+    }
+
+    /// Removes the accounts that need no right to watch, as the operator does every five minutes.
+    pub(crate) async fn sweep_access(&self) -> Result<(), StepError> {
+        self.sync_edge_pools();
+        access::sweep(&self.context).await
     }
 
     /// The collector's settings of the only pool, as its ConfigMap has them.
