@@ -61,7 +61,7 @@ impl Pages {
         let kubeconfig = kubeconfig.to_string_lossy();
         shell.stands_for("/var/lib/millrace-stack/kubeconfig", &kubeconfig);
         shell.set("KUBECONFIG", &kubeconfig);
-        let image = binaries::target().join("images/operator-0.1.0.tar");
+        let image = binaries::target().join("demo/images/operator-0.1.0.tar");
         shell.stands_for("image.tar", &image.to_string_lossy());
         Ok(Self { shell, left: runs::scripts(&binaries::root(), Way::Cluster)? })
     }
