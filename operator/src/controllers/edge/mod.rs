@@ -2,10 +2,10 @@
 //!
 //! The steps: `validate::draft_pool` checks the spec alone, `observe` reads the Secrets that it
 //! names, `validate` joins the two, `build` makes the objects, `apply` writes those that differ
-//! (the workload through `gate`, as `change` and `canary` decide), `observe` queries pods about their
-//! nodes' logs (`node_logs` and `logs_lost` sum the answers), what the API server refuses them
-//! (`watches`) and what they routed to other topics (`routes`), `status` reports, including scrape
-//! targets (`targets`). Only observe, apply, gate and status hold a client.
+//! (the workload through `gate`, as `change` and `canary` decide). Then `observe` queries pods
+//! about their nodes' logs (`node_logs` and `logs_lost` sum the answers), what the API server
+//! refuses them (`watches`) and what they routed to other topics (`routes`), and `status` reports,
+//! including scrape targets (`targets`). Only observe, apply, gate and status hold a client.
 
 mod apply;
 mod build;
