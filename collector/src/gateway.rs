@@ -49,12 +49,12 @@ pub(crate) async fn run(
         },
     )?;
     let topics = receiver.resolved_dead_letter_topics();
-    let letters = KafkaDeadLetters::start(&receiver.connection, topics, VERSION, &drain)?;
+    let dead_letters = KafkaDeadLetters::start(&receiver.connection, topics, VERSION, &drain)?;
     let source = KafkaSource::start(
         settings,
         SourceParts {
             sink: Arc::new(sink),
-            dead_letters: Arc::new(letters),
+            dead_letters: Arc::new(dead_letters),
             budget,
             telemetry,
             readiness,

@@ -62,16 +62,16 @@ impl Signals {
         })
     }
 
-    /// Announces the drain at the first signal, which it records in `asked`, begins it `announce`
-    /// later, and ends the process at the second.
+    /// Announces the drain at the first signal, which it records in `requested`, begins it
+    /// `announce` later, and ends the process at the second.
     pub(crate) async fn drain_on_signal(
         mut self,
         drain: Drain,
         announce: Duration,
-        asked: Arc<AtomicBool>,
+        requested: Arc<AtomicBool>,
     ) {
         let name = self.next().await;
-        asked.store(true, Ordering::Release);
+        requested.store(true, Ordering::Release);
         let seconds = drain.remaining().as_secs();
         drain.announce();
         if !announce.is_zero() {

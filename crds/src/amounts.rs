@@ -179,9 +179,9 @@ fn read_cpu(text: &str) -> Option<u64> {
     if let Some(thousandths) = text.strip_suffix('m') {
         return thousandths.parse().ok();
     }
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let (cores, fraction) = text.split_once('.').unwrap_or((text, ""));
     let thousandths = format!("{fraction:0<3}").parse::<u64>().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(thousandths)
+    cores.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(thousandths)
 }
 
 #[cfg(test)]

@@ -28,22 +28,22 @@ pub struct InvalidText {
 }
 
 impl InvalidText {
-    pub(crate) fn new(text: &str, what: &'static str, says: &'static str) -> Self {
+    pub(crate) fn new(text: &str, what: &'static str, rule: &'static str) -> Self {
         /// Enough to recognise the text in a message; a longer one would fill a status.
         const SHOWN_CHARACTERS: usize = 80;
-        Self { text: text.chars().take(SHOWN_CHARACTERS).collect(), what, says }
+        Self { text: text.chars().take(SHOWN_CHARACTERS).collect(), what, says: rule }
     }
 }
 
 /// The schema of a checked string: length limits for the CEL cost, the pattern as a rule.
-pub(crate) fn checked_schema(max_length: usize, pattern: &str, says: &str) -> Schema {
+pub(crate) fn checked_schema(max_length: usize, pattern: &str, rule: &str) -> Schema {
     json_schema!({
         "type": "string",
         "minLength": 1,
         "maxLength": max_length,
         "x-kubernetes-validations": [{
             "rule": format!("self.matches(r'{pattern}')"),
-            "message": says,
+            "message": rule,
         }],
     })
 }

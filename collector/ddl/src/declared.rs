@@ -152,16 +152,16 @@ impl Declared {
         options: &TableOptions,
     ) -> Self {
         let Signals { traces, logs, metrics } = signals;
-        let wanted = |yes: bool| yes.then(|| options.clone());
+        let options_if = |yes: bool| yes.then(|| options.clone());
         Self {
             database,
             prefix,
             cluster: None,
             distributed: None,
             consent: BTreeSet::new(),
-            traces: wanted(traces),
-            logs: wanted(logs),
-            metrics: wanted(metrics),
+            traces: options_if(traces),
+            logs: options_if(logs),
+            metrics: options_if(metrics),
         }
     }
 
@@ -243,7 +243,7 @@ impl Declared {
     pub fn rollups(&self) -> Vec<DeclaredRollup> {
         let made = |table: DeclaredTable| {
             let DeclaredTable { name, table, options } = table;
-            let is_wanted =
+            let is_enabled =
                 options.layout.rollup == Presence::Included && options.engine.stores_rows();
             let time = if table.column("TimeUnix").is_some() { "TimeUnix" } else { "Timestamp" };
             let columns: Vec<&str> =
@@ -251,7 +251,7 @@ impl Declared {
                     .into_iter()
                     .filter_map(|column| column.column_name(table.kind))
                     .collect();
-            (is_wanted && !columns.is_empty()).then(|| DeclaredRollup {
+            (is_enabled && !columns.is_empty()).then(|| DeclaredRollup {
                 view: name.followed_by("kv_rollup_15m_mv"),
                 source: name.clone(),
                 name: name.followed_by("kv_rollup_15m"),

@@ -119,8 +119,8 @@ async fn are_granted(
     client: &DdlClient,
     privileges: &[&Privilege],
 ) -> Result<Option<bool>, ClientError> {
-    let asked = render::check_grant(privileges);
-    match client.fetch::<GrantRow>(&asked).await {
+    let query = render::check_grant(privileges);
+    match client.fetch::<GrantRow>(&query).await {
         Ok(rows) => Ok(rows.first().map(|row| row.result != 0)),
         Err(ClientError::Server { code: SYNTAX_ERROR, .. }) => Ok(None),
         Err(error) => Err(error),

@@ -7,10 +7,10 @@ const WIDTH: usize = 16;
 /// Lines before and after the one with the position.
 const LINES_AROUND: usize = 3;
 
-/// Returns the lines around `place`, each with its offset, digits and text; the byte at `place` is
-/// in brackets.
-pub(crate) fn dump_around(bytes: &[u8], place: usize) -> String {
-    let line = place.min(bytes.len()) / WIDTH;
+/// Returns the lines around `position`, each with its offset, digits and text; the byte at
+/// `position` is in brackets.
+pub(crate) fn dump_around(bytes: &[u8], position: usize) -> String {
+    let line = position.min(bytes.len()) / WIDTH;
     let first = line.saturating_sub(LINES_AROUND);
     let mut out = String::new();
     let lines = bytes.chunks(WIDTH).enumerate().skip(first).take(line - first + LINES_AROUND + 1);
@@ -18,7 +18,7 @@ pub(crate) fn dump_around(bytes: &[u8], place: usize) -> String {
         let start = number * WIDTH;
         let _ = write!(out, "{start:08x} ");
         for index in 0..WIDTH {
-            let (open, close) = if start + index == place { ('[', ']') } else { (' ', ' ') };
+            let (open, close) = if start + index == position { ('[', ']') } else { (' ', ' ') };
             let _ = match chunk.get(index) {
                 Some(byte) => write!(out, "{open}{byte:02x}{close}"),
                 None => write!(out, "    "),

@@ -93,8 +93,8 @@ impl Listing {
             }
             Item::DeadLetter(found) => *found,
         };
-        let DeadLetterRecord { position: place, at_millis, signal, headers: letter, .. } = &found;
-        if !options.selection.selects(*place, *at_millis, *signal, letter) {
+        let DeadLetterRecord { position, at_millis, signal, headers, .. } = &found;
+        if !options.selection.selects(*position, *at_millis, *signal, headers) {
             return;
         }
         let line = DeadLetterLine::from_record(&found);
@@ -109,8 +109,8 @@ impl Listing {
         }
     }
 
-    fn is_sent(&self, place: PartitionOffset) -> bool {
-        self.sent.get(&place.partition).is_some_and(|sent| sent.contains(place.offset))
+    fn is_sent(&self, position: PartitionOffset) -> bool {
+        self.sent.get(&position.partition).is_some_and(|sent| sent.contains(position.offset))
     }
 
     fn sorted_lines(&self) -> Vec<&DeadLetterLine> {
@@ -121,14 +121,14 @@ impl Listing {
 
     fn write_text(&self, topic: &DeadLetterTopic, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out, "{}", topic.name)?;
-        let columns = |[place, at, signal, reason, source, bytes, version, sent, detail]: [&str;
-                           9]| {
-            let line = format!(
-                "  {place:<8} {at:<24} {signal:<7} {reason:<21} {source:<20} {bytes:>8} \
+        let columns =
+            |[location, at, signal, reason, source, bytes, version, sent, detail]: [&str; 9]| {
+                let line = format!(
+                    "  {location:<8} {at:<24} {signal:<7} {reason:<21} {source:<20} {bytes:>8} \
                  {version:<7} {sent:<4} {detail}"
-            );
-            line.trim_end().to_owned()
-        };
+                );
+                line.trim_end().to_owned()
+            };
         if !self.lines.is_empty() {
             let head = [
                 "POSITION", "TIME", "SIGNAL", "REASON", "SOURCE", "BYTES", "VERSION", "SENT",
@@ -196,32 +196,30 @@ impl Listing {
 
 impl DeadLetterLine {
     fn from_record(found: &DeadLetterRecord) -> Self {
-        let DeadLetterRecord {
-            position: place, at_millis, signal, headers: letter, payload, ..
-        } = found;
+        let DeadLetterRecord { position, at_millis, signal, headers, payload, .. } = found;
         let text =
             |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), sanitize_text);
         Self {
-            position: *place,
+            position: *position,
             at_millis: *at_millis,
             signal: signal.map_or("-", |signal| signal.as_str()),
-            reason: text(&letter.reason),
-            detail: text(&letter.detail),
+            reason: text(&headers.reason),
+            detail: text(&headers.detail),
             source: source_of(found),
             bytes: payload.len(),
-            version: text(&letter.version),
+            version: text(&headers.version),
         }
     }
 }
 
 /// Returns the source of a dead letter: topic, partition and offset as far as they are known.
 pub(crate) fn source_of(found: &DeadLetterRecord) -> String {
-    let letter = &found.headers;
-    let topic = letter.source_topic.as_deref().map_or_else(|| "-".to_owned(), sanitize_text);
-    let known = letter.source_partition.zip(letter.source_offset);
-    let place =
+    let headers = &found.headers;
+    let topic = headers.source_topic.as_deref().map_or_else(|| "-".to_owned(), sanitize_text);
+    let known = headers.source_partition.zip(headers.source_offset);
+    let position =
         known.map(|(partition, offset)| format!(" {}", PartitionOffset { partition, offset }));
-    topic + &place.unwrap_or_default()
+    topic + &position.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -160,22 +160,22 @@ impl DeadLetterReader {
     pub(crate) fn read_one(
         &self,
         topic: &DeadLetterTopic,
-        place: PartitionOffset,
+        position: PartitionOffset,
     ) -> Result<Option<DeadLetterRecord>, DeadLetterError> {
         let mut found = None;
-        if place.partition >= self.partition_count(&topic.name)? {
+        if position.partition >= self.partition_count(&topic.name)? {
             return Ok(found);
         }
-        let (low, high) = self.watermarks_of(&topic.name, place.partition)?;
-        if !(low..high).contains(&place.offset) {
+        let (low, high) = self.watermarks_of(&topic.name, position.partition)?;
+        if !(low..high).contains(&position.offset) {
             return Ok(found);
         }
-        let ends = HashMap::from([(place.partition, place.offset + 1)]);
-        self.read_ranges(topic, &[place], ends, &mut |item| {
-            if let Item::DeadLetter(letter) = item
-                && letter.position == place
+        let ends = HashMap::from([(position.partition, position.offset + 1)]);
+        self.read_ranges(topic, &[position], ends, &mut |item| {
+            if let Item::DeadLetter(dead_letter) = item
+                && dead_letter.position == position
             {
-                found = Some(*letter);
+                found = Some(*dead_letter);
             }
             Ok(())
         })?;
@@ -232,17 +232,17 @@ impl DeadLetterReader {
             match self.consumer.poll(POLL_TIMEOUT) {
                 Some(Ok(message)) => {
                     heard = Instant::now();
-                    let place = PartitionOffset {
+                    let position = PartitionOffset {
                         partition: message.partition(),
                         offset: message.offset(),
                     };
-                    let Some(end) = ends.get(&place.partition).copied() else { continue };
-                    next = PartitionOffset { offset: place.offset + 1, ..place };
-                    if place.offset < end {
+                    let Some(end) = ends.get(&position.partition).copied() else { continue };
+                    next = PartitionOffset { offset: position.offset + 1, ..position };
+                    if position.offset < end {
                         each(parse_item(topic, &message))?;
                     }
                     if next.offset >= end {
-                        ends.remove(&place.partition);
+                        ends.remove(&position.partition);
                     }
                 }
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
@@ -285,12 +285,12 @@ fn parse_item(topic: &DeadLetterTopic, message: &BorrowedMessage<'_>) -> Item {
     {
         return Item::Mark(message.partition(), sent);
     }
-    let letter = DeadLetterHeaders::read(headers);
+    let headers = DeadLetterHeaders::read(headers);
     Item::DeadLetter(Box::new(DeadLetterRecord {
         position: PartitionOffset { partition: message.partition(), offset: message.offset() },
         at_millis: message.timestamp().to_millis(),
-        signal: letter.signal.or(topic.signal),
-        headers: letter,
+        signal: headers.signal.or(topic.signal),
+        headers,
         key: message.key().map(<[u8]>::to_vec),
         payload: message.payload().unwrap_or_default().to_vec(),
     }))

@@ -144,12 +144,12 @@ impl Shipment for Parcel {
 impl ResendRun<'_> {
     fn handle_item(&mut self, item: Item) -> Result<(), DeadLetterError> {
         let Item::DeadLetter(found) = item else { return Ok(()) };
-        let DeadLetterRecord { position: place, at_millis, signal, headers: letter, .. } = &*found;
+        let DeadLetterRecord { position, at_millis, signal, headers, .. } = &*found;
         let ResendOptions { selection, to, dry_run, limit, .. } = self.options;
-        if !selection.selects(*place, *at_millis, *signal, letter) {
+        if !selection.selects(*position, *at_millis, *signal, headers) {
             return Ok(());
         }
-        if self.marks.get(&place.partition).is_some_and(|sent| sent.contains(place.offset)) {
+        if self.marks.get(&position.partition).is_some_and(|sent| sent.contains(position.offset)) {
             self.done.sent_before += 1;
             return Ok(());
         }
@@ -162,7 +162,7 @@ impl ResendRun<'_> {
             let source = source_of(&found);
             writeln!(
                 self.out,
-                "skipped {} {place}: its source topic {source} is not in the settings; set a \
+                "skipped {} {position}: its source topic {source} is not in the settings; set a \
                  destination with --to",
                 self.topic.name
             )?;
@@ -183,12 +183,12 @@ impl ResendRun<'_> {
     /// Reports a dead letter without bytes: an empty message would count as sent and store nothing.
     fn refuse_without_bytes(&mut self, found: &DeadLetterRecord) -> Result<(), DeadLetterError> {
         let detail = found.headers.detail.as_deref().map_or_else(|| "-".to_owned(), sanitize_text);
-        let (topic, place, source) = (&self.topic.name, found.position, source_of(found));
+        let (topic, position, source) = (&self.topic.name, found.position, source_of(found));
         Ok(writeln!(
             self.out,
-            "refused {topic} {place}: it was written without its bytes ({detail}); copy them from \
-             {source} before retention deletes them, in messages of at most {MAX_MESSAGE_BYTES} \
-             bytes"
+            "refused {topic} {position}: it was written without its bytes ({detail}); copy them \
+             from {source} before retention deletes them, in messages of at most \
+             {MAX_MESSAGE_BYTES} bytes"
         )?)
     }
 
@@ -205,11 +205,11 @@ impl ResendRun<'_> {
         found: &DeadLetterRecord,
         to: &TopicName,
     ) -> Result<(), DeadLetterError> {
-        let DeadLetterRecord { position: place, headers: letter, payload, .. } = found;
-        let reason = letter.reason.as_deref().map_or_else(|| "-".to_owned(), sanitize_text);
+        let DeadLetterRecord { position, headers, payload, .. } = found;
+        let reason = headers.reason.as_deref().map_or_else(|| "-".to_owned(), sanitize_text);
         let bytes = payload.len();
         let from = &self.topic.name;
-        Ok(writeln!(self.out, "{what} {from} {place} -> {to} ({reason}, {bytes} bytes)")?)
+        Ok(writeln!(self.out, "{what} {from} {position} -> {to} ({reason}, {bytes} bytes)")?)
     }
 
     /// Sends the batch and marks the accepted dead letters.
@@ -242,9 +242,12 @@ impl ResendRun<'_> {
         }
         match failed {
             None => Ok(()),
-            Some((place, to, code)) => {
-                Err(DeadLetterError::NotAccepted { from: self.topic.name.clone(), place, to, code })
-            }
+            Some((position, to, code)) => Err(DeadLetterError::NotAccepted {
+                from: self.topic.name.clone(),
+                place: position,
+                to,
+                code,
+            }),
         }
     }
 
@@ -264,8 +267,8 @@ impl ResendRun<'_> {
         partitions: i32,
         parcel: Parcel,
     ) {
-        let DeadLetterRecord { at_millis, headers: letter, key, payload, .. } = found;
-        let own = letter.record_headers.iter();
+        let DeadLetterRecord { at_millis, headers: parsed, key, payload, .. } = found;
+        let own = parsed.record_headers.iter();
         let headers = own.fold(OwnedHeaders::new(), |headers, (key, value)| {
             headers.insert(Header { key, value: value.as_deref() })
         });
@@ -273,7 +276,7 @@ impl ResendRun<'_> {
             .payload(payload)
             .headers(headers);
         // Its own partition: spans may be partitioned by trace.
-        record.partition = letter
+        record.partition = parsed
             .source_partition
             .filter(|partition| self.options.to.is_none() && *partition < partitions);
         if let Some(key) = key {
@@ -301,8 +304,8 @@ impl ResendRun<'_> {
         }
         match collect_results(&answers, 1).pop() {
             Some(Err(code)) => {
-                let places = format!("{partition}:{text}");
-                Err(DeadLetterError::NotMarked { topic: topic.clone(), places, code })
+                let positions = format!("{partition}:{text}");
+                Err(DeadLetterError::NotMarked { topic: topic.clone(), places: positions, code })
             }
             _ => Ok(()),
         }
@@ -318,8 +321,8 @@ fn collect_results(
     let mut results = vec![Err(Code::MessageTimedOut); count];
     for _ in 0..count {
         let Ok((index, result)) = answers.recv_timeout(DELIVERY_TIMEOUT * 2) else { break };
-        if let Some(place) = results.get_mut(index) {
-            *place = result;
+        if let Some(slot) = results.get_mut(index) {
+            *slot = result;
         }
     }
     results

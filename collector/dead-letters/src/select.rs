@@ -58,29 +58,30 @@ impl Selection {
     /// Returns whether a dead letter is selected. `signal` is that of its records, if known.
     pub(crate) fn selects(
         &self,
-        place: PartitionOffset,
+        position: PartitionOffset,
         at_millis: Option<i64>,
         signal: Option<Signal>,
-        letter: &DeadLetterHeaders,
+        headers: &DeadLetterHeaders,
     ) -> bool {
-        let Self { ranges: places, reasons, since_millis, signal: wanted } = self;
-        let reason = letter.reason.as_deref();
-        (places.is_empty() || places.iter().any(|places| places.contains(place)))
-            && (reasons.is_empty() || reasons.iter().any(|wanted| Some(wanted.as_str()) == reason))
+        let Self { ranges, reasons, since_millis, signal: selected_signal } = self;
+        let reason = headers.reason.as_deref();
+        (ranges.is_empty() || ranges.iter().any(|range| range.contains(position)))
+            && (reasons.is_empty()
+                || reasons.iter().any(|selected| Some(selected.as_str()) == reason))
             && since_millis.is_none_or(|since| at_millis.is_none_or(|at| at >= since))
-            && wanted.is_none_or(|wanted| signal == Some(wanted))
+            && selected_signal.is_none_or(|selected| signal == Some(selected))
     }
 }
 
 impl PartitionRange {
-    fn contains(&self, place: PartitionOffset) -> bool {
-        place.partition == self.partition && (self.first..=self.last).contains(&place.offset)
+    fn contains(&self, position: PartitionOffset) -> bool {
+        position.partition == self.partition && (self.first..=self.last).contains(&position.offset)
     }
 }
 
 impl From<PartitionOffset> for PartitionRange {
-    fn from(place: PartitionOffset) -> Self {
-        Self { partition: place.partition, first: place.offset, last: place.offset }
+    fn from(position: PartitionOffset) -> Self {
+        Self { partition: position.partition, first: position.offset, last: position.offset }
     }
 }
 
@@ -116,12 +117,12 @@ impl FromStr for PartitionRange {
             if ![partition, first, last].into_iter().all(digits) {
                 return None;
             }
-            let places = Self {
+            let range = Self {
                 partition: partition.parse().ok()?,
                 first: first.parse().ok()?,
                 last: last.parse().ok()?,
             };
-            (places.first <= places.last).then_some(places)
+            (range.first <= range.last).then_some(range)
         };
         parse().ok_or_else(|| SelectError::Range(text.to_owned()))
     }

@@ -27,16 +27,16 @@ const MAX_HEADERS: usize = 100;
 /// When it doesn't exist, can't be read, or `out` can't be written.
 pub fn show_dead_letter(
     access: &DeadLetterAccess,
-    place: PartitionOffset,
+    position: PartitionOffset,
     out: &mut dyn Write,
 ) -> Result<Option<DeadLetterRecord>, DeadLetterError> {
     let Some(topic) = access.topics.first() else { return Ok(None) };
-    match access.open_reader()?.read_one(topic, place)? {
+    match access.open_reader()?.read_one(topic, position)? {
         Some(found) => {
             out.write_all(render_dead_letter(topic, &found).as_bytes())?;
             Ok(Some(found))
         }
-        None => Err(DeadLetterError::Absent { topic: topic.name.clone(), place }),
+        None => Err(DeadLetterError::Absent { topic: topic.name.clone(), place: position }),
     }
 }
 
@@ -44,29 +44,28 @@ pub fn show_dead_letter(
 /// where they can't be read, the reason and the bytes around the fault.
 #[must_use]
 pub fn render_dead_letter(topic: &DeadLetterTopic, found: &DeadLetterRecord) -> String {
-    let DeadLetterRecord { position: place, at_millis, signal, headers: letter, key, payload } =
-        found;
+    let DeadLetterRecord { position, at_millis, signal, headers, key, payload } = found;
     let mut out = String::new();
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(out, "{:<9}{value}", format!("{name}:"));
     };
     let text =
         |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), sanitize_text);
-    line("letter", &format!("{} {place}", topic.name));
+    line("letter", &format!("{} {position}", topic.name));
     line("time", &render_time(*at_millis));
     line("signal", signal.map_or("-", Signal::as_str));
-    line("reason", &text(&letter.reason));
-    line("detail", &text(&letter.detail));
+    line("reason", &text(&headers.reason));
+    line("detail", &text(&headers.detail));
     line("source", &source_of(found));
-    line("version", &text(&letter.version));
+    line("version", &text(&headers.version));
     line("key", &key.as_deref().map_or_else(|| "-".to_owned(), sanitize_bytes));
     line("bytes", &payload.len().to_string());
-    for (name, value) in letter.record_headers.iter().take(MAX_HEADERS) {
+    for (name, value) in headers.record_headers.iter().take(MAX_HEADERS) {
         let value = value.as_deref().map_or_else(|| "-".to_owned(), sanitize_bytes);
         line("header", &format!("{} = {value}", sanitize_text(name)));
     }
-    if letter.record_headers.len() > MAX_HEADERS {
-        line("header", &format!("and {} more", letter.record_headers.len() - MAX_HEADERS));
+    if headers.record_headers.len() > MAX_HEADERS {
+        line("header", &format!("and {} more", headers.record_headers.len() - MAX_HEADERS));
     }
     out.push('\n');
     out.push_str(&render_content(*signal, payload));

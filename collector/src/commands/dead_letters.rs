@@ -99,14 +99,14 @@ fn run_list(
 }
 
 fn run_show(
-    place: PartitionOffset,
+    position: PartitionOffset,
     topics: DeadLetterTopics,
     signal: Option<Signal>,
     save: Option<&Path>,
 ) -> Result<(), CommandExit> {
     let access = dead_letter_access(topics, signal)?;
     only_one_topic(&access)?;
-    let Some(found) = show_dead_letter(&access, place, &mut io::stdout().lock())? else {
+    let Some(found) = show_dead_letter(&access, position, &mut io::stdout().lock())? else {
         return Ok(());
     };
     if let Some(path) = save {
@@ -121,16 +121,16 @@ fn run_show(
 }
 
 fn run_resend(
-    places: Vec<PartitionRange>,
+    ranges: Vec<PartitionRange>,
     topics: DeadLetterTopics,
     which: WhichDeadLetters,
     all: bool,
     options: ResendOptions,
 ) -> Result<(), CommandExit> {
-    let selection = build_selection(which, places)?;
-    let Selection { ranges: places, reasons, since_millis, signal } = &selection;
+    let selection = build_selection(which, ranges)?;
+    let Selection { ranges, reasons, since_millis, signal } = &selection;
     let chosen =
-        !places.is_empty() || !reasons.is_empty() || since_millis.is_some() || signal.is_some();
+        !ranges.is_empty() || !reasons.is_empty() || since_millis.is_some() || signal.is_some();
     if chosen == all {
         return Err(CommandExit::Arguments(
             "select dead letters by position (PARTITION:OFFSET), --reason, --since or --signal, or \
@@ -139,13 +139,13 @@ fn run_resend(
         ));
     }
     let access = dead_letter_access(topics, *signal)?;
-    if !places.is_empty() {
+    if !ranges.is_empty() {
         only_one_topic(&access)?;
     }
     let options = ResendOptions { selection, ..options };
     let mut out = io::stdout().lock();
     let done = resend_dead_letters(&access, &options, &mut out)?;
-    let said = writeln!(
+    let written = writeln!(
         out,
         "{}={} sent_before={} elsewhere={} without_bytes={}",
         if options.dry_run { "would_send" } else { "sent" },
@@ -154,19 +154,19 @@ fn run_resend(
         done.elsewhere,
         done.without_bytes
     );
-    Ok(said.map_err(DeadLetterError::Output)?)
+    Ok(written.map_err(DeadLetterError::Output)?)
 }
 
 fn build_selection(
     which: WhichDeadLetters,
-    places: Vec<PartitionRange>,
+    ranges: Vec<PartitionRange>,
 ) -> Result<Selection, CommandExit> {
     let WhichDeadLetters { reason, since, signal } = which;
     let since_millis = since
         .map(|text| parse_since(&text, Timestamp::now()))
         .transpose()
         .map_err(|error| CommandExit::Arguments(format!("--since: {error}")))?;
-    Ok(Selection { ranges: places, reasons: reason, since_millis, signal })
+    Ok(Selection { ranges, reasons: reason, since_millis, signal })
 }
 
 /// Checks for a single topic: offsets mean nothing without one.
@@ -221,10 +221,10 @@ fn dead_letter_access(
 fn gateway_topics(
     kafka: KafkaReceiver,
 ) -> (KafkaConnection, Option<GroupId>, Vec<DeadLetterTopic>) {
-    let letters = kafka.resolved_dead_letter_topics();
+    let dead_letter_topics = kafka.resolved_dead_letter_topics();
     let topics = Signal::ALL.into_iter().filter_map(|signal| {
         let (name, source) =
-            (topic_of_signal(&letters, signal)?, topic_of_signal(&kafka.topics, signal));
+            (topic_of_signal(&dead_letter_topics, signal)?, topic_of_signal(&kafka.topics, signal));
         Some(DeadLetterTopic { name, signal: Some(signal), source })
     });
     let topics = topics.collect();

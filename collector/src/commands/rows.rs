@@ -98,9 +98,9 @@ async fn watch_rows(
         let elapsed = began.elapsed();
         let is_last = elapsed >= deadline;
         match found {
-            Ok(seen) => {
-                write_line(out, &report_json(&table, *expect, &seen))?;
-                if seen.is_complete() || is_last {
+            Ok(counts) => {
+                write_line(out, &report_json(&table, *expect, &counts))?;
+                if counts.is_complete() || is_last {
                     return Ok(());
                 }
             }
@@ -112,14 +112,14 @@ async fn watch_rows(
     }
 }
 
-fn report_json(table: &str, expect: u32, seen: &TestRowCounts) -> serde_json::Value {
+fn report_json(table: &str, expect: u32, counts: &TestRowCounts) -> serde_json::Value {
     json!({
         "table": table,
         "expected": expect,
-        "found": seen.stored,
-        "repeated": seen.repeated,
-        "unexpected": seen.unexpected,
-        "missingFirst": seen.missing_first,
+        "found": counts.stored,
+        "repeated": counts.repeated,
+        "unexpected": counts.unexpected,
+        "missingFirst": counts.missing_first,
     })
 }
 

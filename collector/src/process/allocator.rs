@@ -65,9 +65,9 @@ pub(crate) fn tune_allocator(limit_bytes: u64, scrapes: bool) {
         return;
     }
     let (least, most) = RETAINED_BYTES.into_inner();
-    let kept_bytes = (limit_bytes / RETAINED_PART).clamp(least, most);
+    let retained_bytes = (limit_bytes / RETAINED_PART).clamp(least, most);
     set(Setting::MmapFrom(MMAP_BYTES));
-    set(Setting::TrimFrom(i32::try_from(kept_bytes).unwrap_or(i32::MAX)));
+    set(Setting::TrimFrom(i32::try_from(retained_bytes).unwrap_or(i32::MAX)));
 }
 
 /// A setting of glibc's allocator.

@@ -31,13 +31,18 @@ pub(crate) fn start_export(own: &OwnOtlp) -> Result<(Export, TelemetryLayer), Ex
     let OwnOtlp { endpoint, headers, tls, attributes, .. } = own;
     let OwnOtlp { traces_per_second, traces_percent, logs, .. } = own;
     let instance = fs::read_to_string(HOST_NAME).unwrap_or_default();
-    let given = attributes.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let configured = attributes.iter().map(|(name, value)| (name.clone(), value.clone()));
     let headers = headers.iter().map(|(name, file)| (name.clone(), file.path().to_owned()));
     Ok(otlp::start_export(ExportSettings {
         endpoint: endpoint.to_string(),
         headers: headers.collect(),
         tls: client_tls(tls.as_ref())?.client_config()?,
-        resource: otlp::resource_attributes("millrace-collector", VERSION, instance.trim(), given),
+        resource: otlp::resource_attributes(
+            "millrace-collector",
+            VERSION,
+            instance.trim(),
+            configured,
+        ),
         traces_per_second: *traces_per_second,
         traces_percent: *traces_percent,
         logs: *logs,

@@ -89,13 +89,13 @@ pub(crate) fn deep_or(owner: &str, steps: &[&str], other: &str) -> String {
 }
 
 /// The value of a field in the first of several blocks that has it, or `other`, in CEL.
-pub(crate) fn first_of(owner: &str, places: &[&[&str]], field: &[&str], other: &str) -> String {
-    let value = |other: String, place: &&[&str]| deep_or(owner, &[place, field].concat(), &other);
-    places.iter().rev().fold(other.to_owned(), value)
+pub(crate) fn first_of(owner: &str, paths: &[&[&str]], field: &[&str], other: &str) -> String {
+    let value = |other: String, path: &&[&str]| deep_or(owner, &[path, field].concat(), &other);
+    paths.iter().rev().fold(other.to_owned(), value)
 }
 
 /// Whether one of several blocks has a field, as a CEL expression.
-pub(crate) fn is_in_any(owner: &str, places: &[&[&str]], field: &[&str]) -> String {
-    let guard = |place: &&[&str]| format!("({})", nested_field(owner, &[place, field].concat()).1);
-    format!("({})", places.iter().map(guard).collect::<Vec<_>>().join(" || "))
+pub(crate) fn is_in_any(owner: &str, paths: &[&[&str]], field: &[&str]) -> String {
+    let guard = |path: &&[&str]| format!("({})", nested_field(owner, &[path, field].concat()).1);
+    format!("({})", paths.iter().map(guard).collect::<Vec<_>>().join(" || "))
 }

@@ -129,12 +129,12 @@ pub enum ChangePolicy {
 fn tables_fit(schema: &mut Schema) {
     for signal in Signal::ALL {
         let name = signal.as_str();
-        let places: [&[&str]; 1] = [&[name]];
-        let attributes = |owner| attributes_expression(owner, &places);
-        signal_table_rules(schema, signal, &places, &attributes("self"));
+        let paths: [&[&str]; 1] = [&[name]];
+        let attributes = |owner| attributes_expression(owner, &paths);
+        signal_table_rules(schema, signal, &paths, &attributes("self"));
         let same = format!("{} == {}", attributes("self"), attributes("oldSelf"));
         let same = (same, format!("attributes can't be changed: {TABLES_STAY}"));
-        for (rule, message) in table_stays(&places).into_iter().chain([same]) {
+        for (rule, message) in table_stays(&paths).into_iter().chain([same]) {
             // A signal may come and go; only one that stays must keep its tables' shape.
             let stays = format!("!has(self.{name}) || !has(oldSelf.{name}) || {rule}");
             rules::add_rule(schema, &stays, &format!("{name}.{message}"));

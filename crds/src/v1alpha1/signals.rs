@@ -194,12 +194,12 @@ pub(crate) fn partitions_grow(schema: &mut Schema, steps: &[&str], advice: &str)
     rules::add_rule(schema, &rule, &format!("partitions never shrink: {advice}"));
 }
 
-/// Whether partitions don't shrink, or are another's to decide, as a CEL expression. `places` lead
+/// Whether partitions don't shrink, or are another's to decide, as a CEL expression. `paths` lead
 /// to the topic's settings and to their defaults.
-pub(crate) fn grow_expression(places: &[&[&str]]) -> String {
-    let management = rules::first_of("self", places, &["management"], "'Managed'");
+pub(crate) fn grow_expression(paths: &[&[&str]]) -> String {
+    let management = rules::first_of("self", paths, &["management"], "'Managed'");
     let default = TopicSettings::DEFAULT_PARTITIONS.to_string();
-    let partitions = |owner| rules::first_of(owner, places, &["partitions"], &default);
+    let partitions = |owner| rules::first_of(owner, paths, &["partitions"], &default);
     let (now, before) = (partitions("self"), partitions("oldSelf"));
     format!("({management} == 'Observed' || {now} >= {before})")
 }

@@ -405,19 +405,19 @@ fn replication_rules(schema: &mut Schema) {
     );
 }
 
-/// The rules of one signal's tables. `places` lead from the schema's value, which holds the
+/// The rules of one signal's tables. `paths` lead from the schema's value, which holds the
 /// signals, to the signal's table settings and to their defaults; `attributes` is the type of
 /// attribute columns, as a CEL expression.
 pub(crate) fn signal_table_rules(
     schema: &mut Schema,
     signal: Signal,
-    places: &[&[&str]],
+    paths: &[&[&str]],
     attributes: &str,
 ) {
     let name = signal.as_str();
-    let engine = rules::first_of("self", places, &["engine"], "'MergeTree'");
-    let has = |field: &[&str]| rules::is_in_any("self", places, field);
-    let rollup = rules::first_of("self", places, &["layout", "rollup"], "false");
+    let engine = rules::first_of("self", paths, &["engine"], "'MergeTree'");
+    let has = |field: &[&str]| rules::is_in_any("self", paths, field);
+    let rollup = rules::first_of("self", paths, &["layout", "rollup"], "false");
     let mut add = |rule: &str, message: &str| {
         rules::add_rule(schema, &format!("!has(self.{name}) || {rule}"), message);
     };
@@ -447,15 +447,15 @@ pub(crate) fn signal_table_rules(
     );
     if signal == Signal::Traces {
         for list in ["typedPaths", "materialized"] {
-            for place in places {
+            for path in paths {
                 let (entries, guard) =
-                    rules::nested_field("self", &[place, &["layout", list][..]].concat());
+                    rules::nested_field("self", &[path, &["layout", list][..]].concat());
                 add(
                     &format!("!({guard}) || {entries}.all(entry, entry.from != 'Scope')"),
                     &format!(
                         "{}.layout.{list}: scope attributes of spans are not stored; write from: \
                          Resource or Record",
-                        place.join(".")
+                        path.join(".")
                     ),
                 );
             }
@@ -473,22 +473,22 @@ pub(crate) fn signal_table_rules(
     }
 }
 
-/// The rules that a table's engine and keys stay, as CEL expressions with messages; `places` lead
+/// The rules that a table's engine and keys stay, as CEL expressions with messages; `paths` lead
 /// from a value to the table's settings and to their defaults.
-pub(crate) fn table_stays(places: &[&[&str]]) -> [(String, String); 2] {
+pub(crate) fn table_stays(paths: &[&[&str]]) -> [(String, String); 2] {
     let engine: (&[&str], &str) = (&["engine"], "'MergeTree'");
     let partition: (&[&str], &str) = (&["layout", "partitionBy"], "'Day'");
     [engine, partition].map(|(field, default)| {
-        let value = |owner| rules::first_of(owner, places, field, default);
+        let value = |owner| rules::first_of(owner, paths, field, default);
         let rule = format!("{} == {}", value("self"), value("oldSelf"));
         (rule, format!("{} can't be changed: {TABLES_STAY}", field.join(".")))
     })
 }
 
-/// The type of attribute columns in the first of `places` that has one, as a CEL expression.
-pub(crate) fn attributes_expression(owner: &str, places: &[&[&str]]) -> String {
+/// The type of attribute columns in the first of `paths` that has one, as a CEL expression.
+pub(crate) fn attributes_expression(owner: &str, paths: &[&[&str]]) -> String {
     let default = format!("'{}'", Attributes::default().as_str());
-    rules::first_of(owner, places, &["attributes"], &default)
+    rules::first_of(owner, paths, &["attributes"], &default)
 }
 
 /// Why a field of existing tables is fixed, and what to do instead.

@@ -110,13 +110,13 @@ impl BlockSet {
         let mut bounds = RowBounds::new(*times);
         let mut appended = AppendSummary::default();
         let mut refused: Option<(AppendError, Vec<u8>)> = None;
-        let mut taken = false;
+        let mut any_accepted = false;
         for group in groups {
             let before = bounds;
             match self.append_part(group, &mut bounds) {
                 Ok(AppendSummary { rows }) => {
                     appended.rows += rows;
-                    taken = true;
+                    any_accepted = true;
                 }
                 Err(error) => {
                     bounds = before;
@@ -124,7 +124,7 @@ impl BlockSet {
                 }
             }
         }
-        if taken { Ok(GroupAppendSummary { appended, refused }) } else { Err(error) }
+        if any_accepted { Ok(GroupAppendSummary { appended, refused }) } else { Err(error) }
     }
 
     fn append_part(

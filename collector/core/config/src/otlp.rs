@@ -156,7 +156,7 @@ impl Checker<'_> {
                 "grpc and http are both disabled: enable at least one of them",
             );
         }
-        let mut seen = vec![(admin.address, "admin.address")];
+        let mut used_addresses = vec![(admin.address, "admin.address")];
         let listeners = [
             (grpc.enabled, grpc.address, "receivers.otlp.grpc.address"),
             (http.enabled, http.address, "receivers.otlp.http.address"),
@@ -167,11 +167,11 @@ impl Checker<'_> {
                 continue;
             }
             if let Some((_, other)) =
-                seen.iter().rev().find(|(other, _)| listeners_clash(*other, address))
+                used_addresses.iter().rev().find(|(other, _)| listeners_clash(*other, address))
             {
                 self.add_problem(field, format!("{address} is also {other}: use another port"));
             }
-            seen.push((address, field));
+            used_addresses.push((address, field));
         }
     }
 }

@@ -112,20 +112,20 @@ impl CoordinationVerdict {
 /// one.
 #[must_use]
 pub fn assess_coordination(
-    seen: &Observation,
+    observation: &Observation,
     limits: &DegradationLimits,
     broken: u64,
 ) -> CoordinationVerdict {
     let found = [
-        check_quorum(seen),
-        check_keeper(seen),
-        check_sessions(seen),
-        check_read_only(seen),
-        check_down_servers(seen),
-        check_followers(seen),
-        check_load(seen, limits),
-        check_broken_sessions(seen, broken),
-        check_visibility(seen),
+        check_quorum(observation),
+        check_keeper(observation),
+        check_sessions(observation),
+        check_read_only(observation),
+        check_down_servers(observation),
+        check_followers(observation),
+        check_load(observation, limits),
+        check_broken_sessions(observation, broken),
+        check_visibility(observation),
     ];
     // The first of the worst wins.
     let worst = found.into_iter().flatten().min_by_key(|verdict| verdict.state);
@@ -133,7 +133,7 @@ pub fn assess_coordination(
         CoordinationVerdict::new(
             CoordinationState::Healthy,
             CoordinationReason::Works,
-            healthy_message(seen),
+            healthy_message(observation),
         )
     })
 }
@@ -169,14 +169,14 @@ pub struct CoordinationFigures {
 
 /// Returns the figures of an observation.
 #[must_use]
-pub fn collect_figures(seen: &Observation) -> CoordinationFigures {
-    let reports = || seen.servers.iter().filter_map(|it| it.report.as_ref().ok());
+pub fn collect_figures(observation: &Observation) -> CoordinationFigures {
+    let reports = || observation.servers.iter().filter_map(|it| it.report.as_ref().ok());
     let most = |of: fn(&ServerReport) -> Option<u64>| reports().filter_map(of).max();
-    let leader = find_leader(seen);
+    let leader = find_leader(observation);
     let watches = reports().filter_map(|it| it.watches).reduce(u64::saturating_add);
     CoordinationFigures {
-        named: seen.servers.len(),
-        serving: serving_servers(seen).count(),
+        named: observation.servers.len(),
+        serving: serving_servers(observation).count(),
         leader: leader.map(|(address, _)| address.to_owned()),
         synced_followers: leader.and_then(|(_, report)| report.synced_followers),
         outstanding_requests: most(|it| it.outstanding_requests),
@@ -187,33 +187,35 @@ pub fn collect_figures(seen: &Observation) -> CoordinationFigures {
         data_bytes: most(|it| it.data_bytes),
         watches,
         disk_bytes: most(|it| it.disk_bytes),
-        engines: seen.engines.len(),
-        sessions: seen.engines.iter().filter(|it| has_session(it) == Some(true)).count(),
+        engines: observation.engines.len(),
+        sessions: observation.engines.iter().filter(|it| has_session(it) == Some(true)).count(),
     }
 }
 
-fn serving_servers(seen: &Observation) -> impl Iterator<Item = (&str, &ServerReport)> {
-    let said = seen.servers.iter().filter_map(|KeeperServer { address, report: said }| {
-        let report = said.as_ref().ok()?;
-        Some((address.as_str(), report))
-    });
-    said.filter(|(_, report)| report.role.is_serving())
+fn serving_servers(observation: &Observation) -> impl Iterator<Item = (&str, &ServerReport)> {
+    let reports =
+        observation.servers.iter().filter_map(|KeeperServer { address, report: outcome }| {
+            let report = outcome.as_ref().ok()?;
+            Some((address.as_str(), report))
+        });
+    reports.filter(|(_, report)| report.role.is_serving())
 }
 
-fn find_leader(seen: &Observation) -> Option<(&str, &ServerReport)> {
-    serving_servers(seen).find(|(_, report)| report.role.is_leading())
+fn find_leader(observation: &Observation) -> Option<(&str, &ServerReport)> {
+    serving_servers(observation).find(|(_, report)| report.role.is_leading())
 }
 
 /// The votes in the ensemble, as far as known: the addresses may be incomplete.
-fn voter_count(seen: &Observation) -> u64 {
-    let leader = find_leader(seen).map(|(_, report)| report);
+fn voter_count(observation: &Observation) -> u64 {
+    let leader = find_leader(observation).map(|(_, report)| report);
     if let Some(voters) = leader.and_then(|report| report.voters) {
         return voters;
     }
     let followers = leader.and_then(|report| report.followers);
-    let observers =
-        serving_servers(seen).filter(|(_, report)| report.role == ServerRole::Observer).count();
-    let named = to_u64(seen.servers.len() - observers);
+    let observers = serving_servers(observation)
+        .filter(|(_, report)| report.role == ServerRole::Observer)
+        .count();
+    let named = to_u64(observation.servers.len() - observers);
     named.max(followers.map_or(0, |it| it.saturating_add(1)))
 }
 
@@ -225,7 +227,7 @@ fn to_u64(items: usize) -> u64 {
     u64::try_from(items).unwrap_or(u64::MAX)
 }
 
-fn check_quorum(seen: &Observation) -> Option<CoordinationVerdict> {
+fn check_quorum(observation: &Observation) -> Option<CoordinationVerdict> {
     let lost = |message| {
         Some(CoordinationVerdict::new(
             CoordinationState::Lost,
@@ -234,9 +236,9 @@ fn check_quorum(seen: &Observation) -> Option<CoordinationVerdict> {
         ))
     };
     let stops = "inserts into replicated tables wait in Kafka until a majority is available";
-    let voters = voter_count(seen);
+    let voters = voter_count(observation);
     let needed = majority_of(voters);
-    if let Some((address, report)) = find_leader(seen) {
+    if let Some((address, report)) = find_leader(observation) {
         let synced = report.synced_followers.filter(|_| report.role == ServerRole::Leader)?;
         let has = synced.saturating_add(1);
         return (has < needed).then_some(()).and_then(|()| {
@@ -250,29 +252,29 @@ fn check_quorum(seen: &Observation) -> Option<CoordinationVerdict> {
         Ok(report) => !report.role.is_serving(),
         Err(silence) => *silence == ProbeError::NotServing,
     };
-    let leaderless = seen.servers.iter().find(is_leaderless)?;
-    if serving_servers(seen).next().is_some() {
+    let leaderless = observation.servers.iter().find(is_leaderless)?;
+    if serving_servers(observation).next().is_some() {
         return None;
     }
-    let faults = list_some(seen.servers.iter().filter_map(describe_fault));
+    let faults = list_some(observation.servers.iter().filter_map(describe_fault));
     let address = &leaderless.address;
     lost(format!("the ensemble has no leader, as {address} reports ({faults}); {stops}"))
 }
 
 /// Returns the fault of one server, if it has one.
 fn describe_fault(server: &KeeperServer) -> Option<String> {
-    let KeeperServer { address, report: said } = server;
-    match said {
+    let KeeperServer { address, report: outcome } = server;
+    match outcome {
         Ok(report) if report.role.is_serving() => None,
         Ok(_) => Some(format!("{address}: it is read-only")),
         Err(silence) => Some(format!("{address}: {silence}")),
     }
 }
 
-fn check_keeper(seen: &Observation) -> Option<CoordinationVerdict> {
+fn check_keeper(observation: &Observation) -> Option<CoordinationVerdict> {
     let is_missing = |it: &ClickHouseServer| it.view == Err(ViewError::NoKeeper);
-    let state = fault_extent(seen, |it| is_state_known(it).then(|| is_missing(it)))?;
-    let names = list_some(seen.engines.iter().filter(|it| is_missing(it)).map(endpoint_of));
+    let state = fault_extent(observation, |it| is_state_known(it).then(|| is_missing(it)))?;
+    let names = list_some(observation.engines.iter().filter(|it| is_missing(it)).map(endpoint_of));
     let message = format!(
         "{names} has no Keeper in its configuration, but the tables are replicated: configure a \
          Keeper, or declare MergeTree"
@@ -280,9 +282,9 @@ fn check_keeper(seen: &Observation) -> Option<CoordinationVerdict> {
     Some(CoordinationVerdict::new(state, CoordinationReason::KeeperMissing, message))
 }
 
-fn check_sessions(seen: &Observation) -> Option<CoordinationVerdict> {
+fn check_sessions(observation: &Observation) -> Option<CoordinationVerdict> {
     let is_lost = |it: &ClickHouseServer| has_session(it).map(|has| !has);
-    let state = fault_extent(seen, is_lost)?;
+    let state = fault_extent(observation, is_lost)?;
     let why = |it: &ClickHouseServer| match &it.view {
         Err(why) => format!("{}: {why}", it.endpoint),
         Ok(sight) => {
@@ -290,18 +292,19 @@ fn check_sessions(seen: &Observation) -> Option<CoordinationVerdict> {
             format!("{}: its session with {server} has expired", it.endpoint)
         }
     };
-    let names = list_some(seen.engines.iter().filter(|it| is_lost(it) == Some(true)).map(why));
+    let names =
+        list_some(observation.engines.iter().filter(|it| is_lost(it) == Some(true)).map(why));
     let message = format!("ClickHouse has no live session with its Keeper ({names})");
     Some(CoordinationVerdict::new(state, CoordinationReason::SessionLost, message))
 }
 
-fn check_read_only(seen: &Observation) -> Option<CoordinationVerdict> {
+fn check_read_only(observation: &Observation) -> Option<CoordinationVerdict> {
     let refuses = |it: &ClickHouseServer| {
         let sight = it.view.as_ref().ok().filter(|sight| !sight.replicas.is_empty())?;
         Some(refusing_replicas(sight).next().is_some())
     };
-    let state = fault_extent(seen, refuses)?;
-    let refusals = seen.engines.iter().flat_map(|engine| {
+    let state = fault_extent(observation, refuses)?;
+    let refusals = observation.engines.iter().flat_map(|engine| {
         let sight = engine.view.as_ref().ok();
         sight.into_iter().flat_map(refusing_replicas).map(|replica| {
             let why = if replica.is_session_expired { "its session has expired" } else { "" };
@@ -325,15 +328,15 @@ fn refusing_replicas(
 /// has it, so the shard accepts no inserts; `None` if no server has it. `has` returns `None` for a
 /// server that can't report.
 fn fault_extent(
-    seen: &Observation,
+    observation: &Observation,
     has: impl Fn(&ClickHouseServer) -> Option<bool>,
 ) -> Option<CoordinationState> {
-    let any = seen.engines.iter().any(|it| has(it) == Some(true));
-    let whole = |shard: &[ClickHouseServer]| {
-        let mut said = shard.iter().filter_map(&has).peekable();
-        said.peek().is_some() && said.all(|has| has)
+    let any = observation.engines.iter().any(|it| has(it) == Some(true));
+    let affects_all = |shard: &[ClickHouseServer]| {
+        let mut known = shard.iter().filter_map(&has).peekable();
+        known.peek().is_some() && known.all(|has| has)
     };
-    let state = if seen.by_shard().any(whole) {
+    let state = if observation.by_shard().any(affects_all) {
         CoordinationState::Lost
     } else {
         CoordinationState::Degraded
@@ -356,19 +359,20 @@ fn is_state_known(engine: &ClickHouseServer) -> bool {
     matches!(engine.view, Ok(_) | Err(ViewError::NoKeeper | ViewError::SessionLost(_)))
 }
 
-fn check_down_servers(seen: &Observation) -> Option<CoordinationVerdict> {
-    let serves = serving_servers(seen).count();
+fn check_down_servers(observation: &Observation) -> Option<CoordinationVerdict> {
+    let serves = serving_servers(observation).count();
     let is_down = |it: &&KeeperServer| match &it.report {
         Ok(report) => !report.role.is_serving(),
         Err(silence) => silence.is_down(),
     };
-    let faults = list_some(seen.servers.iter().filter(is_down).filter_map(describe_fault));
+    let faults = list_some(observation.servers.iter().filter(is_down).filter_map(describe_fault));
     if serves == 0 || faults.is_empty() {
         return None;
     }
-    let (all, needed) = (seen.servers.len(), majority_of(voter_count(seen)));
-    let votes =
-        serving_servers(seen).filter(|(_, report)| report.role != ServerRole::Observer).count();
+    let (all, needed) = (observation.servers.len(), majority_of(voter_count(observation)));
+    let votes = serving_servers(observation)
+        .filter(|(_, report)| report.role != ServerRole::Observer)
+        .count();
     let margin = if to_u64(votes) <= needed { "; one more failure stops inserts" } else { "" };
     let message = format!("{serves} of {all} servers are serving ({faults}){margin}");
     Some(CoordinationVerdict::new(
@@ -378,8 +382,8 @@ fn check_down_servers(seen: &Observation) -> Option<CoordinationVerdict> {
     ))
 }
 
-fn check_followers(seen: &Observation) -> Option<CoordinationVerdict> {
-    let (address, report) = find_leader(seen)?;
+fn check_followers(observation: &Observation) -> Option<CoordinationVerdict> {
+    let (address, report) = find_leader(observation)?;
     let others = report.voters.map(|voters| voters.saturating_sub(1));
     let (followers, synced) = (others.or(report.followers)?, report.synced_followers?);
     (synced < followers).then(|| {
@@ -393,8 +397,11 @@ fn check_followers(seen: &Observation) -> Option<CoordinationVerdict> {
     })
 }
 
-fn check_load(seen: &Observation, limits: &DegradationLimits) -> Option<CoordinationVerdict> {
-    serving_servers(seen).find_map(|(address, report)| {
+fn check_load(
+    observation: &Observation,
+    limits: &DegradationLimits,
+) -> Option<CoordinationVerdict> {
+    serving_servers(observation).find_map(|(address, report)| {
         let above = |what: &str, has: Option<u64>, limit: Option<u64>| {
             let (has, limit) = (has?, limit?);
             (has > limit).then(|| {
@@ -423,8 +430,8 @@ fn round_figure(figure: u64) -> u64 {
     figure / unit * unit
 }
 
-fn check_broken_sessions(seen: &Observation, broken: u64) -> Option<CoordinationVerdict> {
-    (broken > BROKEN_MAX.saturating_mul(to_u64(seen.engines.len()))).then(|| {
+fn check_broken_sessions(observation: &Observation, broken: u64) -> Option<CoordinationVerdict> {
+    (broken > BROKEN_MAX.saturating_mul(to_u64(observation.engines.len()))).then(|| {
         let message = format!(
             "ClickHouse reported {broken} broken sessions with its Keeper since the previous check \
              (ZooKeeperHardwareExceptions)"
@@ -435,24 +442,24 @@ fn check_broken_sessions(seen: &Observation, broken: u64) -> Option<Coordination
 
 /// Returns a verdict if no configured address reports anything, or if ClickHouse servers don't and
 /// there is no other source.
-fn check_visibility(seen: &Observation) -> Option<CoordinationVerdict> {
+fn check_visibility(observation: &Observation) -> Option<CoordinationVerdict> {
     let verdict = |reason, message| {
         Some(CoordinationVerdict::new(CoordinationState::Unseen, reason, message))
     };
-    let has_servers = !seen.servers.is_empty();
-    if has_servers && serving_servers(seen).next().is_none() {
-        let faults = list_some(seen.servers.iter().filter_map(describe_fault));
-        let sessions = collect_figures(seen).sessions;
+    let has_servers = !observation.servers.is_empty();
+    if has_servers && serving_servers(observation).next().is_none() {
+        let faults = list_some(observation.servers.iter().filter_map(describe_fault));
+        let sessions = collect_figures(observation).sessions;
         let message = format!(
             "no server in clickhouse.coordination could be queried ({faults}); ClickHouse servers \
              with live sessions: {sessions}"
         );
         return verdict(CoordinationReason::Unreachable, message);
     }
-    if seen.engines.iter().any(is_state_known) || has_servers {
+    if observation.engines.iter().any(is_state_known) || has_servers {
         return None;
     }
-    let refused = seen.engines.iter().find_map(|it| match &it.view {
+    let refused = observation.engines.iter().find_map(|it| match &it.view {
         Err(ViewError::NotAllowed { grant }) => Some((&it.endpoint, grant)),
         _ => None,
     });
@@ -463,7 +470,7 @@ fn check_visibility(seen: &Observation) -> Option<CoordinationVerdict> {
         );
         return verdict(CoordinationReason::NotAllowed, message);
     }
-    let reasons = list_some(seen.engines.iter().filter_map(|it| {
+    let reasons = list_some(observation.engines.iter().filter_map(|it| {
         let why = it.view.as_ref().err()?;
         Some(format!("{}: {why}", it.endpoint))
     }));
@@ -473,9 +480,9 @@ fn check_visibility(seen: &Observation) -> Option<CoordinationVerdict> {
     )
 }
 
-fn healthy_message(seen: &Observation) -> String {
+fn healthy_message(observation: &Observation) -> String {
     let CoordinationFigures { named, serving, leader, synced_followers, engines, sessions, .. } =
-        collect_figures(seen);
+        collect_figures(observation);
     let engines = format!("{sessions} of {engines} ClickHouse servers have sessions");
     let servers = match (named, leader, synced_followers) {
         (0, _, _) => "clickhouse.coordination lists no server, so quorum and load are not \
@@ -491,7 +498,7 @@ fn healthy_message(seen: &Observation) -> String {
         }
         (_, None, _) => format!("{serving} of {named} servers are serving; "),
     };
-    let grants = seen.engines.iter().filter_map(|it| match &it.view {
+    let grants = observation.engines.iter().filter_map(|it| match &it.view {
         Ok(sight) => sight.grant.as_deref(),
         Err(ViewError::NotAllowed { grant }) => Some(grant.as_str()),
         Err(_) => None,

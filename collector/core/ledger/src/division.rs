@@ -133,8 +133,8 @@ impl Division {
 
     /// Returns the smallest divided range around an offset, and its refused parts.
     fn innermost(&self, offset: i64) -> Option<RefusedPiece> {
-        let whole = RefusedPiece { range: self.range, bits: u16::MAX };
-        let mut all = std::iter::once(&whole).chain(&self.pieces);
+        let outermost = RefusedPiece { range: self.range, bits: u16::MAX };
+        let mut all = std::iter::once(&outermost).chain(&self.pieces);
         all.rfind(|piece| piece.range.contains(offset)).copied()
     }
 
@@ -278,12 +278,12 @@ impl Divisions {
     /// Forgets the divisions that end at `low` or before, without a promised range from `promised`
     /// on: their messages are deleted. Returns the end of the last one.
     pub(crate) fn forget_deleted(&mut self, low: i64, promised: Option<i64>) -> Option<i64> {
-        let is_gone = |division: &Division| {
+        let is_deleted = |division: &Division| {
             let next = division.range.next();
             next <= low && promised.is_none_or(|first| next <= first)
         };
-        let end = self.0.iter().rfind(|it| is_gone(it)).map(|it| it.range.next());
-        self.0.retain(|division| !is_gone(division));
+        let end = self.0.iter().rfind(|it| is_deleted(it)).map(|it| it.range.next());
+        self.0.retain(|division| !is_deleted(division));
         end
     }
 

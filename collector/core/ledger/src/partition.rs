@@ -256,10 +256,10 @@ impl PartitionLedger {
 
     /// Returns everything that a restart would have to cut again, in order.
     pub(crate) fn promises(&self) -> Promises {
-        let whole = self.entries.iter().filter(|e| !e.is_divided).map(|e| e.intent);
+        let undivided = self.entries.iter().filter(|e| !e.is_divided).map(|e| e.intent);
         Promises {
             topic: None,
-            ranges: whole.chain(self.promised.batches()).collect(),
+            ranges: undivided.chain(self.promised.batches()).collect(),
             divisions: self.divisions.list().to_vec(),
         }
     }

@@ -68,13 +68,15 @@ impl MetricsFormat {
 }
 
 fn put_family(out: &mut String, family: &MetricFamily, exemplars: &Exemplars) {
-    let whole = family.name();
-    let (name, kind) = match (family.get_field_type(), whole.strip_suffix("_total")) {
+    let full_name = family.name();
+    let (name, kind) = match (family.get_field_type(), full_name.strip_suffix("_total")) {
         (MetricType::COUNTER, Some(name)) => (name, "counter"),
-        (MetricType::GAUGE, _) => (whole, "gauge"),
-        (MetricType::HISTOGRAM, _) => (whole, "histogram"),
+        (MetricType::GAUGE, _) => (full_name, "gauge"),
+        (MetricType::HISTOGRAM, _) => (full_name, "histogram"),
         // OpenMetrics requires `_total` at a counter's end; we register no other kind.
-        (MetricType::COUNTER | MetricType::SUMMARY | MetricType::UNTYPED, _) => (whole, "unknown"),
+        (MetricType::COUNTER | MetricType::SUMMARY | MetricType::UNTYPED, _) => {
+            (full_name, "unknown")
+        }
     };
     write_text(
         out,
@@ -84,10 +86,10 @@ fn put_family(out: &mut String, family: &MetricFamily, exemplars: &Exemplars) {
         let labels = metric.get_label();
         match family.get_field_type() {
             MetricType::COUNTER => {
-                put_sample(out, whole, labels, None, metric.get_counter().get_value());
+                put_sample(out, full_name, labels, None, metric.get_counter().get_value());
             }
             MetricType::GAUGE => {
-                put_sample(out, whole, labels, None, metric.get_gauge().get_value());
+                put_sample(out, full_name, labels, None, metric.get_gauge().get_value());
             }
             MetricType::HISTOGRAM => put_histogram(out, name, metric, exemplars),
             MetricType::SUMMARY | MetricType::UNTYPED => {}

@@ -354,9 +354,9 @@ impl Telemetry {
     /// Sets how many inserts into a table may run at once, at the shard with fewest, and how many
     /// endpoints currently accept none. `table` is one of the sink's own tables.
     pub fn record_insert_routes(&self, table: &str, allowed: usize, endpoints_open: usize) {
-        let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        self.tables.inserts_allowed.with_label_values(&[table]).set(whole(allowed));
-        self.tables.circuits_open.with_label_values(&[table]).set(whole(endpoints_open));
+        let to_gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        self.tables.inserts_allowed.with_label_values(&[table]).set(to_gauge(allowed));
+        self.tables.circuits_open.with_label_values(&[table]).set(to_gauge(endpoints_open));
     }
 
     /// Counts an insert that counts as stored although no row count confirms it.
@@ -379,10 +379,10 @@ impl Telemetry {
 
     /// Sets how many inserts a live table remembers, and the maximum time if it states one.
     pub fn record_dedup_window(&self, table: &str, inserts: u64, seconds: Option<u64>) {
-        let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        self.tables.remembers_inserts.with_label_values(&[table]).set(whole(inserts));
+        let to_gauge = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        self.tables.remembers_inserts.with_label_values(&[table]).set(to_gauge(inserts));
         if let Some(seconds) = seconds {
-            self.tables.remembers_seconds.with_label_values(&[table]).set(whole(seconds));
+            self.tables.remembers_seconds.with_label_values(&[table]).set(to_gauge(seconds));
         }
     }
 

@@ -406,8 +406,8 @@ fn name_text_index(filter: &'static str) -> &'static str {
 }
 
 /// Returns the indexes of the paths of JSON columns.
-fn path_indexes(kind: TableKind, wanted: AttributeIndex) -> Vec<Index> {
-    if wanted != AttributeIndex::Text {
+fn path_indexes(kind: TableKind, requested: AttributeIndex) -> Vec<Index> {
+    if requested != AttributeIndex::Text {
         return Vec::new();
     }
     [

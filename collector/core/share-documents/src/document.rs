@@ -225,11 +225,11 @@ pub fn join_parts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Share,
         versions.entry((part.version, part.parts)).or_default().insert(part.part);
     }
     let newest = versions.last_key_value().map(|(key, have)| (*key, have.len()));
-    let is_whole =
+    let is_complete =
         |(key, have): &(&(u64, usize), &BTreeSet<usize>)| have.iter().copied().eq(0..key.1);
-    let Some((&(version, of), _)) = versions.iter().rev().find(is_whole) else {
-        let ((version, want), have) = newest.unwrap_or(((0, 1), 0));
-        return Err(DocumentFault::Incomplete { version, have, want });
+    let Some((&(version, of), _)) = versions.iter().rev().find(is_complete) else {
+        let ((version, expected), have) = newest.unwrap_or(((0, 1), 0));
+        return Err(DocumentFault::Incomplete { version, have, want: expected });
     };
     parts.retain(|part| (part.version, part.parts) == (version, of));
     let mut share = Share { version, ..Share::default() };

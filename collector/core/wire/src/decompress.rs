@@ -205,9 +205,9 @@ fn ensure_capacity(body_len: usize, limit_bytes: usize, out: &mut Vec<u8>) {
     if out.len() < out.capacity() {
         return;
     }
-    let wanted =
+    let estimate =
         if out.is_empty() { body_len.saturating_mul(EXPECTED_RATIO) } else { out.len() * 2 };
-    let capacity = wanted.max(out.len() + STEP_BYTES).min(limit_bytes + 1);
+    let capacity = estimate.max(out.len() + STEP_BYTES).min(limit_bytes + 1);
     out.reserve_exact(capacity.saturating_sub(out.len()).max(1));
 }
 

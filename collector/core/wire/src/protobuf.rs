@@ -343,9 +343,9 @@ pub fn begin_group(out: &mut Vec<u8>) -> usize {
 #[inline]
 pub fn end_group(out: &mut [u8], start: usize) {
     let length = out.len() - start;
-    for (place, byte) in out[start - GROUP_LEN_BYTES..start].iter_mut().enumerate() {
-        let more = if place + 1 < GROUP_LEN_BYTES { 0x80 } else { 0 };
-        *byte = (length >> (7 * place)) as u8 & 0x7f | more;
+    for (index, byte) in out[start - GROUP_LEN_BYTES..start].iter_mut().enumerate() {
+        let more = if index + 1 < GROUP_LEN_BYTES { 0x80 } else { 0 };
+        *byte = (length >> (7 * index)) as u8 & 0x7f | more;
     }
 }
 

@@ -301,7 +301,7 @@ pub(crate) struct Counted<S> {
     paid: Option<OwnedSemaphorePermit>,
     leave: Option<OwnedSemaphorePermit>,
     paying: Option<Boxed<Result<Paid, AcquireError>>>,
-    /// Bytes read and not handed on yet, from `taken` on.
+    /// Bytes read and not handed on yet, from `consumed` on.
     piece: Vec<u8>,
     consumed: usize,
 }

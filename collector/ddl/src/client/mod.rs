@@ -177,18 +177,18 @@ impl DdlClient {
         })
     }
 
-    /// Tries the servers in turn, starting with the one that answered last. The future of `ask`
+    /// Tries the servers in turn, starting with the one that answered last. The future of `query`
     /// borrows nothing of a server, so that callers on several threads may hold it.
-    async fn on_any<T, Asking>(&self, ask: impl Fn(&Http) -> Asking) -> Result<T, ClientError>
+    async fn on_any<T, Asking>(&self, query: impl Fn(&Http) -> Asking) -> Result<T, ClientError>
     where
         Asking: Future<Output = clickhouse::error::Result<T>>,
     {
         let first = self.preferred.load(Ordering::Relaxed);
         let mut last = ClientError::Setup("no endpoint is given".to_owned());
-        for turn in 0..self.servers.len() {
-            let at = (first + turn) % self.servers.len();
+        for attempt in 0..self.servers.len() {
+            let at = (first + attempt) % self.servers.len();
             let ServerConnection { endpoint, http, status } = &self.servers[at];
-            let error = match tokio::time::timeout(self.statement_timeout, ask(http)).await {
+            let error = match tokio::time::timeout(self.statement_timeout, query(http)).await {
                 Ok(Ok(answer)) => {
                     self.preferred.store(at, Ordering::Relaxed);
                     return Ok(answer);

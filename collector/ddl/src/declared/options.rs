@@ -201,12 +201,12 @@ impl TableOptions {
             return Err(OptionsError::MoveAfterDelete { age: *age, ttl: *ttl });
         }
         if !engine.stores_rows() {
-            let given = [
+            let row_options = [
                 ("storage.policy", storage.policy.is_some()),
                 ("storage.moveAfter", storage.move_after.is_some()),
                 ("layout.rollup", layout.rollup == Presence::Included),
             ];
-            if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            if let Some((field, _)) = row_options.into_iter().find(|(_, is_set)| *is_set) {
                 return Err(OptionsError::NullEngine { field });
             }
         }

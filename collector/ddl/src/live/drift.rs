@@ -297,9 +297,9 @@ fn of_table(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
 /// Returns windows that are smaller than declared, or not set. A larger one harms nothing.
 fn of_deduplication_settings(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
     let DeclaredTable { name, table: _, options } = declared;
-    let wanted = render::deduplication_settings(options).into_iter();
+    let expected = render::deduplication_settings(options).into_iter();
     let smaller =
-        wanted.filter(|(setting, value)| live.number(setting).is_none_or(|live| live < *value));
+        expected.filter(|(setting, value)| live.number(setting).is_none_or(|live| live < *value));
     smaller
         .map(|(setting, value)| breaking_drift(name, setting_drift(setting, value, live)))
         .collect()
@@ -308,8 +308,8 @@ fn of_deduplication_settings(declared: &DeclaredTable, live: &ObservedTable) -> 
 /// Returns settings by which rows of the live partitions, declared or not, would not expire as they
 /// should. A setting that is not set is 0, the server's default.
 fn of_retention_settings(name: &TableName, live: &ObservedTable) -> Vec<Drift> {
-    let wanted = render::retention_settings(has_day_partitions(&live.partition_key)).into_iter();
-    let other = wanted.filter(|(setting, value)| live.number(setting).unwrap_or(0) != *value);
+    let expected = render::retention_settings(has_day_partitions(&live.partition_key)).into_iter();
+    let other = expected.filter(|(setting, value)| live.number(setting).unwrap_or(0) != *value);
     other.map(|(setting, value)| notice_drift(name, setting_drift(setting, value, live))).collect()
 }
 
@@ -359,13 +359,13 @@ fn of_compression(declared: &DeclaredTable, live: &ObservedTable) -> Option<Drif
         .iter()
         .filter_map(|column| {
             let there = live.columns.iter().find(|there| there.name == column.name)?;
-            let wanted = render::canonical_codec(column.codec)?;
-            (there.codec != wanted).then_some((column.name, wanted, there.codec.as_str()))
+            let expected = render::canonical_codec(column.codec)?;
+            (there.codec != expected).then_some((column.name, expected, there.codec.as_str()))
         })
         .collect();
-    let (_, wanted, live) = differing.first()?.clone();
+    let (_, expected, live) = differing.first()?.clone();
     let columns = differing.iter().map(|(name, ..)| (*name).to_owned()).collect();
-    let kind = DriftKind::Compression { columns, declared: wanted, live: live.to_owned() };
+    let kind = DriftKind::Compression { columns, declared: expected, live: live.to_owned() };
     Some(notice_drift(&declared.name, kind))
 }
 
@@ -398,21 +398,21 @@ fn of_columns(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
         .computed_columns()
         .map(|column| (column.name, column.ty.type_name().to_owned(), Severity::Notice));
     let mut found = Vec::new();
-    for (column, wanted, severity) in inserted.chain(own) {
+    for (column, expected, severity) in inserted.chain(own) {
         let object = name.to_string();
         let column_name = column.to_owned();
         match there.get(column) {
             None => {
-                let kind = DriftKind::MissingColumn { column: column_name, declared: wanted };
+                let kind = DriftKind::MissingColumn { column: column_name, declared: expected };
                 found.push(Drift { object, kind, severity });
             }
-            Some(live) if plain_type(live) != plain_type(&wanted) => {
-                let severity = match accepts_inserts(&wanted, live) {
+            Some(live) if plain_type(live) != plain_type(&expected) => {
+                let severity = match accepts_inserts(&expected, live) {
                     true => Severity::Notice,
                     false => Severity::Breaking,
                 };
                 let live = (*live).to_owned();
-                let kind = DriftKind::ColumnType { column: column_name, declared: wanted, live };
+                let kind = DriftKind::ColumnType { column: column_name, declared: expected, live };
                 found.push(Drift { object, kind, severity });
             }
             Some(_) => {}

@@ -109,12 +109,12 @@ pub fn assess_fit(declared: &Table, live: &ObservedTable) -> Option<Fit> {
         known += usize::from(found.is_some());
         match found {
             Some(there) if !is_computed(&there.default_kind) => {
-                let wanted = column.ty.to_string();
-                if !accepts_inserts(&wanted, &there.ty) {
+                let expected = column.ty.to_string();
+                if !accepts_inserts(&expected, &there.ty) {
                     let live = there.ty.clone();
                     fit.mismatched.push(TypeMismatch {
                         column: column.name,
-                        declared: wanted,
+                        declared: expected,
                         live,
                     });
                 }

@@ -317,8 +317,8 @@ fn plan_drift(
             let rollup = rollups.iter().find(|each| each.name.to_string() == drift.object);
             rollup.map_or(PlannedAction::Leave, |rollup| {
                 let statement = render::modify_rollup_ttl(rollup, cluster);
-                let kept = rollup.options.ttl;
-                plan_retention(&rollup.name, kept, statement, (cluster, live.as_deref()))
+                let ttl = rollup.options.ttl;
+                plan_retention(&rollup.name, ttl, statement, (cluster, live.as_deref()))
             })
         }
         DriftKind::MissingTable
@@ -522,14 +522,14 @@ fn plan_retention(
     match (declared, live_rule, live_seconds) {
         (None, None, _) => metadata_step("move rows to another volume with age", statement),
         (None, Some(_), _) => metadata_step("retain rows forever", statement),
-        (Some(kept), _, Some(seconds)) if seconds <= kept.seconds() => {
-            metadata_step(format!("retain rows for {kept}, not shorter than now"), statement)
+        (Some(ttl), _, Some(seconds)) if seconds <= ttl.seconds() => {
+            metadata_step(format!("retain rows for {ttl}, not shorter than now"), statement)
         }
-        (Some(kept), ..) => PlannedAction::Run {
+        (Some(ttl), ..) => PlannedAction::Run {
             class: StepClass::Destructive,
             phase: Phase::Expand,
             target: Some(format!("{name}.ttl")),
-            what: format!("retain rows for {kept}: older ones are deleted"),
+            what: format!("retain rows for {ttl}: older ones are deleted"),
             statement,
         },
     }

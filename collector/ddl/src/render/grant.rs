@@ -39,22 +39,22 @@ pub(crate) fn readonly_mode() -> Statement {
 pub(crate) fn grant_statement(privileges: &[Privilege], user: &str) -> String {
     let all_of = |database: &Identifier| format!("{}.*", quote(database.as_str()));
     // Maps each name to the one object that lacks it, or to the database of several.
-    let mut places: BTreeMap<&str, String> = BTreeMap::new();
+    let mut scopes: BTreeMap<&str, String> = BTreeMap::new();
     for Privilege { name, on } in privileges {
-        let (place, wider) = match on {
+        let (scope, wider) = match on {
             PrivilegeScope::Server => ("*.*".to_owned(), "*.*".to_owned()),
             PrivilegeScope::Database(database) => (all_of(database), all_of(database)),
             PrivilegeScope::Table(table) => (qualified_name(table), all_of(table.database())),
         };
-        places.entry(name).and_modify(|known| *known = wider).or_insert(place);
+        scopes.entry(name).and_modify(|known| *known = wider).or_insert(scope);
     }
     let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for (name, place) in places {
-        names.entry(place).or_default().push(name);
+    for (name, scope) in scopes {
+        names.entry(scope).or_default().push(name);
     }
     let parts: Vec<String> = names
         .into_iter()
-        .map(|(place, names)| format!("{} ON {place}", names.join(", ")))
+        .map(|(scope, names)| format!("{} ON {scope}", names.join(", ")))
         .collect();
     format!("GRANT {} TO {}", parts.join(", "), quote(user))
 }

@@ -96,9 +96,9 @@ struct CellReader<'a>(&'a [u8]);
 
 impl<'a> CellReader<'a> {
     fn take_bytes(&mut self, len: usize) -> Result<&'a [u8], Short> {
-        let (taken, rest) = self.0.split_at_checked(len).ok_or(Short::Needed)?;
+        let (head, rest) = self.0.split_at_checked(len).ok_or(Short::Needed)?;
         self.0 = rest;
-        Ok(taken)
+        Ok(head)
     }
 
     fn len(&mut self) -> Result<usize, Short> {
@@ -124,10 +124,10 @@ impl<'a> CellReader<'a> {
     }
 
     fn read_fixed(&mut self, bytes: usize, is_signed: bool) -> Result<u64, Short> {
-        let taken = self.take_bytes(bytes)?;
-        let is_negative = is_signed && taken.last().is_some_and(|byte| byte & 0x80 != 0);
+        let head = self.take_bytes(bytes)?;
+        let is_negative = is_signed && head.last().is_some_and(|byte| byte & 0x80 != 0);
         let mut word = if is_negative { [0xFF; 8] } else { [0; 8] };
-        word[..bytes].copy_from_slice(taken);
+        word[..bytes].copy_from_slice(head);
         Ok(u64::from_le_bytes(word))
     }
 

@@ -29,36 +29,39 @@ pub(crate) struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Checks the next cell; `wanted` is only called when it is wrong.
+    /// Checks the next cell; `expected` is only called when it is wrong.
     #[inline]
     fn check_cell(
         &mut self,
         is_right: impl FnOnce(&StoredCell<'_>) -> bool,
-        wanted: impl FnOnce() -> String,
+        expected: impl FnOnce() -> String,
     ) {
         let at = self.at;
         self.at += 1;
         if self.fault.is_none() && !self.cells.get(at).is_some_and(is_right) {
-            self.fault = Some((at, wanted()));
+            self.fault = Some((at, expected()));
         }
     }
 
-    pub(crate) fn expect_number(&mut self, wanted: u64) {
-        self.check_cell(|cell| cell.as_number() == Some(wanted), || format!("{wanted:#x}"));
+    pub(crate) fn expect_number(&mut self, expected: u64) {
+        self.check_cell(|cell| cell.as_number() == Some(expected), || format!("{expected:#x}"));
     }
 
-    pub(crate) fn expect_signed(&mut self, wanted: i32) {
-        self.expect_number(i64::from(wanted) as u64);
+    pub(crate) fn expect_signed(&mut self, expected: i32) {
+        self.expect_number(i64::from(expected) as u64);
     }
 
-    pub(crate) fn expect_double(&mut self, wanted: f64) {
-        let bits = wanted.to_bits();
-        let shown = || format!("{bits:#x} ({wanted})");
+    pub(crate) fn expect_double(&mut self, expected: f64) {
+        let bits = expected.to_bits();
+        let shown = || format!("{bits:#x} ({expected})");
         self.check_cell(|cell| cell.as_number() == Some(bits), shown);
     }
 
-    pub(crate) fn expect_text(&mut self, wanted: &str) {
-        self.check_cell(|cell| cell.as_text() == Some(wanted.as_bytes()), || format!("{wanted:?}"));
+    pub(crate) fn expect_text(&mut self, expected: &str) {
+        self.check_cell(
+            |cell| cell.as_text() == Some(expected.as_bytes()),
+            || format!("{expected:?}"),
+        );
     }
 
     /// Expects a trace's id in hexadecimal; empty when it is 0.
@@ -71,54 +74,54 @@ impl Comparison<'_> {
         self.expect_text(&span_text(id));
     }
 
-    pub(crate) fn expect_numbers(&mut self, wanted: impl IntoIterator<Item = u64>) {
-        let wanted: Vec<u64> = wanted.into_iter().collect();
+    pub(crate) fn expect_numbers(&mut self, expected: impl IntoIterator<Item = u64>) {
+        let expected: Vec<u64> = expected.into_iter().collect();
         self.check_cell(
-            |cell| matches!(cell, StoredCell::Numbers(found) if *found == wanted),
-            || format!("{wanted:#x?}"),
+            |cell| matches!(cell, StoredCell::Numbers(found) if *found == expected),
+            || format!("{expected:#x?}"),
         );
     }
 
-    pub(crate) fn expect_doubles(&mut self, wanted: &[f64]) {
-        self.expect_numbers(wanted.iter().map(|number| number.to_bits()));
+    pub(crate) fn expect_doubles(&mut self, expected: &[f64]) {
+        self.expect_numbers(expected.iter().map(|number| number.to_bits()));
     }
 
-    pub(crate) fn expect_texts<T: AsRef<str>>(&mut self, wanted: impl IntoIterator<Item = T>) {
-        let wanted: Vec<T> = wanted.into_iter().collect();
-        let bytes = || wanted.iter().map(|text| text.as_ref().as_bytes());
+    pub(crate) fn expect_texts<T: AsRef<str>>(&mut self, expected: impl IntoIterator<Item = T>) {
+        let expected: Vec<T> = expected.into_iter().collect();
+        let bytes = || expected.iter().map(|text| text.as_ref().as_bytes());
         self.check_cell(
             |cell| matches!(cell, StoredCell::Texts(found) if found.iter().copied().eq(bytes())),
-            || format!("{:?}", wanted.iter().map(AsRef::as_ref).collect::<Vec<_>>()),
+            || format!("{:?}", expected.iter().map(AsRef::as_ref).collect::<Vec<_>>()),
         );
     }
 
-    pub(crate) fn expect_set(&mut self, wanted: &impl AttributeList) {
+    pub(crate) fn expect_set(&mut self, expected: &impl AttributeList) {
         let variant = self.variant;
-        self.check_cell(|cell| is_set_text(cell, wanted, variant), || describe_set(wanted));
+        self.check_cell(|cell| is_set_text(cell, expected, variant), || describe_set(expected));
     }
 
-    pub(crate) fn expect_sets(&mut self, wanted: &[impl AttributeList]) {
+    pub(crate) fn expect_sets(&mut self, expected: &[impl AttributeList]) {
         let variant = self.variant;
-        let is_right = |cell: &StoredCell<'_>| match (cell.as_text(), wanted) {
+        let is_right = |cell: &StoredCell<'_>| match (cell.as_text(), expected) {
             // The most frequent values: nothing, or one empty set.
-            (Some(b"[]"), wanted) => wanted.is_empty(),
+            (Some(b"[]"), expected) => expected.is_empty(),
             (Some(b"[{}]"), [one]) => one.len() == 0,
-            (Some(text), wanted) => list_of_leaves(text).is_some_and(|found| {
-                found.len() == wanted.len()
-                    && found.iter().zip(wanted).all(|(found, one)| is_set(found, one, variant))
+            (Some(text), expected) => list_of_leaves(text).is_some_and(|found| {
+                found.len() == expected.len()
+                    && found.iter().zip(expected).all(|(found, one)| is_set(found, one, variant))
             }),
             (None, _) => false,
         };
         self.check_cell(is_right, || {
-            wanted.iter().map(describe_set).collect::<Vec<_>>().join(", ")
+            expected.iter().map(describe_set).collect::<Vec<_>>().join(", ")
         });
     }
 
     pub(crate) fn expect_service_name(&mut self) {
         let at = self.at;
         self.at += 1;
-        let wanted = self.known.resource.service_name.as_bytes();
-        let is_right = self.cells.get(at).and_then(StoredCell::as_text) == Some(wanted);
+        let expected = self.known.resource.service_name.as_bytes();
+        let is_right = self.cells.get(at).and_then(StoredCell::as_text) == Some(expected);
         if self.fault.is_none() && !is_right {
             self.fault = Some((at, self.known.resource.service_name.clone()));
         }
@@ -159,10 +162,10 @@ impl Comparison<'_> {
     }
 }
 
-fn is_set_text(cell: &StoredCell<'_>, wanted: &impl AttributeList, variant: Variant) -> bool {
+fn is_set_text(cell: &StoredCell<'_>, expected: &impl AttributeList, variant: Variant) -> bool {
     match cell.as_text() {
-        Some(b"{}") => wanted.len() == 0,
-        Some(text) => parse_leaves(text).is_some_and(|found| is_set(&found, wanted, variant)),
+        Some(b"{}") => expected.len() == 0,
+        Some(text) => parse_leaves(text).is_some_and(|found| is_set(&found, expected, variant)),
         None => false,
     }
 }
@@ -170,24 +173,24 @@ fn is_set_text(cell: &StoredCell<'_>, wanted: &impl AttributeList, variant: Vari
 /// Compares a set that repeats: its text is parsed once and cached.
 fn check_known(
     cell: Option<&StoredCell<'_>>,
-    wanted: &impl AttributeList,
+    expected: &impl AttributeList,
     right: &mut Vec<u8>,
     variant: Variant,
     fault: &mut Option<(usize, String)>,
     at: usize,
 ) {
     let Some(text) = cell.and_then(StoredCell::as_text) else {
-        fault.get_or_insert_with(|| (at, describe_set(wanted)));
+        fault.get_or_insert_with(|| (at, describe_set(expected)));
         return;
     };
     if !right.is_empty() && right == text {
         return;
     }
-    if parse_leaves(text).is_some_and(|found| is_set(&found, wanted, variant)) {
+    if parse_leaves(text).is_some_and(|found| is_set(&found, expected, variant)) {
         right.clear();
         right.extend_from_slice(text);
     } else {
-        fault.get_or_insert_with(|| (at, describe_set(wanted)));
+        fault.get_or_insert_with(|| (at, describe_set(expected)));
     }
 }
 

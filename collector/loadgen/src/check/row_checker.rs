@@ -84,13 +84,13 @@ impl RowChecker {
         source: &CheckedTable,
         row: &[StoredCell<'_>],
     ) -> Option<ColumnFault> {
-        let wanted = self.rows.table_of(index);
-        if wanted != source.table.kind {
+        let expected = self.rows.table_of(index);
+        if expected != source.table.kind {
             let found = source.table.kind.to_string();
             return Some(ColumnFault {
                 column: "table",
                 actual: found,
-                expected: wanted.to_string(),
+                expected: expected.to_string(),
             });
         }
         let group = index / u64::from(self.plan.records_per_resource);
@@ -112,9 +112,9 @@ impl RowChecker {
         self.rows.describe_row(index, &mut comparison);
         let Comparison { at, fault, .. } = comparison;
         let name = |at| source.table.insert_columns().nth(at).map_or("", |column| column.name);
-        if let Some((at, wanted)) = fault {
+        if let Some((at, expected)) = fault {
             let found = row.get(at).map_or_else(String::new, ToString::to_string);
-            return Some(ColumnFault { column: name(at), actual: found, expected: wanted });
+            return Some(ColumnFault { column: name(at), actual: found, expected });
         }
         // A description shorter than the row would leave columns unchecked.
         let unseen =

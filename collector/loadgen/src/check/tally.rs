@@ -39,8 +39,8 @@ impl Bits {
         while at < range.end {
             let end = ((at / 64 + 1) * 64).min(range.end);
             let word = self.0.get((at / 64) as usize).copied().unwrap_or(0) >> (at % 64);
-            let kept = end - at;
-            let mask = if kept == 64 { u64::MAX } else { (1 << kept) - 1 };
+            let remaining = end - at;
+            let mask = if remaining == 64 { u64::MAX } else { (1 << remaining) - 1 };
             sum += u64::from((word & mask).count_ones());
             at = end;
         }
@@ -101,11 +101,11 @@ impl<'a> Tally<'a> {
         if let Some(fault) = self.checker.first_fault(index, source, add_row) {
             self.altered_rows += u64::from(self.altered.set(index));
             self.add_example(|tally| {
-                let ColumnFault { column, actual: found, expected: wanted } = fault;
+                let ColumnFault { column, actual: found, expected } = fault;
                 let (id, table) = (id(tally), source.table.kind);
                 format!(
                     "altered: record {index} ({id}) in {table}, column {column}: found {found}, \
-                     sent {wanted}"
+                     sent {expected}"
                 )
             });
         }

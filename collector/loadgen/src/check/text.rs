@@ -53,9 +53,9 @@ fn encode_base64(bytes: &[u8]) -> String {
     for chunk in bytes.chunks(3) {
         let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * place)) as usize & 63];
-            text.push(if place > chunk.len() { '=' } else { char::from(digit) });
+        for index in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * index)) as usize & 63];
+            text.push(if index > chunk.len() { '=' } else { char::from(digit) });
         }
     }
     text
@@ -94,9 +94,9 @@ fn flatten_object(object: Map<String, Json>, path: &str, leaves: &mut Leaves) {
 }
 
 /// Returns whether leaves are exactly these attributes.
-pub(crate) fn is_set(found: &Leaves, wanted: &impl AttributeList, variant: Variant) -> bool {
+pub(crate) fn is_set(found: &Leaves, expected: &impl AttributeList, variant: Variant) -> bool {
     let (mut count, mut is_right) = (0, true);
-    wanted.for_each(&mut |key, value| match (variant, value) {
+    expected.for_each(&mut |key, value| match (variant, value) {
         (Variant::Json, SentValue::Pairs(pairs)) => {
             is_right &= are_members(found, key, pairs, &mut count);
         }
@@ -132,16 +132,16 @@ fn are_members(
 }
 
 /// Compares with a `Map` column, which stores every value as text.
-fn is_text(found: &Json, wanted: &SentValue<'_>) -> bool {
-    match wanted {
+fn is_text(found: &Json, expected: &SentValue<'_>) -> bool {
+    match expected {
         SentValue::Text(text) => found.as_str() == Some(text),
         other => found.as_str() == Some(plain_text(other).as_str()),
     }
 }
 
 /// Compares with a `JSON` column, which stores types.
-fn is_typed(found: &Json, wanted: &SentValue<'_>) -> bool {
-    match wanted {
+fn is_typed(found: &Json, expected: &SentValue<'_>) -> bool {
+    match expected {
         SentValue::Text(text) => found.as_str() == Some(text),
         SentValue::Int(number) => found.as_i64() == Some(*number),
         SentValue::Double(number) => found.as_f64() == Some(*number),
@@ -149,16 +149,16 @@ fn is_typed(found: &Json, wanted: &SentValue<'_>) -> bool {
         SentValue::Bytes(bytes) => found.as_str() == Some(encode_base64(bytes).as_str()),
         SentValue::List(items) => found.as_array().is_some_and(|found| {
             found.len() == items.len()
-                && found.iter().zip(*items).all(|(found, wanted)| is_typed(found, wanted))
+                && found.iter().zip(*items).all(|(found, expected)| is_typed(found, expected))
         }),
         SentValue::Pairs(_) => false,
     }
 }
 
 /// Describes a set.
-pub(crate) fn describe_set(wanted: &impl AttributeList) -> String {
+pub(crate) fn describe_set(expected: &impl AttributeList) -> String {
     let mut text = String::from("{");
-    wanted.for_each(&mut |key, value| {
+    expected.for_each(&mut |key, value| {
         // Writing to a string cannot fail.
         let _ = write!(text, "{key}: {}, ", json_text(&value));
     });

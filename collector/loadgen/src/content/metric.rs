@@ -243,15 +243,15 @@ impl Points {
 
     /// Returns the metric of a point.
     pub(crate) fn metric_at(&self, index: u64) -> &'static MetricContent {
-        let place = index % self.group_points;
-        &METRICS[(place / POINTS_PER_METRIC) as usize % METRICS.len()]
+        let offset = index % self.group_points;
+        &METRICS[(offset / POINTS_PER_METRIC) as usize % METRICS.len()]
     }
 
     /// Returns one past the last point in the metric of point `index`.
     pub(crate) fn metric_end(&self, index: u64) -> u64 {
-        let place = index % self.group_points;
-        let end = (place / POINTS_PER_METRIC + 1) * POINTS_PER_METRIC;
-        index - place + end.min(self.group_points)
+        let offset = index % self.group_points;
+        let end = (offset / POINTS_PER_METRIC + 1) * POINTS_PER_METRIC;
+        index - offset + end.min(self.group_points)
     }
 
     /// Returns the content of a point.

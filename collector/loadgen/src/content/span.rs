@@ -125,10 +125,10 @@ impl Spans {
     pub(crate) fn span_at(&self, index: u64) -> SpanContent {
         let draw = self.keys.record_draw(index);
         let more = draw.next();
-        let (trace, place) = (index / self.trace_spans, index % self.trace_spans);
+        let (trace, position) = (index / self.trace_spans, index % self.trace_spans);
         let first = trace * self.trace_spans;
         // A binary tree: the parent of position p is (p - 1) / 2.
-        let parent_id = match place.checked_sub(1) {
+        let parent_id = match position.checked_sub(1) {
             Some(before) => self.keys.span_id(first + before / 2),
             None => 0,
         };

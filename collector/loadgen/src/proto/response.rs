@@ -26,9 +26,9 @@ fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u64, ProtoField<'a>)> {
 }
 
 fn take_bytes<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
-    let (taken, left) = rest.split_at_checked(len)?;
+    let (head, left) = rest.split_at_checked(len)?;
     *rest = left;
-    Some(taken)
+    Some(head)
 }
 
 fn take_varint(rest: &mut &[u8]) -> Option<u64> {

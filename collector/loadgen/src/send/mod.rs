@@ -273,9 +273,9 @@ async fn deliver_request(
     let records = shared.plan.records_of(request);
     let records = records.end - records.start;
     let give_up_at = Instant::now() + shared.give_up_after;
-    let mut may_be_taken = false;
+    let mut may_be_accepted = false;
     for attempt in 0_u32.. {
-        if may_be_taken {
+        if may_be_accepted {
             shared.record_request(request, |acked| &mut acked.resent);
         }
         // Recorded before the bytes leave: even if this process dies, the check may find them.
@@ -297,7 +297,7 @@ async fn deliver_request(
             AttemptOutcome::Busy { after, words } => (after, words),
             AttemptOutcome::Unsent { words } => (None, words),
             AttemptOutcome::Unclear { after, words } => {
-                may_be_taken = true;
+                may_be_accepted = true;
                 (after, words)
             }
         };
@@ -315,10 +315,10 @@ async fn deliver_request(
 /// Returns the wait before the next attempt: the server's requested delay, if any, and at least our
 /// own jittered one.
 fn back_off(attempt: u32, request: u64, requested: Option<Duration>) -> Duration {
-    let whole = BACK_OFF_FIRST.saturating_mul(1 << attempt.min(16)).min(BACK_OFF_MAX);
+    let longest = BACK_OFF_FIRST.saturating_mul(1 << attempt.min(16)).min(BACK_OFF_MAX);
     let draw = mix_bits(request.wrapping_mul(31).wrapping_add(u64::from(attempt)) + 1) >> 40;
     let share = 0.5 + draw as f64 / f64::from(1_u32 << 25);
-    let own = whole.mul_f64(share);
+    let own = longest.mul_f64(share);
     requested.map_or(own, |requested| requested.min(SERVER_DELAY_MAX) + own)
 }
 

@@ -3,8 +3,8 @@
 //! [`ClickHouseSink`] implements [`Sink`]: its encoders run on the source's threads, its inserts on
 //! a small async runtime, as many at once as configured. [`answer`] classifies answers; the same
 //! bytes with the same token are sent again until they are known to be stored.
-//! `millrace_ddl::render` generates SQL text. The sink checks the live tables ([`look`]), and omits
-//! columns that they lack.
+//! `millrace_ddl::render` generates SQL text. The sink checks the live tables (`table_check`), and
+//! omits columns that they lack.
 //!
 //! Wiring: [`SinkSettings::new`], then [`ClickHouseSink::new`] with [`SinkParts`]. The sink stores
 //! nothing, so it is done when its source is.

@@ -80,15 +80,15 @@ impl<'a> BlockedTable<'a> {
 
     /// Records why the table still accepts nothing.
     pub(super) fn set_reason(&self, reason: String) {
-        let place = (self.table.to_owned(), self.shard);
-        self.state.update_state(|inner| drop(inner.blocked.insert(place, reason)));
+        let key = (self.table.to_owned(), self.shard);
+        self.state.update_state(|inner| drop(inner.blocked.insert(key, reason)));
     }
 }
 
 impl Drop for BlockedTable<'_> {
     fn drop(&mut self) {
-        let place = (self.table.to_owned(), self.shard);
-        self.state.update_state(|inner| drop(inner.blocked.remove(&place)));
+        let key = (self.table.to_owned(), self.shard);
+        self.state.update_state(|inner| drop(inner.blocked.remove(&key)));
     }
 }
 

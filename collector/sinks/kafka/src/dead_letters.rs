@@ -82,10 +82,10 @@ struct InFlight {
 impl InFlight {
     /// Reserves capacity for a dead letter, if there is any. One of any length always fits.
     fn try_reserve(&self, bytes: usize) -> bool {
-        let letters = self.dead_letters.fetch_add(1, Ordering::AcqRel);
+        let before_count = self.dead_letters.fetch_add(1, Ordering::AcqRel);
         let before = self.bytes.fetch_add(bytes, Ordering::AcqRel);
-        let fits =
-            letters == 0 || (letters < MAX_DEAD_LETTERS && before + bytes <= MAX_DEAD_LETTER_BYTES);
+        let fits = before_count == 0
+            || (before_count < MAX_DEAD_LETTERS && before + bytes <= MAX_DEAD_LETTER_BYTES);
         if !fits {
             self.release_bytes(bytes);
         }
@@ -157,23 +157,23 @@ impl KafkaDeadLetters {
 impl DeadLetterSink for KafkaDeadLetters {
     fn submit(
         &self,
-        letter: DeadLetter,
+        dead_letter: DeadLetter,
         completion: Completion,
     ) -> Result<(), Box<QueueFull<DeadLetter>>> {
-        let bytes = letter.memory_bytes();
-        if !self.shared.in_flight[letter.signal.index()].try_reserve(bytes) {
-            return Err(Box::new(QueueFull { work: letter, completion }));
+        let bytes = dead_letter.memory_bytes();
+        if !self.shared.in_flight[dead_letter.signal.index()].try_reserve(bytes) {
+            return Err(Box::new(QueueFull { work: dead_letter, completion }));
         }
-        let seed = letter.offset as u64 ^ (u64::from(letter.partition as u32) << 48);
-        let letter = DeadLetterShipment {
-            dead_letter: Arc::new(letter),
+        let seed = dead_letter.offset as u64 ^ (u64::from(dead_letter.partition as u32) << 48);
+        let shipment = DeadLetterShipment {
+            dead_letter: Arc::new(dead_letter),
             completion: Some(completion),
             backoff: Backoff::new(BACKOFF, seed),
             too_large: 0,
             bytes,
             shared: Arc::clone(&self.shared),
         };
-        send_dead_letter(&self.producer, letter);
+        send_dead_letter(&self.producer, shipment);
         Ok(())
     }
 }
@@ -215,16 +215,16 @@ impl DeadLetterShipment {
         if self.too_large < TOO_LARGE_TRIES {
             return;
         }
-        let letter = Arc::make_mut(&mut self.dead_letter);
-        if letter.payload.is_empty() {
-            letter.key = None;
-            letter.headers.clear();
+        let dead_letter = Arc::make_mut(&mut self.dead_letter);
+        if dead_letter.payload.is_empty() {
+            dead_letter.key = None;
+            dead_letter.headers.clear();
             return;
         }
-        let bytes = std::mem::take(&mut letter.payload).len();
+        let bytes = std::mem::take(&mut dead_letter.payload).len();
         let left =
             format!("; its {bytes} bytes are too long for this topic and remain in the source");
-        letter.rejection.detail.push_str(&left);
+        dead_letter.rejection.detail.push_str(&left);
     }
 
     /// Queues another attempt, or abandons it at the drain's deadline.
@@ -272,18 +272,20 @@ impl Shipment for DeadLetterShipment {
 }
 
 /// Passes a dead letter to the producer, which copies it.
-fn send_dead_letter(producer: &Producer<DeadLetterShipment>, letter: DeadLetterShipment) {
-    let Some(topic) = topic_of(&letter.shared.topics, letter.dead_letter.signal).cloned() else {
+fn send_dead_letter(producer: &Producer<DeadLetterShipment>, shipment: DeadLetterShipment) {
+    let Some(topic) = topic_of(&shipment.shared.topics, shipment.dead_letter.signal).cloned()
+    else {
         // Only signals that are read can have bad records, and each of those has a topic.
-        tracing::error!(signal = %letter.dead_letter.signal,
+        tracing::error!(signal = %shipment.dead_letter.signal,
             "a dead letter has no dead-letter topic; retrying");
-        return letter.schedule_retry();
+        return shipment.schedule_retry();
     };
-    let content = Arc::clone(&letter.dead_letter);
-    let headers = build_headers(&content, letter.shared.version);
-    let mut record = BaseRecord::<[u8], [u8], _>::with_opaque_to(topic.as_str(), Box::new(letter))
-        .payload(&content.payload)
-        .headers(headers);
+    let content = Arc::clone(&shipment.dead_letter);
+    let headers = build_headers(&content, shipment.shared.version);
+    let mut record =
+        BaseRecord::<[u8], [u8], _>::with_opaque_to(topic.as_str(), Box::new(shipment))
+            .payload(&content.payload)
+            .headers(headers);
     if let Some(key) = &content.key {
         record = record.key(key.as_slice());
     }
@@ -296,11 +298,11 @@ fn send_dead_letter(producer: &Producer<DeadLetterShipment>, letter: DeadLetterS
 }
 
 /// Returns the record's own headers, then ours.
-fn build_headers(letter: &DeadLetter, version: &str) -> OwnedHeaders {
-    let own = letter.headers.iter().map(|(key, value)| (key.as_str(), value.as_deref()));
-    let ours = dead_letter::encode_headers(letter, version);
+fn build_headers(dead_letter: &DeadLetter, version: &str) -> OwnedHeaders {
+    let own = dead_letter.headers.iter().map(|(key, value)| (key.as_str(), value.as_deref()));
+    let ours = dead_letter::encode_headers(dead_letter, version);
     let ours = ours.iter().map(|(key, value)| (*key, Some(value.as_bytes())));
-    let room = letter.headers.len() + dead_letter::NAMES.len();
+    let room = dead_letter.headers.len() + dead_letter::NAMES.len();
     own.chain(ours).fold(OwnedHeaders::new_with_capacity(room), |headers, (key, value)| {
         headers.insert(Header { key, value })
     })

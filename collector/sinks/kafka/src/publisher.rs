@@ -240,12 +240,12 @@ impl KafkaPublisher {
             messages.extend(cut.pieces.into_iter().map(message));
         }
         // Parts repeat what surrounds their records.
-        let kept_bytes = messages.iter().map(|(_, bytes, _)| bytes.len() as u64).sum::<u64>();
-        let kept_bytes = kept_bytes * RETAINED_QUARTERS / 4;
-        if !reservation.try_resize(kept_bytes) {
+        let retained_bytes = messages.iter().map(|(_, bytes, _)| bytes.len() as u64).sum::<u64>();
+        let retained_bytes = retained_bytes * RETAINED_QUARTERS / 4;
+        if !reservation.try_resize(retained_bytes) {
             return Err(PublishError::of_full_budget(
                 &reservation,
-                bytes.len() as u64 + kept_bytes,
+                bytes.len() as u64 + retained_bytes,
             ));
         }
         topic.count_rejected(rejected_records);

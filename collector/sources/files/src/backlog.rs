@@ -83,10 +83,10 @@ impl Backlog {
             bytes.with_label_values(&[namespace]).set(gauge_value(sum.bytes));
             waited.with_label_values(&[namespace]).set(gauge_seconds(sum.waited));
         }
-        for gone in self.reported.iter().filter(|it| !namespaces.contains_key(it.as_str())) {
+        for ended in self.reported.iter().filter(|it| !namespaces.contains_key(it.as_str())) {
             // An error means that the series doesn't exist, as intended.
-            let _ = bytes.remove_label_values(&[gone]);
-            let _ = waited.remove_label_values(&[gone]);
+            let _ = bytes.remove_label_values(&[ended]);
+            let _ = waited.remove_label_values(&[ended]);
         }
         self.reported = namespaces.keys().map(|&namespace| namespace.to_owned()).collect();
     }

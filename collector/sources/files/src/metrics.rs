@@ -164,12 +164,12 @@ impl FileMetrics {
     pub(crate) fn record_progress(
         &self,
         behind_bytes: u64,
-        taken_bytes: u64,
+        accepted_bytes: u64,
         confirmed_bytes: u64,
     ) {
         let grow = |counter: &IntCounter, to: u64| counter.inc_by(to.saturating_sub(counter.get()));
         self.behind_bytes.set(i64::try_from(behind_bytes).unwrap_or(i64::MAX));
-        grow(&self.accepted_bytes, taken_bytes);
+        grow(&self.accepted_bytes, accepted_bytes);
         grow(&self.confirmed_bytes, confirmed_bytes);
     }
 }

@@ -35,12 +35,12 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// Waits for another process that uses the directory, until `patience` is over or `is_given_up`
-    /// returns true.
+    /// Waits for another process that uses the directory, until `patience` is over or
+    /// `is_cancelled` returns true.
     pub fn open_directory(
         folder: &Path,
         patience: Duration,
-        is_given_up: impl Fn() -> bool,
+        is_cancelled: impl Fn() -> bool,
     ) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let lock = File::create(folder.join(LOCK))?;
@@ -54,7 +54,7 @@ impl Positions {
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            if began.elapsed() >= patience || is_given_up() {
+            if began.elapsed() >= patience || is_cancelled() {
                 let text = "another process uses this directory, and would send each line too: \
                             stop it, or set a separate directory for each process";
                 return Err(io::Error::new(ErrorKind::WouldBlock, text));

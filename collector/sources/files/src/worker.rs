@@ -322,16 +322,12 @@ impl FilesWorker {
 
     fn update_metrics(&mut self, now: Instant) {
         let totals = self.tail.totals();
-        let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        self.metrics.open.set(whole(totals.open));
-        self.metrics.known.set(whole(totals.files));
-        let FileTotals {
-            backlog_bytes: behind_bytes,
-            accepted_bytes: taken_bytes,
-            confirmed_bytes,
-            ..
-        } = totals;
-        self.metrics.record_progress(behind_bytes, taken_bytes, confirmed_bytes);
+        let to_gauge = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        self.metrics.open.set(to_gauge(totals.open));
+        self.metrics.known.set(to_gauge(totals.files));
+        let FileTotals { backlog_bytes: behind_bytes, accepted_bytes, confirmed_bytes, .. } =
+            totals;
+        self.metrics.record_progress(behind_bytes, accepted_bytes, confirmed_bytes);
         self.metrics.patterns_omitted.inc_by(self.labels.take_rejected());
         self.backlog.update_metrics(&self.tail, &self.sources, &self.metrics.backlog, now);
     }
@@ -460,8 +456,8 @@ impl FilesWorker {
         let mut records = lines.begin_records(self.labels.attributes_of(file, &open.label, source));
         let nanos = now_unix_nanos();
         open.reader.switch_form(open.label.form_for(&source.form), nanos, &mut records);
-        let taken = open.reader.read_bytes(slice.bytes, nanos, &mut records);
-        let rest = &slice.bytes[taken..];
+        let consumed = open.reader.read_bytes(slice.bytes, nanos, &mut records);
+        let rest = &slice.bytes[consumed..];
         // Lines that came since the scan, and for which the request has no capacity.
         let has_more = open.reader.has_line(rest);
         if !has_more {
@@ -545,20 +541,20 @@ impl FilesWorker {
         let nanos = now_unix_nanos();
         let is_reformed = !records.is_full()
             && open.reader.switch_form(open.label.form_for(&source.form), nanos, &mut records);
-        let taken = open.reader.read_bytes(slice.bytes, nanos, &mut records);
+        let consumed = open.reader.read_bytes(slice.bytes, nanos, &mut records);
         let full = records.is_full();
         drop(records);
-        open.wide = taken == 0 && length >= SLICE_BYTES;
-        let again = step == ReadOutcome::On || full && taken < length;
-        let is_stuck = open.read_fault().is_some() && taken == 0 && !full && !open.wide;
-        let is_whole = open.is_packed() && !again;
-        let has_taken = taken > 0 || is_reformed;
-        if has_taken {
+        open.wide = consumed == 0 && length >= SLICE_BYTES;
+        let again = step == ReadOutcome::On || full && consumed < length;
+        let is_stuck = open.read_fault().is_some() && consumed == 0 && !full && !open.wide;
+        let is_complete = open.is_packed() && !again;
+        let has_progress = consumed > 0 || is_reformed;
+        if has_progress {
             open.last_read_at = now;
         }
         let took = (self.processor_time)().saturating_sub(began);
-        self.table.charge_usage(taken as u64, took);
-        if has_taken {
+        self.table.charge_usage(consumed as u64, took);
+        if has_progress {
             self.table.mark_unfinished(file);
             self.record_position(file, now);
             if !self.table.cover_held(file) {
@@ -568,7 +564,7 @@ impl FilesWorker {
         }
         if is_stuck {
             self.give_up_packed(file);
-        } else if is_whole {
+        } else if is_complete {
             self.finish_file(file, now);
         } else if again {
             self.table.queue_file(file, &self.sources);

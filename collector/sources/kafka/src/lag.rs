@@ -69,8 +69,8 @@ impl LagTracker {
     }
 
     /// Records that a worker expected the message at one offset and got that at a later one.
-    pub(super) fn record_gap(&self, topic: &Arc<str>, partition: i32, wanted: i64, got: i64) {
-        lock(&self.gaps).record_gap((Arc::clone(topic), partition), Gap { expected: wanted, got });
+    pub(super) fn record_gap(&self, topic: &Arc<str>, partition: i32, expected: i64, got: i64) {
+        lock(&self.gaps).record_gap((Arc::clone(topic), partition), Gap { expected, got });
     }
 
     /// Records that a worker's partition is committed up to here, or will be without an answer.
@@ -86,10 +86,10 @@ impl LagTracker {
     }
 
     pub(super) fn forget_partition(&self, topic: &Arc<str>, partition: i32, telemetry: &Telemetry) {
-        let place = (Arc::clone(topic), partition);
-        lock(&self.gaps).remove_pending(&place);
+        let topic_partition = (Arc::clone(topic), partition);
+        lock(&self.gaps).remove_pending(&topic_partition);
         let mut points = lock(&self.points);
-        points.remove(&place);
+        points.remove(&topic_partition);
         telemetry.remove_lag(topic, partition);
     }
 
@@ -181,21 +181,21 @@ fn find_client(shared: &WorkerContext) -> Option<Arc<QueryConsumer>> {
 fn query_partition(
     shared: &WorkerContext,
     client: &QueryConsumer,
-    place: &TopicPartition,
+    topic_partition: &TopicPartition,
 ) -> Option<Instant> {
     if shared.drain.remaining().is_zero() {
         return None;
     }
-    match client.fetch_watermarks(&place.0, place.1, QUERY_TIMEOUT) {
+    match client.fetch_watermarks(&topic_partition.0, topic_partition.1, QUERY_TIMEOUT) {
         Ok((low, high)) => {
-            shared.lag.publish_watermarks(place, low, high, &shared.telemetry);
+            shared.lag.publish_watermarks(topic_partition, low, high, &shared.telemetry);
             let messages = lock(&shared.lag.gaps)
-                .take_unreported(place)
+                .take_unreported(topic_partition)
                 .map_or(0, |gap| gap.lost_messages(low));
-            (messages > 0).then(|| report_lost(shared, place, messages))
+            (messages > 0).then(|| report_lost(shared, topic_partition, messages))
         }
         Err(error) => {
-            tracing::debug!(topic = %place.0, partition = place.1, %error, "cannot read the lag");
+            tracing::debug!(topic = %topic_partition.0, partition = topic_partition.1, %error, "cannot read the lag");
             None
         }
     }

@@ -215,11 +215,11 @@ impl KernelWorker {
     fn check_request(&self) -> Option<RequestOutline> {
         let lines = &self.reader.lines;
         let checked = otlp::check_request(Signal::Logs, lines.bytes(), &WireLimits::default());
-        let say = |error: &millrace_wire::WireError| {
+        let log_refusal = |error: &millrace_wire::WireError| {
             let records = lines.record_count();
             tracing::error!(%error, records, "a request built from the kernel log is malformed");
         };
-        checked.inspect_err(say).ok()
+        checked.inspect_err(log_refusal).ok()
     }
 
     /// Writes the position, before which all records are confirmed. Returns whether it was written.

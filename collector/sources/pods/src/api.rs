@@ -248,8 +248,8 @@ impl ApiEndpoint {
             tokio::time::timeout(RESPONSE_TIMEOUT, Limited::new(body, REFUSAL_BYTES_MAX).collect());
         let body = body.await.ok().and_then(Result::ok).map(|body| body.to_bytes());
         let body: Bytes = body.unwrap_or_default();
-        let said = serde_json::from_slice::<Object>(&body).unwrap_or_default().message;
-        Err(refusal_error(parts.status.as_u16(), &said, question.right))
+        let message = serde_json::from_slice::<Object>(&body).unwrap_or_default().message;
+        Err(refusal_error(parts.status.as_u16(), &message, question.right))
     }
 
     fn build_request(
@@ -297,10 +297,10 @@ impl WatchStream {
     pub(crate) async fn next(&mut self) -> Result<Option<WatchEvent>, ApiError> {
         loop {
             let right = self.right;
-            let taken = self.events.next_event();
-            let taken = taken
+            let outcome = self.events.next_event();
+            let outcome = outcome
                 .map_err(|WatchRefusal { status, message }| refusal_error(status, &message, right));
-            if let Some(event) = taken? {
+            if let Some(event) = outcome? {
                 return Ok(Some(event));
             }
             let frame = timeout_at(self.received_at + SILENCE_MAX, self.body.frame()).await;
@@ -315,8 +315,8 @@ impl WatchStream {
     }
 }
 
-fn refusal_error(status: u16, said: &str, right: &'static str) -> ApiError {
-    let message: String = said.chars().take(MESSAGE_CHARACTERS_MAX).collect();
+fn refusal_error(status: u16, text: &str, right: &'static str) -> ApiError {
+    let message: String = text.chars().take(MESSAGE_CHARACTERS_MAX).collect();
     match status {
         403 => ApiError::Forbidden { message, right },
         410 => ApiError::Expired,

@@ -93,12 +93,12 @@ impl IdentityTable {
         let mut state = self.write();
         state.is_synced = true;
         let current = state.list;
-        let is_gone = |pod: &PodRecord| pod.list < current && pod.ended_at.is_none();
-        let gone: Vec<Arc<str>> = (state.pods.iter())
-            .filter(|(_, pod)| is_gone(pod))
+        let is_missing = |pod: &PodRecord| pod.list < current && pod.ended_at.is_none();
+        let missing: Vec<Arc<str>> = (state.pods.iter())
+            .filter(|(_, pod)| is_missing(pod))
             .map(|(uid, _)| Arc::clone(uid))
             .collect();
-        gone.iter().for_each(|uid| state.end_pod(uid, now));
+        missing.iter().for_each(|uid| state.end_pod(uid, now));
     }
 
     /// Stores a pod's current state. Returns false if the table is full.

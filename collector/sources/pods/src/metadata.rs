@@ -84,9 +84,9 @@ impl Metadata {
 
     /// Returns the attributes that a namespace's pods get: its labels that the list selects. Also
     /// returns the number of those that exceed the limit.
-    pub(crate) fn namespace_attributes(&self, wanted: &[String]) -> (PodAttributes, u64) {
+    pub(crate) fn namespace_attributes(&self, patterns: &[String]) -> (PodAttributes, u64) {
         let mut selected = SelectedAttributes::default();
-        for (name, value) in self.labels.iter().filter(|(name, _)| is_selected(name, wanted)) {
+        for (name, value) in self.labels.iter().filter(|(name, _)| is_selected(name, patterns)) {
             selected.put(&format!("k8s.namespace.label.{name}"), value);
         }
         let SelectedAttributes { attributes, omitted, .. } = selected;
@@ -105,10 +105,10 @@ impl Metadata {
         for (name, value) in owner::owner_attributes(&self.owner_references, &self.labels) {
             selected.put(name, &value);
         }
-        for (kind, values, wanted) in
+        for (kind, values, patterns) in
             [("label", &self.labels, labels), ("annotation", &self.annotations, annotations)]
         {
-            for (name, value) in values.iter().filter(|(name, _)| is_selected(name, wanted)) {
+            for (name, value) in values.iter().filter(|(name, _)| is_selected(name, patterns)) {
                 selected.put(&format!("k8s.pod.{kind}.{name}"), value);
             }
         }
@@ -137,8 +137,8 @@ impl SelectedAttributes {
     }
 }
 
-fn is_selected(name: &str, wanted: &[String]) -> bool {
-    wanted.iter().any(|pattern| match pattern.strip_suffix('*') {
+fn is_selected(name: &str, patterns: &[String]) -> bool {
+    patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
         None => name == pattern,
     })

@@ -60,12 +60,12 @@ impl ObjectStore for NamespaceLabels {
     }
 
     fn replace_all(&mut self, all: Self::All) {
-        let mut gone = std::mem::take(&mut self.names);
+        let mut missing = std::mem::take(&mut self.names);
         for (name, attributes) in all {
-            gone.remove(&name);
+            missing.remove(&name);
             self.set_namespace(name, attributes);
         }
-        gone.iter().for_each(|name| self.table.remove_namespace(name));
+        missing.iter().for_each(|name| self.table.remove_namespace(name));
     }
 
     fn upsert_object(&mut self, object: Object) {

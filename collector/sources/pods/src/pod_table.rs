@@ -141,9 +141,9 @@ fn evict_expired(pods: &mut HashMap<String, PodEntry>, now: Instant) {
 /// Returns whether there is capacity now.
 fn evict_oldest(pods: &mut HashMap<String, PodEntry>, list: u64, now: Instant) -> bool {
     evict_expired(pods, now);
-    let is_gone = |entry: &PodEntry| entry.deleted_at.is_some() || entry.list < list;
-    let gone = pods.iter().filter(|(_, entry)| is_gone(entry));
-    let oldest = gone.min_by_key(|(_, entry)| (entry.deleted_at.is_none(), entry.deleted_at));
+    let is_obsolete = |entry: &PodEntry| entry.deleted_at.is_some() || entry.list < list;
+    let obsolete = pods.iter().filter(|(_, entry)| is_obsolete(entry));
+    let oldest = obsolete.min_by_key(|(_, entry)| (entry.deleted_at.is_none(), entry.deleted_at));
     let oldest = oldest.map(|(uid, _)| uid.clone());
     pods.len() < PODS_MAX || oldest.is_some_and(|uid| pods.remove(&uid).is_some())
 }

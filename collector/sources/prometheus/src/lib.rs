@@ -242,16 +242,20 @@ fn of_share(
     shares: Shares,
     network: &Network,
     shared: TargetContext,
-    board: TargetStatus,
+    target_status: TargetStatus,
 ) -> Prometheus {
     // Callers know from the start that a share exists.
-    board.set_share_fault(String::new());
-    let reader = ShareReader::new(shares, network.clone(), shared.metrics.clone(), board.clone());
+    target_status.set_share_fault(String::new());
+    let reader =
+        ShareReader::new(shares, network.clone(), shared.metrics.clone(), target_status.clone());
     // It is begun with the deadline of the process's drain.
     let ours = Drain::new(Duration::ZERO);
-    let ending =
-        ShareDrain { drain: shared.drain, ours: ours.clone(), target_status: board.clone() };
-    let set = TargetSet::of_share(TargetContext { drain: ours, ..shared }, board);
+    let ending = ShareDrain {
+        drain: shared.drain,
+        ours: ours.clone(),
+        target_status: target_status.clone(),
+    };
+    let set = TargetSet::of_share(TargetContext { drain: ours, ..shared }, target_status);
     Prometheus { set, readers: Vec::new(), share: Some((reader, ending)) }
 }
 
@@ -268,7 +272,7 @@ impl Prometheus {
     /// Scrapes until the drain begins. Returns whether all accepted points were confirmed.
     pub async fn run(self) -> bool {
         let Self { set, readers, share } = self;
-        let (updates, taken) = mpsc::channel::<TargetUpdate>(UPDATES_MAX);
+        let (updates, received) = mpsc::channel::<TargetUpdate>(UPDATES_MAX);
         // The readers end when this set is dropped.
         let mut reading = JoinSet::new();
         for (source, reader) in readers {
@@ -283,7 +287,7 @@ impl Prometheus {
             reading.spawn(ending.run());
         }
         drop(updates);
-        set.run(taken).await
+        set.run(received).await
     }
 }
 
@@ -291,14 +295,14 @@ impl ShareDrain {
     /// Begins the targets' drain once the process drains and the share is empty, or the deadline is
     /// near: until then other pods take over one target after the other.
     async fn run(self) {
-        let Self { drain, ours, target_status: board } = self;
+        let Self { drain, ours, target_status } = self;
         drain.wait_for_begin().await;
         let time = drain.remaining().saturating_sub(FINISH_TIME);
         let is_over = async {
-            board.share_is_released().await;
+            target_status.share_is_released().await;
             // The operator that reads that the last targets are free needn't wait until the pod is
             // gone.
-            let _ = timeout(REPORT_TIME, board.share_is_reported()).await;
+            let _ = timeout(REPORT_TIME, target_status.share_is_reported()).await;
         };
         if timeout(time, is_over).await.is_err() {
             tracing::warn!("the shutdown deadline passed before all targets were handed over");

@@ -98,9 +98,9 @@ impl<'a> Resolver<'a> {
         let (labels, times) = (resolved.labels, (resolved.interval, resolved.timeout));
         let bytes: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
         if bytes > LABELS_BYTES_MAX {
-            let said =
+            let reason =
                 format!("`{address}` has {bytes} bytes of labels: use at most {LABELS_BYTES_MAX}");
-            return Err(DropReason::Invalid(said));
+            return Err(DropReason::Invalid(reason));
         }
         let scheme = match scheme {
             scrape::Scheme::Http => Scheme::Http,

@@ -67,27 +67,27 @@ impl TargetSet {
         jobs: Vec<ConnectedJob>,
         sources: Vec<TargetSource>,
         shared: TargetContext,
-        board: TargetStatus,
+        target_status: TargetStatus,
     ) -> Self {
         let jobs: BTreeMap<_, _> = jobs.into_iter().enumerate().collect();
-        let names = jobs.iter().map(|(place, job)| (*place, job.settings.name.clone())).collect();
+        let names = jobs.iter().map(|(index, job)| (*index, job.settings.name.clone())).collect();
         let sources = sources.into_iter().enumerate().collect();
         Self {
             jobs,
             names,
             sources,
             shared,
-            target_status: board,
+            target_status,
             running: RunningTasks::default(),
             share: None,
         }
     }
 
     /// Returns a set whose jobs and targets come from a share.
-    pub(super) fn of_share(shared: TargetContext, board: TargetStatus) -> Self {
+    pub(super) fn of_share(shared: TargetContext, target_status: TargetStatus) -> Self {
         Self {
             share: Some(ShareVersions::default()),
-            ..Self::new(Vec::new(), Vec::new(), shared, board)
+            ..Self::new(Vec::new(), Vec::new(), shared, target_status)
         }
     }
 
@@ -175,28 +175,28 @@ impl TargetSet {
 
     /// Starts and stops tasks to match the sources. Targets missing in `left` end their series.
     fn reconcile_tasks(&mut self, left: &HashMap<Arc<ScrapeTarget>, SeriesFate>) {
-        let empty = |place: &usize| (*place, DroppedCounts::default());
+        let empty = |index: &usize| (*index, DroppedCounts::default());
         let mut counts: BTreeMap<_, _> = self.names.keys().map(empty).collect();
-        let (mut wanted, mut seen) = (Vec::new(), HashSet::new());
+        let (mut desired, mut unique) = (Vec::new(), HashSet::new());
         for TargetSource { job, listed, .. } in self.sources.values() {
             let Some(count) = counts.get_mut(job) else { continue };
             count.add_counts(&listed.dropped);
             for target in &listed.targets {
-                if seen.contains(target) {
+                if unique.contains(target) {
                     count.duplicate += 1;
-                } else if wanted.len() == TARGETS_MAX {
+                } else if desired.len() == TARGETS_MAX {
                     count.over_limit += 1;
                 } else {
-                    seen.insert(Arc::clone(target));
-                    wanted.push(Arc::clone(target));
+                    unique.insert(Arc::clone(target));
+                    desired.push(Arc::clone(target));
                 }
             }
         }
-        let stopped = self.stop_unwanted(&seen, left);
+        let stopped = self.stop_unwanted(&unique, left);
         let ending = self.ending_urls();
         let mut started = 0;
         self.running.has_waiting = false;
-        for target in wanted {
+        for target in desired {
             let is_running =
                 self.running.by_target.get(&target).is_some_and(|task| task.stop.is_some());
             let has_room = self.running.by_target.len() < TARGETS_MAX;
@@ -220,12 +220,12 @@ impl TargetSet {
     /// Stops tasks that no source wants. Returns their number.
     fn stop_unwanted(
         &mut self,
-        seen: &HashSet<Arc<ScrapeTarget>>,
+        desired: &HashSet<Arc<ScrapeTarget>>,
         left: &HashMap<Arc<ScrapeTarget>, SeriesFate>,
     ) -> usize {
         let mut stopped = 0;
         for (target, task) in &mut self.running.by_target {
-            if seen.contains(target) {
+            if desired.contains(target) {
                 continue;
             }
             if let Some(stop) = task.stop.take() {
@@ -299,8 +299,8 @@ impl TargetSet {
             self.sources.values().flat_map(|source| source.lists.iter().cloned()).collect();
         let failing = lists.iter().filter(|list| !list.error.is_empty()).count();
         metrics.lists_failing.set(failing as i64);
-        let jobs = self.names.iter().map(|(place, name)| {
-            (*place, (name.clone(), counts.remove(place).unwrap_or_default()))
+        let jobs = self.names.iter().map(|(index, name)| {
+            (*index, (name.clone(), counts.remove(index).unwrap_or_default()))
         });
         self.target_status.set_jobs(jobs.collect());
         self.target_status.set_rows(rows);

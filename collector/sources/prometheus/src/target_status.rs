@@ -161,7 +161,7 @@ impl TargetStatus {
         };
         let view = |(name, dropped)| JobView { name, dropped, ..JobView::default() };
         let mut jobs: BTreeMap<usize, JobView> =
-            names.into_iter().map(|(place, job)| (place, view(job))).collect();
+            names.into_iter().map(|(index, job)| (index, view(job))).collect();
         for row in rows.iter() {
             let state = row.state();
             let Some(job) = jobs.get_mut(&row.target.job) else { continue };
@@ -191,11 +191,11 @@ impl TargetStatus {
 
     /// Replaces the targets.
     pub(super) fn set_rows(&self, mut rows: Vec<Arc<TargetRow>>) {
-        let place = |row: &Arc<TargetRow>| {
+        let sort_key = |row: &Arc<TargetRow>| {
             let ScrapeTarget { job, labels, .. } = &*row.target;
             (*job, row.target.url.to_string(), labels.clone())
         };
-        rows.sort_by_cached_key(place);
+        rows.sort_by_cached_key(sort_key);
         lock_mutex(&self.0.state).rows = Arc::new(rows);
     }
 

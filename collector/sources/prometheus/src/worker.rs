@@ -146,9 +146,9 @@ impl TargetWorker {
         shared: TargetContext,
     ) -> Self {
         let ScrapeTarget { names: (own_job, instance), url, labels, interval, .. } = &*row.target;
-        let place = (url.scheme().as_str(), url.host(), url.port());
+        let endpoint = (url.scheme().as_str(), url.host(), url.port());
         // The seed decides when in each interval the target is scraped.
-        let seed = format!("{} {}:{}{}", job.name, place.1, place.2, url.path_and_query());
+        let seed = format!("{} {}:{}{}", job.name, endpoint.1, endpoint.2, url.path_and_query());
         let limits = BodyLimits {
             body_bytes: job.limits.body_bytes.get(),
             samples: job.limits.samples.into(),
@@ -156,7 +156,7 @@ impl TargetWorker {
         };
         let target = TargetAttributes::with_instance(
             (own_job, instance),
-            place,
+            endpoint,
             labels.clone(),
             job.honor_labels,
             job.honor_timestamps,
@@ -255,20 +255,21 @@ impl TargetWorker {
     }
 
     async fn write_stale_markers(&mut self, until: Instant) -> Result<(), ScrapeAbort> {
-        let Self { scraper: asker, memory, reservation: room, .. } = self;
-        let kept_bytes = memory.held_bytes() + SCRAPE_BYTES;
-        if !room.try_resize(kept_bytes) {
+        let Self { scraper, memory, reservation: room, .. } = self;
+        let retained_bytes = memory.held_bytes() + SCRAPE_BYTES;
+        if !room.try_resize(retained_bytes) {
             return Err(ScrapeAbort::BudgetFull);
         }
         let time_unix_nano = now_unix_nanos() / NANOS_PER_MILLI * NANOS_PER_MILLI;
-        let buffers = asker.shared.spare.take_buffers();
-        let mut scrape = Scrape::new(&asker.target, memory, asker.limits, time_unix_nano, buffers);
+        let buffers = scraper.shared.spare.take_buffers();
+        let mut scrape =
+            Scrape::new(&scraper.target, memory, scraper.limits, time_unix_nano, buffers);
         scrape.mark_removed();
         let report = ScrapeReport { duration_seconds: 0.0 };
-        asker
+        scraper
             .send_remaining(
                 &mut scrape,
-                &mut ScrapeMemory { reservation: room, retained_bytes: kept_bytes },
+                &mut ScrapeMemory { reservation: room, retained_bytes },
                 &report,
                 until,
             )
@@ -282,11 +283,11 @@ impl TargetWorker {
         let budget = &shared.delivery.budget;
         // This can't fail: it is less than the scrape held.
         let _ = self.reservation.try_resize(self.memory.held_bytes());
-        let kept_bytes = client.idle_bytes();
+        let retained_bytes = client.idle_bytes();
         let scrapes_bytes = MemoryShares::of_budget(budget.limit_bytes()).scrapes_bytes();
-        let has_room = budget.free_bytes() >= scrapes_bytes + kept_bytes;
-        if kept_bytes > 0
-            && !(has_room && self.reservation.try_resize(self.memory.held_bytes() + kept_bytes))
+        let has_room = budget.free_bytes() >= scrapes_bytes + retained_bytes;
+        if retained_bytes > 0
+            && !(has_room && self.reservation.try_resize(self.memory.held_bytes() + retained_bytes))
         {
             client.close_idle();
         }
@@ -301,33 +302,34 @@ impl TargetWorker {
 
     /// Performs one scrape, until its points are confirmed.
     async fn scrape_once(&mut self, due_unix_nano: u64) -> Result<(), ScrapeAbort> {
-        let Self { scraper: asker, memory, reservation: room, schedule, .. } = self;
+        let Self { scraper, memory, reservation: room, schedule, .. } = self;
         let before = (memory.series_count() as i64, memory.held_bytes());
-        let kept_bytes = memory.held_bytes() + SCRAPE_BYTES;
-        if !room.try_resize(kept_bytes) {
+        let retained_bytes = memory.held_bytes() + SCRAPE_BYTES;
+        if !room.try_resize(retained_bytes) {
             return Err(ScrapeAbort::BudgetFull);
         }
         let start = Instant::now();
         let now = now_unix_nanos();
         let until = start + Duration::from_nanos(schedule.next(due_unix_nano).saturating_sub(now));
         let time_unix_nano = now / NANOS_PER_MILLI * NANOS_PER_MILLI;
-        let buffers = asker.shared.spare.take_buffers();
-        let mut scrape = Scrape::new(&asker.target, memory, asker.limits, time_unix_nano, buffers);
-        let mut room = ScrapeMemory { reservation: room, retained_bytes: kept_bytes };
+        let buffers = scraper.shared.spare.take_buffers();
+        let mut scrape =
+            Scrape::new(&scraper.target, memory, scraper.limits, time_unix_nano, buffers);
+        let mut room = ScrapeMemory { reservation: room, retained_bytes };
         room.reserve_held(&scrape)?;
         let mut time =
-            TargetTime { began: start, limit: asker.client.timeout, sending: Duration::ZERO };
-        let failure = asker.read(&mut scrape, &mut room, &mut time, until).await?;
+            TargetTime { began: start, limit: scraper.client.timeout, sending: Duration::ZERO };
+        let failure = scraper.read(&mut scrape, &mut room, &mut time, until).await?;
         let report = ScrapeReport { duration_seconds: time.time_used().as_secs_f64() };
         if failure.is_some() {
             scrape.mark_failed();
         }
-        asker.send_remaining(&mut scrape, &mut room, &report, until).await?;
+        scraper.send_remaining(&mut scrape, &mut room, &report, until).await?;
         let counts = scrape.counts();
         let buffers = scrape.commit_memory();
         let _ = room.reservation.try_resize(room.retained_bytes);
-        asker.shared.spare.return_buffers(buffers, &asker.shared.delivery.budget);
-        let metrics = &asker.shared.metrics;
+        scraper.shared.spare.return_buffers(buffers, &scraper.shared.delivery.budget);
+        let metrics = &scraper.shared.metrics;
         metrics.scrapes.inc();
         metrics.samples.inc_by(counts.samples);
         metrics.dropped.inc_by(counts.dropped);

@@ -143,12 +143,13 @@ struct Samples {
 impl Samples {
     /// Stores a sample unless the newest is too young, and returns the one to compute rates from.
     fn add_sample(&mut self, at: Instant, figures: MetricsSnapshot) -> Option<Earlier> {
-        let age = |taken: &Instant| at.saturating_duration_since(*taken);
-        if self.newer.as_ref().is_none_or(|(taken, _)| age(taken) >= SAMPLE_INTERVAL) {
+        let age = |sampled_at: &Instant| at.saturating_duration_since(*sampled_at);
+        if self.newer.as_ref().is_none_or(|(sampled_at, _)| age(sampled_at) >= SAMPLE_INTERVAL) {
             self.older = self.newer.replace((at, figures));
         }
-        let older = self.older.as_ref().filter(|(taken, _)| age(taken) <= SAMPLE_AGE_MAX);
-        older.map(|(taken, figures)| Earlier { figures: figures.clone(), age: age(taken) })
+        let older = self.older.as_ref().filter(|(sampled_at, _)| age(sampled_at) <= SAMPLE_AGE_MAX);
+        older
+            .map(|(sampled_at, figures)| Earlier { figures: figures.clone(), age: age(sampled_at) })
     }
 }
 

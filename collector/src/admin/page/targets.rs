@@ -155,11 +155,11 @@ fn drop_reasons(job: &JobView) -> String {
         (dropped.invalid, "unusable"),
     ];
     let counted = counted.into_iter().filter(|(count, _)| *count > 0);
-    let mut said: Vec<_> = counted.map(|(count, what)| format!("{count} {what}")).collect();
+    let mut reasons: Vec<_> = counted.map(|(count, what)| format!("{count} {what}")).collect();
     if !dropped.example.is_empty() {
-        said.push(format!("for example {}", dropped.example));
+        reasons.push(format!("for example {}", dropped.example));
     }
-    said.join(", ")
+    reasons.join(", ")
 }
 
 /// Renders the targets, by job, and returns how many are shown.

@@ -95,9 +95,9 @@ fn signals_fit(schema: &mut Schema) {
     attributes_stay(schema);
     let attributes = attributes_expression("self", &TABLES);
     for signal in Signal::ALL {
-        let places: [&[&str]; 2] = [&[signal.as_str(), "table"], DEFAULT_TABLE];
-        signal_table_rules(schema, signal, &places, &attributes);
-        signal_stays(schema, signal, &places);
+        let paths: [&[&str]; 2] = [&[signal.as_str(), "table"], DEFAULT_TABLE];
+        signal_table_rules(schema, signal, &paths, &attributes);
+        signal_stays(schema, signal, &paths);
     }
 }
 
@@ -126,8 +126,7 @@ fn signal_stays(schema: &mut Schema, signal: Signal, tables: &[&[&str]]) {
 fn attributes_stay(schema: &mut Schema) {
     let [traces, logs, metrics, _] = TABLES;
     for (one, other) in [(traces, logs), (traces, metrics), (logs, metrics)] {
-        let field =
-            |place: &[&str]| rules::nested_field("self", &[place, &["attributes"]].concat());
+        let field = |path: &[&str]| rules::nested_field("self", &[path, &["attributes"]].concat());
         let ((value, is_there), (another, is_also_there)) = (field(one), field(other));
         rules::add_rule(
             schema,

@@ -102,8 +102,8 @@ impl Sequence {
 impl SequenceKey {
     fn new(text: &[u8]) -> Self {
         let mut key = Self { next: NONE, len: LONG, text: [0; SHORT] };
-        if let Some(place) = key.text.get_mut(..text.len()) {
-            place.copy_from_slice(text);
+        if let Some(prefix) = key.text.get_mut(..text.len()) {
+            prefix.copy_from_slice(text);
             key.len = text.len() as u8;
         }
         key

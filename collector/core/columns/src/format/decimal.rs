@@ -63,10 +63,10 @@ pub(crate) fn format_integer<R>(number: i64, take: impl FnOnce(&[u8]) -> R) -> R
 /// 1e-6 and from 1e21 on, as JavaScript and Go's JSON write it.
 #[inline]
 pub(crate) fn format_double<R>(number: f64, take: impl FnOnce(&[u8]) -> R) -> R {
-    let whole = number as i64;
+    let integer = number as i64;
     // Compare by bits, since minus zero keeps its sign.
-    if whole.unsigned_abs() < EXACT && (whole as f64).to_bits() == number.to_bits() {
-        return format_integer(whole, take);
+    if integer.unsigned_abs() < EXACT && (integer as f64).to_bits() == number.to_bits() {
+        return format_integer(integer, take);
     }
     if !number.is_finite() {
         return take(match number {
@@ -82,9 +82,9 @@ pub(crate) fn format_double<R>(number: f64, take: impl FnOnce(&[u8]) -> R) -> R 
     let tail = text.len().saturating_sub(EXPONENT);
     match text[tail..].iter().rposition(|&byte| byte == b'e') {
         None => take(text.strip_suffix(b".0").unwrap_or(text)),
-        Some(place) => {
+        Some(offset) => {
             let mut room = [b'0'; ROOM];
-            let len = by_exponent(text, tail + place, &mut room);
+            let len = by_exponent(text, tail + offset, &mut room);
             take(&room[..len])
         }
     }

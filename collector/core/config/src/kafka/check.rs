@@ -17,11 +17,11 @@ impl Checker<'_> {
         &mut self,
         field: &str,
         topics: &Topics,
-        seen: &mut HashMap<TopicName, String>,
+        field_by_topic: &mut HashMap<TopicName, String>,
     ) {
         for (signal, topic) in topics.configured_topics() {
             let field = format!("{field}.{signal}");
-            if let Some(other) = seen.insert(topic.clone(), field.clone()) {
+            if let Some(other) = field_by_topic.insert(topic.clone(), field.clone()) {
                 self.add_problem(
                     &field,
                     format!("topic `{topic}` is also {other}: use a separate topic"),
@@ -56,9 +56,13 @@ impl Checker<'_> {
         } = receiver;
         self.check_connection("receivers.kafka.connection", connection);
         self.check_any_topic("receivers.kafka.topics", topics);
-        let mut seen = HashMap::new();
-        self.check_topics("receivers.kafka.topics", topics, &mut seen);
-        self.check_topics("receivers.kafka.deadLetterTopics", dead_letter_topics, &mut seen);
+        let mut field_by_topic = HashMap::new();
+        self.check_topics("receivers.kafka.topics", topics, &mut field_by_topic);
+        self.check_topics(
+            "receivers.kafka.deadLetterTopics",
+            dead_letter_topics,
+            &mut field_by_topic,
+        );
         for (signal, topic) in topics.configured_topics() {
             if TopicName::new(format!("{topic}{DEAD_LETTER_SUFFIX}")).is_err() {
                 self.add_problem(

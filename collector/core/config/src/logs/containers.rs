@@ -148,14 +148,14 @@ impl Checker<'_> {
                 format!("{} entries: use at most {WEIGHTS_MAX}", weights.len()),
             );
         }
-        let mut seen = HashMap::new();
+        let mut index_by_namespace = HashMap::new();
         for (index, NamespaceWeight { namespace, weight }) in weights.iter().enumerate() {
             let field = format!("{field}[{index}]");
             self.check_range(&format!("{field}.weight"), *weight, 1..=100);
             let field = format!("{field}.namespace");
             if namespace.is_empty() {
                 self.add_problem(&field, "the namespace's name is missing: set it");
-            } else if let Some(other) = seen.insert(namespace, index) {
+            } else if let Some(other) = index_by_namespace.insert(namespace, index) {
                 self.add_problem(
                     &field,
                     format!("`{namespace}` is also in weights[{other}]: remove one of them"),

@@ -136,7 +136,7 @@ impl Checker<'_> {
             return;
         };
         let rules = [start.is_some(), *indented, stack_traces.is_some()];
-        if rules.iter().filter(|is_given| **is_given).count() != 1 {
+        if rules.iter().filter(|is_set| **is_set).count() != 1 {
             self.add_problem(
                 field,
                 "set exactly one of `start`, `indented: true` and `stackTraces`",
@@ -178,7 +178,7 @@ impl Checker<'_> {
         self.check_timestamp(&format!("{field}.timestamp"), timestamp.as_ref());
         let lists =
             [("body", Some(body)), ("severity", Some(severity)), ("timestamp.fields", times)];
-        let mut seen = HashMap::new();
+        let mut list_by_name = HashMap::new();
         for (list, names) in lists.iter().filter_map(|(list, names)| Some((list, (*names)?))) {
             let field = format!("{field}.{list}");
             if names.len() > NAMES_MAX {
@@ -188,7 +188,7 @@ impl Checker<'_> {
                 if name.is_empty() {
                     self.add_problem(&field, "a name is empty: remove it");
                 }
-                if let Some(other) = seen.insert(name, list) {
+                if let Some(other) = list_by_name.insert(name, list) {
                     self.add_problem(
                         &field,
                         format!("`{name}` is also in {other}: remove one of them"),

@@ -123,10 +123,10 @@ impl Checker<'_> {
 
     /// A job whose targets a share has.
     fn check_shared_job(&mut self, job: &ScrapeJob) {
-        for (name, is_given) in
+        for (name, is_set) in
             [("targets", !job.targets.is_empty()), ("files", !job.files.is_empty())]
         {
-            if is_given {
+            if is_set {
                 self.add_problem(
                     name,
                     "a job of a share takes its targets from the share's entries: remove the field",
@@ -166,9 +166,9 @@ impl Checker<'_> {
             self.add_problem(&format!("{field}.name"), message);
         }
         self.check_lists(field, files, http);
-        let mut seen = HashSet::new();
+        let mut unique_targets = HashSet::new();
         for (index, target) in targets.iter().enumerate() {
-            if !seen.insert(target) {
+            if !unique_targets.insert(target) {
                 let message = format!("`{target}` is a duplicate: remove it");
                 self.add_problem(&format!("{field}.targets[{index}]"), message);
             }

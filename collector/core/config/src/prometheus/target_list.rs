@@ -85,8 +85,9 @@ impl TargetGroup {
         let read = serde_json::from_slice::<Vec<Self>>(bytes);
         let groups = read.map_err(|error| {
             let text = error.to_string();
-            let said = text.split_once(" at line ").map_or(text.as_str(), |(said, _)| said);
-            ListError::new(Some(error.line()).filter(|line| *line > 0), said)
+            let message =
+                text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+            ListError::new(Some(error.line()).filter(|line| *line > 0), message)
         })?;
         check_groups(groups)
     }
@@ -99,8 +100,9 @@ impl TargetGroup {
         let read = serde_norway::from_slice::<Option<Vec<Self>>>(bytes);
         let groups = read.map_err(|error| {
             let text = error.to_string();
-            let said = text.split_once(" at line ").map_or(text.as_str(), |(said, _)| said);
-            ListError::new(error.location().map(|location| location.line()), said)
+            let message =
+                text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+            ListError::new(error.location().map(|location| location.line()), message)
         })?;
         let empty = || ListError::new(None, "the list is empty: write [] if there are no targets");
         check_groups(groups.ok_or_else(empty)?)
@@ -111,16 +113,16 @@ fn check_groups(groups: Vec<TargetGroup>) -> Result<Vec<TargetGroup>, ListError>
     for (index, group) in groups.iter().enumerate() {
         let count = group.labels.len();
         if count > GROUP_LABELS_MAX {
-            let said = format!("group {index}: {count} labels: use at most {GROUP_LABELS_MAX}");
-            return Err(ListError::new(None, &said));
+            let message = format!("group {index}: {count} labels: use at most {GROUP_LABELS_MAX}");
+            return Err(ListError::new(None, &message));
         }
     }
     Ok(groups)
 }
 
 impl ListError {
-    fn new(line: Option<usize>, said: &str) -> Self {
-        Self { line, message: said.chars().take(QUOTE_CHARACTERS_MAX).collect() }
+    fn new(line: Option<usize>, message: &str) -> Self {
+        Self { line, message: message.chars().take(QUOTE_CHARACTERS_MAX).collect() }
     }
 }
 

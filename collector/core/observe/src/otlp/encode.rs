@@ -79,9 +79,9 @@ fn put_line(out: &mut Vec<u8>, line: &LogLine) {
     put_text(out, 3, line.severity.as_str());
     put_group(out, 5, |out| put_text(out, 1, &line.text));
     put_attributes(out, 6, &line.attributes);
-    if let Some(place) = line.context {
-        put_bytes(out, short_tag(9, LENGTH), &place.trace.to_bytes());
-        put_bytes(out, short_tag(10, LENGTH), &place.span.to_be_bytes());
+    if let Some(context) = line.context {
+        put_bytes(out, short_tag(9, LENGTH), &context.trace.to_bytes());
+        put_bytes(out, short_tag(10, LENGTH), &context.span.to_be_bytes());
     }
     put_fixed64(out, 11, line.unix_nanos);
 }

@@ -62,19 +62,19 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TelemetryLayer {
         let above = span
             .parent()
             .and_then(|parent| parent.extensions().get::<RecordedSpan>().map(|open| open.context));
-        let mut said = RecordedFields::default();
-        attributes.record(&mut said);
-        let (trace, parent) = match (said.trace, above) {
+        let mut recorded = RecordedFields::default();
+        attributes.record(&mut recorded);
+        let (trace, parent) = match (recorded.trace, above) {
             (Some(trace), _) => (trace, None),
             (None, Some(above)) => (above.trace, Some(above.span)),
             (None, None) => return,
         };
-        let place = SpanContext { trace, span: self.ids.next_span_id() };
+        let span_context = SpanContext { trace, span: self.ids.next_span_id() };
         let open = RecordedSpan {
-            context: place,
+            context: span_context,
             parent,
             start_unix_nanos: unix_nanos_now(),
-            fields: said,
+            fields: recorded,
         };
         span.extensions_mut().insert(open);
     }
@@ -89,10 +89,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TelemetryLayer {
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let Some(span) = context.span(&id) else { return };
         let Some(open) = span.extensions_mut().remove::<RecordedSpan>() else { return };
-        let RecordedSpan { context: place, parent, start_unix_nanos, fields: said } = open;
-        let RecordedFields { name, kind, failed, attributes, .. } = said;
+        let RecordedSpan { context: span_context, parent, start_unix_nanos, fields: recorded } =
+            open;
+        let RecordedFields { name, kind, failed, attributes, .. } = recorded;
         self.queue.enqueue(Item::Span(Box::new(EndedSpan {
-            context: place,
+            context: span_context,
             parent,
             name: name.unwrap_or_else(|| span.name().to_owned()),
             kind,
@@ -107,19 +108,19 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TelemetryLayer {
         if !self.logs || SENDS.get() {
             return;
         }
-        let mut said = RecordedFields::default();
-        event.record(&mut said);
+        let mut recorded = RecordedFields::default();
+        event.record(&mut recorded);
         let metadata = event.metadata();
-        said.put_attribute("target", || ItemValue::Text(metadata.target().to_owned()));
-        let place = context.event_scope(event).and_then(|mut scope| {
+        recorded.put_attribute("target", || ItemValue::Text(metadata.target().to_owned()));
+        let span_context = context.event_scope(event).and_then(|mut scope| {
             scope.find_map(|span| span.extensions().get::<RecordedSpan>().map(|open| open.context))
         });
         self.queue.enqueue(Item::Log(Box::new(LogLine {
             unix_nanos: unix_nanos_now(),
             severity: *metadata.level(),
-            text: said.message,
-            attributes: said.attributes,
-            context: place,
+            text: recorded.message,
+            attributes: recorded.attributes,
+            context: span_context,
         })));
     }
 }

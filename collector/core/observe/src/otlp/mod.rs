@@ -97,7 +97,7 @@ pub fn resource_attributes(
     program: &str,
     version: &str,
     instance: &str,
-    given: impl Iterator<Item = (String, String)>,
+    configured: impl Iterator<Item = (String, String)>,
 ) -> Vec<(String, String)> {
     let own = [
         ("service.name", program),
@@ -105,7 +105,7 @@ pub fn resource_attributes(
         ("service.instance.id", instance),
     ];
     let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    own.into_iter().chain(given).collect::<BTreeMap<_, _>>().into_iter().collect()
+    own.into_iter().chain(configured).collect::<BTreeMap<_, _>>().into_iter().collect()
 }
 
 /// The running export. It ends with [`Export::shutdown`], or with the process.

@@ -109,7 +109,7 @@ impl Sender {
         let mut batch = Vec::with_capacity(BATCH_ITEMS);
         loop {
             tokio::select! {
-                taken = items.recv_many(&mut batch, BATCH_ITEMS) => if taken == 0 { return },
+                received = items.recv_many(&mut batch, BATCH_ITEMS) => if received == 0 { return },
                 () = wait_for_stop(&mut stopped) => {}
             }
             tokio::select! {

@@ -32,14 +32,14 @@ pub type MessageHeader = (String, Option<Vec<u8>>);
 
 /// Returns the headers to write behind a record's own. `version` is the collector's.
 #[must_use]
-pub fn encode_headers(letter: &DeadLetter, version: &str) -> [(&'static str, String); 7] {
+pub fn encode_headers(dead_letter: &DeadLetter, version: &str) -> [(&'static str, String); 7] {
     [
-        (REASON, letter.rejection.reason.to_owned()),
-        (DETAIL, letter.rejection.detail.clone()),
-        (SIGNAL, letter.signal.to_string()),
-        (SOURCE_TOPIC, letter.topic.to_string()),
-        (SOURCE_PARTITION, letter.partition.to_string()),
-        (SOURCE_OFFSET, letter.offset.to_string()),
+        (REASON, dead_letter.rejection.reason.to_owned()),
+        (DETAIL, dead_letter.rejection.detail.clone()),
+        (SIGNAL, dead_letter.signal.to_string()),
+        (SOURCE_TOPIC, dead_letter.topic.to_string()),
+        (SOURCE_PARTITION, dead_letter.partition.to_string()),
+        (SOURCE_OFFSET, dead_letter.offset.to_string()),
         (VERSION, version.to_owned()),
     ]
 }
@@ -70,31 +70,31 @@ impl DeadLetterHeaders {
     /// own header of the same name.
     #[must_use]
     pub fn read(headers: Vec<MessageHeader>) -> Self {
-        let mut letter = Self::default();
+        let mut parsed = Self::default();
         let ours = NAMES.map(|name| headers.iter().rposition(|(found, _)| found == name));
         for (index, (name, value)) in headers.into_iter().enumerate() {
             if !ours.contains(&Some(index)) {
-                letter.record_headers.push((name, value));
+                parsed.record_headers.push((name, value));
                 continue;
             }
             let Some(text) = value.and_then(|value| String::from_utf8(value).ok()) else {
                 continue;
             };
             match name.as_str() {
-                REASON => letter.reason = Some(text),
-                DETAIL => letter.detail = Some(text),
-                SIGNAL => letter.signal = text.parse().ok(),
-                SOURCE_TOPIC => letter.source_topic = Some(text),
+                REASON => parsed.reason = Some(text),
+                DETAIL => parsed.detail = Some(text),
+                SIGNAL => parsed.signal = text.parse().ok(),
+                SOURCE_TOPIC => parsed.source_topic = Some(text),
                 SOURCE_PARTITION => {
-                    letter.source_partition = text.parse().ok().filter(|number| *number >= 0);
+                    parsed.source_partition = text.parse().ok().filter(|number| *number >= 0);
                 }
                 SOURCE_OFFSET => {
-                    letter.source_offset = text.parse().ok().filter(|number| *number >= 0);
+                    parsed.source_offset = text.parse().ok().filter(|number| *number >= 0);
                 }
-                _ => letter.version = Some(text),
+                _ => parsed.version = Some(text),
             }
         }
-        letter
+        parsed
     }
 }
 

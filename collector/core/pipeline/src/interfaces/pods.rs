@@ -23,10 +23,10 @@ impl PodInfo {
     /// Returns how a container's logs are to be read.
     #[must_use]
     pub fn container_reading(&self, container: &str) -> Reading {
-        let Reading { logs: wanted, parser, multiline } = self.reading.clone();
+        let Reading { logs: pod_logs, parser, multiline } = self.reading.clone();
         let own = self.containers.get(container).cloned().unwrap_or_default();
         Reading {
-            logs: own.logs.or(wanted),
+            logs: own.logs.or(pod_logs),
             parser: own.parser.or(parser),
             multiline: own.multiline.or(multiline),
         }

@@ -401,7 +401,7 @@ pub trait DeadLetterSink: Send + Sync {
     /// If its queue is full: it returns everything, to be submitted again later.
     fn submit(
         &self,
-        letter: DeadLetter,
+        dead_letter: DeadLetter,
         completion: Completion,
     ) -> Result<(), Box<QueueFull<DeadLetter>>>;
 }

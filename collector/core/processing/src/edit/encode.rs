@@ -173,11 +173,11 @@ pub(crate) fn find_member(
     map: Ref,
     key: Ref,
 ) -> Result<Option<Ref>, WireFault> {
-    let wanted = memory.get(key);
+    let key_bytes = memory.get(key);
     let mut members = Members::new(memory, map);
     while let Some(member) = members.next_member()? {
         let slot = Slot::parse(memory.get(member), member, Ref::EMPTY)?;
-        if memory.get(slot.key) == wanted {
+        if memory.get(slot.key) == key_bytes {
             return Ok(Some(slot.value));
         }
     }

@@ -22,10 +22,10 @@ pub(crate) struct Field {
 /// Returns the position of the first attribute with a key.
 #[inline]
 pub(crate) fn find_slot(memory: &Memory<'_>, slots: &[Slot], key: Ref) -> Option<usize> {
-    let wanted = memory.get(key);
-    slots
-        .iter()
-        .position(|slot| slot.key.len() == wanted.len() && same_bytes(memory.get(slot.key), wanted))
+    let key_bytes = memory.get(key);
+    slots.iter().position(|slot| {
+        slot.key.len() == key_bytes.len() && same_bytes(memory.get(slot.key), key_bytes)
+    })
 }
 
 /// Whether two texts are equal. Short ones, as keys are, are compared without a call.
@@ -124,17 +124,17 @@ impl Object {
             if start > unread_start {
                 self.put_unread(message.part(unread_start, start - unread_start));
             }
-            let whole = message.part(start, end - start);
+            let full = message.part(start, end - start);
             let value = message.part(value_start, end - value_start);
             if tag == attributes_tag {
                 self.slots_position.get_or_insert(self.fields.len());
                 let content = bytes.get(value_start..end).unwrap_or_default();
-                match Slot::parse_common(content, value, whole) {
+                match Slot::parse_common(content, value, full) {
                     Some(slot) => self.slots.push(slot),
-                    None => self.slots.push(Slot::parse_any(content, value, whole)?),
+                    None => self.slots.push(Slot::parse_any(content, value, full)?),
                 }
             } else {
-                self.fields.push(Field { number: tag >> 3, full: whole, value });
+                self.fields.push(Field { number: tag >> 3, full, value });
             }
             (start, unread_start) = (end, end);
         }
@@ -146,8 +146,8 @@ impl Object {
 
     /// Adds fields that no rule reads.
     #[inline]
-    fn put_unread(&mut self, whole: Ref) {
-        self.fields.push(Field { number: 0, full: whole, value: Ref::EMPTY });
+    fn put_unread(&mut self, full: Ref) {
+        self.fields.push(Field { number: 0, full, value: Ref::EMPTY });
     }
 
     /// Returns the length of the message's content.
@@ -169,8 +169,8 @@ impl Object {
     }
 
     /// Replaces the last field with a number, or adds one.
-    pub(crate) fn put_field(&mut self, number: u32, whole: Ref, value: Ref) {
-        let field = Field { number, full: whole, value };
+    pub(crate) fn put_field(&mut self, number: u32, full: Ref, value: Ref) {
+        let field = Field { number, full, value };
         match self.fields.iter_mut().rev().find(|field| field.number == number) {
             Some(known) => *known = field,
             None => self.fields.push(field),

@@ -86,13 +86,13 @@ impl Machine<'_> {
             return Ok(matches!(test.value, Value::Nil) == test.is_equal);
         };
         let any = slots[position].value;
-        let (found, wanted) = (self.memory.get(any), self.memory.get(test.any));
-        if let ([0x0a, found_len @ ..0x80, found @ ..], [0x0a, wanted_len, wanted @ ..]) =
-            (found, wanted)
+        let (found, expected) = (self.memory.get(any), self.memory.get(test.any));
+        if let ([0x0a, found_len @ ..0x80, found @ ..], [0x0a, expected_len, expected @ ..]) =
+            (found, expected)
             && usize::from(*found_len) == found.len()
         {
             // Two texts as encoders write them.
-            let is_equal = found_len == wanted_len && same_bytes(found, wanted);
+            let is_equal = found_len == expected_len && same_bytes(found, expected);
             return Ok(is_equal == test.is_equal);
         }
         self.test_any(any, test)

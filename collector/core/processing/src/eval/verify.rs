@@ -49,9 +49,9 @@ impl Machine<'_> {
             let part = PARTS.iter().find(|(number, _)| *number == field.number);
             let Some((_, attribute_tag)) = part else { continue };
             // The field's own tag takes one byte.
-            let mut whole = Cursor::new(self.memory.get(field.full));
-            whole.tag()?;
-            let mut cursor = Cursor::new(whole.bytes()?);
+            let mut full = Cursor::new(self.memory.get(field.full));
+            full.tag()?;
+            let mut cursor = Cursor::new(full.bytes()?);
             while let Some(tag) = cursor.tag()? {
                 cursor.skip(tag)?;
                 count += u32::from(tag == *attribute_tag);

@@ -71,8 +71,8 @@ fn split_metric(request: &Value, [groups, scopes, metrics]: &[&str; 3]) -> Vec<V
     singles
         .map(|data| {
             let mut request = request.clone();
-            if let Some(place) = request.pointer_mut(&format!("{path}/{kind}")) {
-                *place = data;
+            if let Some(slot) = request.pointer_mut(&format!("{path}/{kind}")) {
+                *slot = data;
             }
             request
         })

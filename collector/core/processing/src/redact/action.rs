@@ -77,9 +77,9 @@ impl RedactAction {
     /// Appends what replaces a match.
     pub(super) fn write(&self, matched: &[u8], out: &mut Vec<u8>) {
         match self {
-            Self::Mask { text, visible_last: keep_last } => {
+            Self::Mask { text, visible_last } => {
                 out.extend_from_slice(text);
-                out.extend_from_slice(last_characters(matched, *keep_last));
+                out.extend_from_slice(last_characters(matched, *visible_last));
             }
             Self::Hash { key, length, encoding } => {
                 let signature = key.sign(matched);
@@ -106,9 +106,10 @@ impl RedactAction {
 
 /// The last characters of a match, in no more bytes than as many characters have: in bytes that are
 /// no text, a run of continuation bytes has any length.
-fn last_characters(matched: &[u8], wanted: usize) -> &[u8] {
+fn last_characters(matched: &[u8], requested: usize) -> &[u8] {
     let begins = |byte: &u8| byte & 0xc0 != 0x80;
-    let count = wanted.min(matched.iter().filter(|byte| begins(byte)).count() / VISIBLE_LAST_SHARE);
+    let count =
+        requested.min(matched.iter().filter(|byte| begins(byte)).count() / VISIBLE_LAST_SHARE);
     let starts = matched.iter().enumerate().rev().filter(|(_, byte)| begins(byte));
     let start = count.checked_sub(1).and_then(|last| starts.map(|(at, _)| at).nth(last));
     let characters = start.map_or(&[][..], |start| &matched[start..]);

@@ -92,10 +92,10 @@ impl Compiler<'_> {
             self.report("patterns", RedactProblemKind::TooManyPatterns(patterns.len()));
         }
         for (index, pattern) in patterns.iter().enumerate() {
-            let is_taken = pattern.name.is_empty()
+            let is_unusable = pattern.name.is_empty()
                 || set_names.contains(&pattern.name)
                 || patterns[..index].iter().any(|earlier| earlier.name == pattern.name);
-            if is_taken {
+            if is_unusable {
                 let kind = RedactProblemKind::Name(pattern.name.clone());
                 self.report(format!("patterns[{index}].name"), kind);
             }

@@ -107,13 +107,13 @@ impl Sampling {
             _ => false,
         };
         let incoming = item.incoming.filter(|_| !is_inconsistent);
-        let (is_kept, threshold, reason) = self.judge(item.randomness, incoming, missing);
+        let (is_sampled, threshold, reason) = self.judge(item.randomness, incoming, missing);
         let outgoing = match threshold {
             Some(threshold) if item.incoming != Some(threshold) => Outgoing::Write(threshold),
             None if is_inconsistent => Outgoing::Erase,
             _ => Outgoing::Unchanged,
         };
-        SamplingDecision { is_sampled: is_kept, outgoing, threshold, reason, is_inconsistent }
+        SamplingDecision { is_sampled, outgoing, threshold, reason, is_inconsistent }
     }
 
     fn judge(
@@ -123,7 +123,7 @@ impl Sampling {
         missing: MissingRandomness,
     ) -> (bool, Option<Threshold>, Reason) {
         let before = incoming.unwrap_or(Threshold::ZERO);
-        let wanted = match *self {
+        let combined = match *self {
             Self::Always => return (true, incoming, Reason::Rule),
             Self::Never => return (false, incoming, Reason::Rule),
             Self::Equalize(threshold) => Some(threshold.max(before)),
@@ -135,10 +135,10 @@ impl Sampling {
             }
         };
         let Some(randomness) = randomness else {
-            let is_kept = missing == MissingRandomness::Keep;
-            return (is_kept, incoming, Reason::MissingRandomness);
+            let is_sampled = missing == MissingRandomness::Keep;
+            return (is_sampled, incoming, Reason::MissingRandomness);
         };
-        match wanted {
+        match combined {
             Some(threshold) => (randomness.passes(threshold), Some(threshold), Reason::Probability),
             // The product is below the smallest probability.
             None => (false, incoming, Reason::Probability),

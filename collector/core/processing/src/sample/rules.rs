@@ -55,7 +55,7 @@ enum NamePattern {
 impl NamePattern {
     fn matches(&self, name: Option<&[u8]>) -> bool {
         match (self, name) {
-            (Self::Exact(wanted), Some(name)) => **wanted == *name,
+            (Self::Exact(expected), Some(name)) => **expected == *name,
             (Self::Prefix(prefix), Some(name)) => name.starts_with(prefix),
             (_, None) => false,
         }
@@ -107,14 +107,14 @@ impl RatioTable {
             compiler.report("rules", SampleProblemKind::TooManyRules(count));
         }
         let otherwise = compiler.sampling("ratio", config.ratio);
-        let keep = || Rule {
+        let always_sample = || Rule {
             service: None,
             namespace: None,
             has_condition: true,
             sampling: Sampling::Always,
         };
         let mut table = Self { rules: Vec::with_capacity(count), otherwise };
-        table.rules.extend(config.keep.iter().map(|_| keep()));
+        table.rules.extend(config.keep.iter().map(|_| always_sample()));
         for (index, rule) in config.rules.iter().enumerate() {
             table.rules.push(compiler.rule(index, rule));
         }

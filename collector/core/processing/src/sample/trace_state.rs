@@ -295,7 +295,7 @@ fn is_sampling_value(value: &[u8]) -> bool {
                     .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
         })
     };
-    let is_unique = |wanted: &[u8]| pairs(value).filter(|(key, _)| *key == wanted).count() <= 1;
+    let is_unique = |expected: &[u8]| pairs(value).filter(|(key, _)| *key == expected).count() <= 1;
     value.split(|&byte| byte == b';').all(is_pair)
         && is_unique(THRESHOLD_KEY)
         && is_unique(RANDOMNESS_KEY)

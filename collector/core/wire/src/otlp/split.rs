@@ -80,15 +80,15 @@ impl Splitter {
                 Some(FieldKind::Group(inner)) => {
                     let value = cursor.bytes()?;
                     let header = container_header(inner, value)?;
-                    let whole = !self.in_atomic_group && self.is_mostly_header(header.len());
-                    if whole {
+                    let is_atomic = !self.in_atomic_group && self.is_mostly_header(header.len());
+                    if is_atomic {
                         self.cut_before_atomic(tag, inner, value)?;
                         self.in_atomic_group = true;
                     }
                     self.levels.push(OpenContainer { tag, header, body: Vec::new() });
                     self.split_group(inner, value)?;
                     self.close_container();
-                    self.in_atomic_group &= !whole;
+                    self.in_atomic_group &= !is_atomic;
                 }
                 Some(FieldKind::Record(_)) => {
                     cursor.bytes()?;

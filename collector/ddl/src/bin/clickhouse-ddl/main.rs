@@ -128,7 +128,7 @@ struct ServerResults<T> {
 impl<T> ServerResults<T> {
     async fn collect_from<Asking>(
         server: &ServerFlags,
-        ask: impl Fn(DdlClient) -> Asking,
+        query: impl Fn(DdlClient) -> Asking,
     ) -> Result<Self>
     where
         Asking: Future<Output = Result<T, MigrateError>>,
@@ -136,7 +136,7 @@ impl<T> ServerResults<T> {
         let (mut answers, mut has_failed) = (Vec::new(), false);
         for each in connect_client(server)?.per_endpoint() {
             let endpoint = each.endpoint().clone();
-            match ask(each).await {
+            match query(each).await {
                 Ok(answer) => answers.push((endpoint, answer)),
                 Err(error) => {
                     output::print_unreachable(&endpoint, &error);
@@ -170,9 +170,9 @@ async fn apply_changes(
         converge_servers(&connect_client(server)?, declared, &options).await?;
     output::print_report(declared, &done);
     for name in &declared.consent {
-        let has_gone =
+        let is_loss_of_name =
             |(_, step): &(ServerEndpoint, PlanStep)| step.loss == Loss::Agreed(name.clone());
-        if !done.applied.iter().any(has_gone) {
+        if !done.applied.iter().any(is_loss_of_name) {
             output::warn_unmatched(name);
         }
     }

@@ -134,21 +134,14 @@ pub(crate) fn drift_as_json(
 }
 
 pub(crate) fn print_report(declared: &Declared, converged: &ConvergeReport) {
-    let ConvergeReport {
-        applied,
-        refused,
-        blocked: in_the_way,
-        drift: _,
-        migrations,
-        adopted,
-        failed,
-    } = converged;
+    let ConvergeReport { applied, refused, blocked, drift: _, migrations, adopted, failed } =
+        converged;
     for (endpoint, origin) in adopted {
         out!("{endpoint} tables of {origin} were adopted unchanged");
     }
     applied.iter().for_each(|(endpoint, each)| print_step(endpoint, each, "done: "));
     refused.iter().for_each(|(endpoint, each)| print_step(endpoint, each, "not allowed: "));
-    in_the_way.iter().for_each(|(endpoint, each)| print_blocked(endpoint, each));
+    blocked.iter().for_each(|(endpoint, each)| print_blocked(endpoint, each));
     for (endpoint, error) in failed {
         print_unreachable(endpoint, error);
     }

@@ -79,17 +79,17 @@ fn of_distributed(
         local.table.columns.iter().map(|column| (column.name, local.column_type(column)));
     let computed =
         local.computed_columns().map(|column| (column.name, column.ty.type_name().to_owned()));
-    let wanted: Vec<(&str, String)> = inserted.chain(computed).collect();
+    let expected: Vec<(&str, String)> = inserted.chain(computed).collect();
     let mut found = Vec::new();
-    for (name, ty) in wanted.iter().filter(|(name, _)| !has(&live.columns, name)) {
+    for (name, ty) in expected.iter().filter(|(name, _)| !has(&live.columns, name)) {
         let kind = DriftKind::MissingColumn { column: (*name).to_owned(), declared: ty.clone() };
         found.push(notice_drift(&table.name, kind));
     }
-    let is_gone = |column: &&ObservedColumn| {
+    let is_removed = |column: &&ObservedColumn| {
         stored.is_some_and(|stored| !has(&stored.columns, &column.name))
-            && wanted.iter().all(|(name, _)| *name != column.name)
+            && expected.iter().all(|(name, _)| *name != column.name)
     };
-    for ObservedColumn { name, ty, .. } in live.columns.iter().filter(is_gone) {
+    for ObservedColumn { name, ty, .. } in live.columns.iter().filter(is_removed) {
         let kind = DriftKind::ExtraColumn { column: name.clone(), live: ty.clone() };
         found.push(notice_drift(&table.name, kind));
     }

@@ -10,10 +10,10 @@ use crate::render;
 pub(super) fn of_indexes(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
     let DeclaredTable { name, table, options: _ } = declared;
     let mut found = Vec::new();
-    for wanted in &table.indexes {
-        let index = wanted.name.to_owned();
-        let declared = render::canonical_index_kind(wanted);
-        match live.indexes.get(wanted.name) {
+    for expected in &table.indexes {
+        let index = expected.name.to_owned();
+        let declared = render::canonical_index_kind(expected);
+        match live.indexes.get(expected.name) {
             None => found.push(notice_drift(name, DriftKind::MissingIndex { index })),
             Some(ObservedIndex { expr, kind }) => {
                 // Servers quote names with dots.

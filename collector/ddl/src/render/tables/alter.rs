@@ -25,8 +25,9 @@ pub(crate) fn add_column(
     missing: &Column,
     after: Option<&str>,
 ) -> Statement {
-    let place = after.map_or_else(|| "FIRST".to_owned(), |name| format!("AFTER {}", quote(name)));
-    let what = format!("ADD COLUMN IF NOT EXISTS {} {place}", column_definition(table, missing));
+    let position =
+        after.map_or_else(|| "FIRST".to_owned(), |name| format!("AFTER {}", quote(name)));
+    let what = format!("ADD COLUMN IF NOT EXISTS {} {position}", column_definition(table, missing));
     alter_table(&table.name, cluster, &what)
 }
 

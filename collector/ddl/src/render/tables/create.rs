@@ -41,8 +41,8 @@ pub(crate) fn create_table(table: &DeclaredTable, cluster: Option<&ClusterName>)
     let mut lines: Vec<String> =
         shape.columns.iter().map(|each| column_definition(table, each)).collect();
     lines.extend(table.computed_columns().map(|each| computed_column(table, each)));
-    let keeps_rows = options.engine.stores_rows();
-    if keeps_rows {
+    let stores_rows = options.engine.stores_rows();
+    if stores_rows {
         lines.extend(shape.indexes.iter().map(|each| format!("INDEX {}", render_index(each))));
     }
     let mut sql = format!(
@@ -52,7 +52,7 @@ pub(crate) fn create_table(table: &DeclaredTable, cluster: Option<&ClusterName>)
         lines.join(",\n    "),
         engine_clause(table),
     );
-    if keeps_rows {
+    if stores_rows {
         sql.push_str(&format!("\nPARTITION BY {}", render_expression(shape.partition_by)));
         if !shape.primary_key.is_empty() {
             sql.push_str(&format!("\nPRIMARY KEY ({})", render_list(&shape.primary_key)));

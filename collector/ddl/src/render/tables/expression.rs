@@ -68,7 +68,7 @@ fn ttl_rules(from: &str, options: &TableOptions) -> Option<String> {
     let moves = options.storage.move_after.as_ref().map(|Move { age, volume }| {
         format!("{from} + {} TO VOLUME {}", render_interval(*age), literal(&volume.to_string()))
     });
-    let expires = options.ttl.map(|kept| format!("{from} + {}", render_interval(kept)));
+    let expires = options.ttl.map(|ttl| format!("{from} + {}", render_interval(ttl)));
     let rules: Vec<String> = moves.into_iter().chain(expires).collect();
     (!rules.is_empty()).then(|| rules.join(", "))
 }

@@ -65,18 +65,18 @@ async fn send_all(flags: &SendFlags) -> Result<SendState> {
     let began = Instant::now();
     let sending = send_load(&plan, &target, &options, &progress);
     tokio::pin!(sending);
-    let (mut last, mut told) = (0, Instant::now());
+    let (mut last, mut reported_at) = (0, Instant::now());
     let acked = loop {
         tokio::select! {
             ended = &mut sending => break ended?,
             _ = tokio::signal::ctrl_c() => progress.stop(),
             () = tokio::time::sleep(PROGRESS_INTERVAL) => {
-                output::print_progress(&plan, &progress, last, told.elapsed());
-                (last, told) = (progress.acked_records(), Instant::now());
+                output::print_progress(&plan, &progress, last, reported_at.elapsed());
+                (last, reported_at) = (progress.acked_records(), Instant::now());
             }
         }
     };
-    output::print_progress(&plan, &progress, last, told.elapsed());
+    output::print_progress(&plan, &progress, last, reported_at.elapsed());
     output::print_summary(&acked, &progress, began.elapsed());
     Ok(acked)
 }

@@ -101,10 +101,10 @@ impl CutBatch {
     /// Returns whether all waiting clients are gone: they send the batch again, so it needn't be
     /// stored.
     pub(super) fn is_unwanted(&self) -> bool {
-        let gone =
+        let is_abandoned =
             |held: &BatchRequest| held.sender.as_ref().is_some_and(DeliverySender::is_abandoned);
         let state = lock(&self.state);
-        !state.requests.is_empty() && state.requests.iter().all(gone)
+        !state.requests.is_empty() && state.requests.iter().all(is_abandoned)
     }
 
     /// Removes the requests, to answer them.

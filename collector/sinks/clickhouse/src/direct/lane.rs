@@ -201,7 +201,7 @@ impl Shard {
         let Some(open) = self.open.take() else { return };
         let OpenBatch { mut encoder, mut reservation, requests, bytes, opened: _ } = open;
         let blocks = encoder.take_blocks();
-        let kept = reservation.split_off(bytes.capacity() as u64);
+        let retained = reservation.split_off(bytes.capacity() as u64);
         let origin = shared.series.next_origin(signal, requests.len());
         let insert = |block: Block| {
             let reservation = reservation.split_off(block.body.len() as u64);
@@ -209,7 +209,7 @@ impl Shard {
         };
         let inserts: Vec<Insert> = blocks.into_iter().filter_map(insert).collect();
         if !requests.is_empty() {
-            let batch = CutBatch::new(signal, bytes, requests, inserts.len(), kept);
+            let batch = CutBatch::new(signal, bytes, requests, inserts.len(), retained);
             shared.send_batch(Arc::new(batch), inserts);
         }
         // The encoder is reused if the budget still covers it.

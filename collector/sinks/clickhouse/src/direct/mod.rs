@@ -188,8 +188,8 @@ impl DirectInner {
             let aged = self.lanes.iter().filter_map(|lane| lane.cut_aged(now, max_age, self));
             let open = aged.min();
             let waiting = self.outbox.submit_waiting(self.sink.as_ref());
-            let look = (open.is_some() || waiting).then(|| now + WAKE_INTERVAL);
-            due = open.into_iter().chain(look).min();
+            let next_check = (open.is_some() || waiting).then(|| now + WAKE_INTERVAL);
+            due = open.into_iter().chain(next_check).min();
         }
     }
 

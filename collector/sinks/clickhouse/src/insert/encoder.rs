@@ -91,13 +91,14 @@ impl ColumnsEncoder {
         message: &[u8],
         times: &TimeRange,
     ) -> Result<AcceptedRecords, Rejection> {
-        let taken = self.set.append_groups(message, times).map_err(|error| to_rejection(&error))?;
+        let accepted =
+            self.set.append_groups(message, times).map_err(|error| to_rejection(&error))?;
         self.record_message(message);
-        let refused = taken.refused.map(|(error, payload)| RejectedRecords {
+        let refused = accepted.refused.map(|(error, payload)| RejectedRecords {
             rejection: to_rejection(&error),
             payload: Some(payload),
         });
-        Ok(AcceptedRecords { records: taken.appended.rows, refused })
+        Ok(AcceptedRecords { records: accepted.appended.rows, refused })
     }
 
     /// Counts a message that was appended, and writes out a complete block.
@@ -154,13 +155,13 @@ impl Encoder for ColumnsEncoder {
     }
 
     fn append_groups(&mut self, message: &[u8], times: &TimeRange) -> AcceptedRecords {
-        let taken = match message.first() {
+        let accepted = match message.first() {
             Some(&(REQUEST_START | GROUPS_START)) => self.append_json(message, |this, protobuf| {
                 this.append_protobuf_groups(protobuf, times)
             }),
             _ => self.append_protobuf_groups(message, times),
         };
-        taken.unwrap_or_else(AcceptedRecords::all_rejected)
+        accepted.unwrap_or_else(AcceptedRecords::all_rejected)
     }
 
     fn row_count(&self) -> usize {

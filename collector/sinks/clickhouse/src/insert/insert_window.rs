@@ -71,9 +71,9 @@ impl InsertWindow {
             return;
         }
         state.last_cut = Some(now);
-        let gone = state.allowed - (state.allowed / 2).max(1);
-        state.allowed -= gone;
-        state.pending_cuts += gone - self.slots.forget_permits(gone);
+        let removed = state.allowed - (state.allowed / 2).max(1);
+        state.allowed -= removed;
+        state.pending_cuts += removed - self.slots.forget_permits(removed);
     }
 
     /// Records a success.

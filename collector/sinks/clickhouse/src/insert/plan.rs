@@ -200,9 +200,9 @@ pub(crate) struct Plans {
 
 impl Plans {
     pub(crate) fn new(tables: &SinkTables, endpoints: usize) -> Self {
-        let whole: Vec<_> =
+        let unchecked: Vec<_> =
             tables.all_entries().map(|table| Arc::new(InsertPlan::unchecked(table))).collect();
-        Self { endpoints: (0..endpoints).map(|_| RwLock::new(whole.clone())).collect() }
+        Self { endpoints: (0..endpoints).map(|_| RwLock::new(unchecked.clone())).collect() }
     }
 
     /// Returns the plan for one of the sink's tables at one of its endpoints.
@@ -223,11 +223,11 @@ impl Plans {
     ) -> Option<(Arc<InsertPlan>, Arc<InsertPlan>)> {
         let now = Arc::new(InsertPlan::from_live(table, live, server)?);
         let mut plans = self.endpoints[endpoint].write().unwrap_or_else(PoisonError::into_inner);
-        let place = &mut plans[usize::from(table.index.0)];
-        if *place == now {
+        let slot = &mut plans[usize::from(table.index.0)];
+        if *slot == now {
             return None;
         }
-        Some((std::mem::replace(place, Arc::clone(&now)), now))
+        Some((std::mem::replace(slot, Arc::clone(&now)), now))
     }
 
     /// Returns the live JSON columns whose declared type is the same at all endpoints: the bytes of

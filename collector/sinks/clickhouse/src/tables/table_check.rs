@@ -58,18 +58,18 @@ impl InsertDelivery {
     pub(crate) async fn check_periodically(&self) {
         // The jitter spreads the queries of collectors that started together.
         let jitter = RandomState::new();
-        for turn in 0_u64.. {
-            let mut seen = true;
+        for round in 0_u64.. {
+            let mut all_observed = true;
             for endpoint in 0..self.client.endpoint_count() {
-                seen &= self.check_endpoint(endpoint, Instant::now()).await;
+                all_observed &= self.check_endpoint(endpoint, Instant::now()).await;
             }
-            let interval = match (seen, self.lacks_something()) {
+            let interval = match (all_observed, self.lacks_something()) {
                 (false, _) => FIRST_INTERVAL,
                 (true, true) => REPAIR_INTERVAL,
                 (true, false) => CHECK_INTERVAL,
             };
             // Between three and five quarters of the interval.
-            let share = 192 + (jitter.hash_one(turn) % 129) as u32;
+            let share = 192 + (jitter.hash_one(round) % 129) as u32;
             tokio::select! {
                 () = tokio::time::sleep(interval * share / 256) => {}
                 // The interval may have changed.
@@ -127,8 +127,8 @@ impl InsertDelivery {
         let answer = query(select_columns(database, &names)).await?;
         for row in parse_rows::<ColumnRow>(&answer)? {
             let ColumnRow { table, name, kind, default_kind } = row;
-            if let Some(seen) = observed.get_mut(&table) {
-                seen.table.columns.push(ObservedColumn {
+            if let Some(observation) = observed.get_mut(&table) {
+                observation.table.columns.push(ObservedColumn {
                     name,
                     ty: kind,
                     default_kind,

@@ -197,18 +197,18 @@ pub struct TestRowCounts {
 impl TestRowCounts {
     /// Counts from how often each number is stored.
     fn from_copies(copies: &BTreeMap<u64, u64>, expected: u32) -> Self {
-        let mut seen = Self::default();
+        let mut counts = Self::default();
         for (&number, &rows) in copies {
             if (1..=u64::from(expected)).contains(&number) {
-                seen.stored += 1;
-                seen.repeated += rows.saturating_sub(1);
+                counts.stored += 1;
+                counts.repeated += rows.saturating_sub(1);
             } else {
-                seen.unexpected += rows;
+                counts.unexpected += rows;
             }
         }
         let missing = (1..=expected).filter(|number| !copies.contains_key(&u64::from(*number)));
-        seen.missing_first = missing.take(NAMED_MAX).collect();
-        seen
+        counts.missing_first = missing.take(NAMED_MAX).collect();
+        counts
     }
 
     /// Returns whether no record is missing.

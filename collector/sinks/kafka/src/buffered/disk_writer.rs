@@ -212,19 +212,19 @@ impl<D: Disk> DiskWriter<D> {
     }
 
     fn write(&mut self, job: &WriteJob, at_millis: u64) -> Result<(), PublishError> {
-        let mut kept = 0;
+        let mut stored = 0;
         for (bytes, records) in &job.pieces {
             let count = u32::try_from(*records).unwrap_or(u32::MAX);
             match self.buffers.append_request(job.topic, bytes, at_millis, count) {
                 Ok(_) => {
-                    kept += records;
+                    stored += records;
                     self.telemetry.add_buffered(job.topic.signal, *records as i64);
                 }
                 Err(error) => {
                     // The pieces before it are still sent, and arrive again with the retry.
-                    self.telemetry.records_in(job.topic.signal, kept);
+                    self.telemetry.records_in(job.topic.signal, stored);
                     let refused = self.not_written(error);
-                    return Err(match kept {
+                    return Err(match stored {
                         0 => refused,
                         _ => PublishError::Unconfirmed(refused.to_string()),
                     });

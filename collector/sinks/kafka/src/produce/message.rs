@@ -38,29 +38,29 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Removes the requests that are `gone`, and their bytes.
-    pub(crate) fn remove(&mut self, gone: impl Fn(&RequestPart) -> bool) -> Vec<RequestPart> {
+    /// Removes the requests that `is_removed` selects, and their bytes.
+    pub(crate) fn remove(&mut self, is_removed: impl Fn(&RequestPart) -> bool) -> Vec<RequestPart> {
         let mut payload = Cow::Owned(std::mem::take(&mut self.payload));
-        let removed = self.envelope.remove(&mut payload, gone);
+        let removed = self.envelope.remove(&mut payload, is_removed);
         self.payload = payload.into_owned();
         removed
     }
 }
 
 impl Envelope {
-    /// Removes the requests that are `gone`, and their bytes from the message.
+    /// Removes the requests that `is_removed` selects, and their bytes from the message.
     pub(crate) fn remove(
         &mut self,
         payload: &mut Cow<'_, [u8]>,
-        gone: impl Fn(&RequestPart) -> bool,
+        is_removed: impl Fn(&RequestPart) -> bool,
     ) -> Vec<RequestPart> {
-        if !self.parts.iter().any(&gone) {
+        if !self.parts.iter().any(&is_removed) {
             return Vec::new();
         }
         let (mut removed, mut bytes, mut start) = (Vec::new(), Vec::new(), 0);
         for part in std::mem::take(&mut self.parts) {
             let end = start + part.bytes;
-            if gone(&part) {
+            if is_removed(&part) {
                 self.records -= part.records;
                 removed.push(part);
             } else {
@@ -126,11 +126,11 @@ pub(crate) fn split_message(
     parts: &[RequestPart],
 ) -> Option<Vec<(Vec<u8>, Vec<RequestPart>)>> {
     let middle = payload.len() / 2;
-    if let [whole] = parts {
+    if let [only] = parts {
         let pieces =
             otlp::split_request(signal, payload, middle).ok().filter(|parts| parts.len() > 1)?;
         let half = |piece: otlp::SplitPart| {
-            let part = whole.another_part().with_size(piece.bytes.len(), piece.records);
+            let part = only.another_part().with_size(piece.bytes.len(), piece.records);
             (piece.bytes, vec![part])
         };
         return Some(pieces.into_iter().map(half).collect());

@@ -202,16 +202,16 @@ impl Partitions {
     }
 
     /// Removes some of the waiting messages.
-    pub(crate) fn take_waiting(&mut self, is_taken: impl Fn(&Message) -> bool) -> Vec<Message> {
-        let mut taken = Vec::new();
+    pub(crate) fn take_waiting(&mut self, is_selected: impl Fn(&Message) -> bool) -> Vec<Message> {
+        let mut selected = Vec::new();
         for queue in self.all_queues() {
-            if queue.iter().any(&is_taken) {
-                let (some, others): (VecDeque<_>, _) = queue.drain(..).partition(&is_taken);
-                taken.extend(some);
+            if queue.iter().any(&is_selected) {
+                let (some, others): (VecDeque<_>, _) = queue.drain(..).partition(&is_selected);
+                selected.extend(some);
                 *queue = others;
             }
         }
-        taken
+        selected
     }
 
     /// Removes requests whose clients were answered or are gone from the waiting messages.

@@ -96,8 +96,8 @@ impl TextEncoding {
             Self::Utf16Le => b"\r\0",
             Self::Utf16Be => b"\0\r",
         };
-        let is_whole = text.len().is_multiple_of(self.unit_bytes());
-        text.strip_suffix(end).filter(|_| is_whole).unwrap_or(text)
+        let is_aligned = text.len().is_multiple_of(self.unit_bytes());
+        text.strip_suffix(end).filter(|_| is_aligned).unwrap_or(text)
     }
 
     /// Cuts `text` (not UTF-8) to at most `limit` bytes after a complete character, and returns

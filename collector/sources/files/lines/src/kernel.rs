@@ -93,11 +93,11 @@ impl<'a> KernelRecord<'a> {
     #[must_use]
     pub fn read(record: &'a [u8]) -> Self {
         let record = record.strip_suffix(b"\n").unwrap_or(record);
-        let whole = Self { head: None, content: record };
-        let Some(end) = memchr::memchr(b';', record) else { return whole };
+        let headless = Self { head: None, content: record };
+        let Some(end) = memchr::memchr(b';', record) else { return headless };
         match KmsgHeader::read(&record[..end]) {
             Some(head) => Self { head: Some(head), content: &record[end + 1..] },
-            None => whole,
+            None => headless,
         }
     }
 

@@ -155,8 +155,8 @@ impl OpenRecord {
         self.body.extend_from_slice(&text[..text.len().min(room)]);
         if text.len() > room {
             self.is_cut = true;
-            let whole = complete_chars(&self.body[self.line_at..]).len();
-            self.body.truncate(self.line_at + whole);
+            let complete = complete_chars(&self.body[self.line_at..]).len();
+            self.body.truncate(self.line_at + complete);
         }
     }
 

@@ -41,21 +41,21 @@ impl RecordCounts {
         out: &mut Records<'_>,
         stream: OutputStream,
         now_unix_nanos: u64,
-        whole: RecordText<'_>,
+        text: RecordText<'_>,
     ) {
         if out.is_excluded() {
             return;
         }
         let record = LineRecord {
             stream,
-            time_unix_nano: whole.time_unix_nano,
+            time_unix_nano: text.time_unix_nano,
             observed_time_unix_nano: now_unix_nanos,
-            body: whole.body,
-            is_cut: whole.is_cut,
+            body: text.body,
+            is_cut: text.is_cut,
         };
         let written = out.write(&record, parser);
         self.records += 1;
-        self.cut += u64::from(whole.is_cut);
+        self.cut += u64::from(text.is_cut);
         self.invalid_utf8 += u64::from(!written.is_text);
         if let Some(fault) = written.fault {
             self.parse_faults[fault as usize] += 1;
@@ -71,11 +71,11 @@ impl RecordCounts {
         out: &mut Records<'_>,
         stream: OutputStream,
         now_unix_nanos: u64,
-        whole: RecordText<'_>,
+        text: RecordText<'_>,
     ) {
-        let body = without_empty_lines(whole.body);
+        let body = without_empty_lines(text.body);
         if !body.is_empty() {
-            self.write_record(parser, out, stream, now_unix_nanos, RecordText { body, ..whole });
+            self.write_record(parser, out, stream, now_unix_nanos, RecordText { body, ..text });
         }
     }
 }
@@ -307,8 +307,8 @@ impl LineReader {
         if end.is_some() {
             self.skipped_line = None;
         }
-        let whole_bytes = units.len() - units.len() % unit_bytes;
-        let passed = lead + end.map_or(whole_bytes, |end| end + unit_bytes);
+        let aligned_bytes = units.len() - units.len() % unit_bytes;
+        let passed = lead + end.map_or(aligned_bytes, |end| end + unit_bytes);
         self.offset += passed as u64;
         passed
     }
@@ -339,13 +339,13 @@ impl LineReader {
             at = line.next;
             let is_written = start < self.written[OutputStream::Unknown as usize];
             if !line.text.is_empty() && !is_written {
-                let whole = RecordText { body: line.text, time_unix_nano: 0, is_cut: line.is_cut };
+                let text = RecordText { body: line.text, time_unix_nano: 0, is_cut: line.is_cut };
                 self.counts.write_record(
                     self.parser.as_deref_mut(),
                     out,
                     OutputStream::Unknown,
                     now_unix_nanos,
-                    whole,
+                    text,
                 );
             }
         }
@@ -374,11 +374,11 @@ impl LineReader {
             if end.is_none() && units.len() < limit + 2 * unit_bytes {
                 break;
             }
-            let whole_bytes = units.len() - units.len() % unit_bytes;
+            let aligned_bytes = units.len() - units.len() % unit_bytes;
             let line = RawLine {
-                text: &units[..end.unwrap_or(whole_bytes)],
+                text: &units[..end.unwrap_or(aligned_bytes)],
                 is_cut: end.is_none(),
-                next: at + lead + end.map_or(whole_bytes, |end| end + unit_bytes),
+                next: at + lead + end.map_or(aligned_bytes, |end| end + unit_bytes),
                 continues: end.is_none(),
             };
             let start = self.advance_past(&line, at);
@@ -412,10 +412,10 @@ impl LineReader {
             let joined = here.as_ref().map(|here| &bytes[here.from..here.to]);
             let begins = rule
                 .begins_record(line.text, || joined.unwrap_or_else(|| self.open.body_of(PLAIN)));
-            let is_apart = begins || line.is_cut;
+            let starts_record = begins || line.is_cut;
             let is_open = here.is_some() || self.open.has_open(PLAIN);
             match &mut here {
-                Some(here) if !is_apart && here.has_capacity(from, line.text, limit) => {
+                Some(here) if !starts_record && here.has_capacity(from, line.text, limit) => {
                     here.add_line(from, line.text, start);
                 }
                 _ if line.is_cut || !begins && is_open => {
@@ -456,8 +456,8 @@ impl LineReader {
         let parser = self.parser.as_deref_mut();
         if let Some(here) = here {
             let body = &bytes[here.from..here.to];
-            let whole = RecordText { body, time_unix_nano: 0, is_cut: false };
-            self.counts.write_lines(parser, out, PLAIN, now_unix_nanos, whole);
+            let text = RecordText { body, time_unix_nano: 0, is_cut: false };
+            self.counts.write_lines(parser, out, PLAIN, now_unix_nanos, text);
         } else if self.open.has_open(PLAIN) {
             let open = self.open.slot_of(PLAIN);
             self.counts.write_lines(parser, out, PLAIN, now_unix_nanos, open.record_text());
@@ -589,8 +589,8 @@ impl LineReader {
         }
         self.counts.unparsed += 1;
         let (body, more) = cut_text(line, self.form.record_bytes());
-        let whole = RecordText { body, time_unix_nano: 0, is_cut: is_cut || more };
-        self.counts.write_record(None, out, OutputStream::Unknown, now_unix_nanos, whole);
+        let text = RecordText { body, time_unix_nano: 0, is_cut: is_cut || more };
+        self.counts.write_record(None, out, OutputStream::Unknown, now_unix_nanos, text);
     }
 
     /// Writes a line that is a record.
@@ -607,13 +607,13 @@ impl LineReader {
         }
         let (body, is_cut) = cut_text(part.text, self.form.record_bytes());
         let is_cut = is_cut || part.is_cut;
-        let whole = RecordText { body, time_unix_nano: part.time_unix_nano, is_cut };
+        let text = RecordText { body, time_unix_nano: part.time_unix_nano, is_cut };
         self.counts.write_record(
             self.parser.as_deref_mut(),
             out,
             part.stream,
             now_unix_nanos,
-            whole,
+            text,
         );
     }
 
@@ -699,14 +699,14 @@ impl LineReader {
             if !begins && open.has_capacity(text, limit) {
                 return open.add_line(start, time_unix_nano, limit, text);
             }
-            let whole = open.record_text();
-            let is_cut = whole.is_cut || !begins;
+            let record = open.record_text();
+            let is_cut = record.is_cut || !begins;
             self.counts.write_lines(
                 self.parser.as_deref_mut(),
                 out,
                 stream,
                 now_unix_nanos,
-                RecordText { is_cut, ..whole },
+                RecordText { is_cut, ..record },
             );
             open.close();
         } else if !begins && text.is_empty() && part.is_last {

@@ -25,14 +25,14 @@ enum NamespaceSet {
 impl NamespaceFilter {
     pub(crate) fn from_settings(settings: &ContainersReceiver) -> Self {
         let set = |names: &[String]| names.iter().cloned().collect();
-        let wanted = if settings.namespace_selector.is_some() {
+        let included = if settings.namespace_selector.is_some() {
             NamespaceSet::ByLabels(None)
         } else if settings.namespaces.is_empty() {
             NamespaceSet::All
         } else {
             NamespaceSet::Named(set(&settings.namespaces))
         };
-        Self { included: wanted, excluded: set(&settings.exclude_namespaces) }
+        Self { included, excluded: set(&settings.exclude_namespaces) }
     }
 
     /// Whether the selected namespaces are known.
@@ -41,20 +41,20 @@ impl NamespaceFilter {
     }
 
     /// Sets the namespaces that have the labels, and returns whether this changes the selection.
-    pub(super) fn set_labeled(&mut self, told: &Arc<HashSet<String>>) -> bool {
+    pub(super) fn set_labeled(&mut self, labeled: &Arc<HashSet<String>>) -> bool {
         let NamespaceSet::ByLabels(known) = &mut self.included else { return false };
-        known.replace(Arc::clone(told)).as_ref() != Some(told)
+        known.replace(Arc::clone(labeled)).as_ref() != Some(labeled)
     }
 
     pub(super) fn reads_namespace(&self, namespace: &str) -> bool {
-        let is_wanted = match &self.included {
+        let is_included = match &self.included {
             NamespaceSet::All => true,
             NamespaceSet::Named(names) => names.contains(namespace),
             NamespaceSet::ByLabels(names) => {
                 names.as_ref().is_some_and(|names| names.contains(namespace))
             }
         };
-        is_wanted && !self.excluded.contains(namespace)
+        is_included && !self.excluded.contains(namespace)
     }
 }
 

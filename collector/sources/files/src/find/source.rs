@@ -257,8 +257,8 @@ impl FileSource {
                     let of_pod = of_pod.map(|(name, value)| (name.as_str(), value.as_str()));
                     let all: Vec<_> = of_path.into_iter().chain(of_pod).collect();
                     let attributes = Attributes::new(&all, &[]);
-                    let wanted = known.and_then(|pod| pod.container_reading(container).logs);
-                    match wanted {
+                    let declared = known.and_then(|pod| pod.container_reading(container).logs);
+                    match declared {
                         Some(LogReading::Off) => attributes.without_records(),
                         None | Some(LogReading::On) => attributes,
                     }
@@ -267,8 +267,8 @@ impl FileSource {
             },
             SourceKind::Patterns { .. } => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let whole = path.to_string_lossy();
-                Attributes::new(&[], &[("log.file.path", &whole), ("log.file.name", &name)])
+                let full_path = path.to_string_lossy();
+                Attributes::new(&[], &[("log.file.path", &full_path), ("log.file.name", &name)])
             }
         }
     }

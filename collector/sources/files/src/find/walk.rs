@@ -62,8 +62,8 @@ pub(crate) struct ResolvedPath {
 impl Capacity<'_> {
     /// Whether the scan may list one more file: there is capacity, or the file is known or has a
     /// known path, of which there are few.
-    fn admits_file(&mut self, look: &ScanResult, path: &Path, file: InodeId) -> bool {
-        let files = look.files.len() + look.polled_files.len() + look.paused.files.len();
+    fn admits_file(&mut self, result: &ScanResult, path: &Path, file: InodeId) -> bool {
+        let files = result.files.len() + result.polled_files.len() + result.paused.files.len();
         (self.reserve)(files + 1)
             || self.tail.knows_name(path)
             || self.known_files.get_or_insert_with(|| self.tail.tracked_files()).contains(&file)
@@ -143,7 +143,7 @@ impl DirectoryScanner {
         (inside, followed): (bool, bool),
         scan: &mut Scan<'_, '_>,
     ) {
-        let Scan { result: look, capacity, .. } = scan;
+        let Scan { result, capacity, .. } = scan;
         let found = match followed.then(|| source.links.resolve_link(&path)) {
             None => fs::metadata(&path),
             Some(Ok(Some(target))) => fs::metadata(target),
@@ -155,24 +155,25 @@ impl DirectoryScanner {
             Ok(found) => found,
             Err(error) => {
                 // This comes before the capacity check: a known file that can't be read isn't gone.
-                self.record_fault(&path, folder, &error, look);
-                if followed && capacity.admits_file(look, &path, InodeId::default()) {
-                    look.polled_files.push(ResolvedPath { path, file: None });
+                self.record_fault(&path, folder, &error, result);
+                if followed && capacity.admits_file(result, &path, InodeId::default()) {
+                    result.polled_files.push(ResolvedPath { path, file: None });
                 }
                 return;
             }
         };
-        if !capacity.admits_file(look, &path, identity_of(&found)) {
+        if !capacity.admits_file(result, &path, identity_of(&found)) {
             return self
                 .report_unread(folder, "it has more files below it than a scan has memory for");
         }
         if followed || inside && found.nlink() > 1 {
-            look.polled_files
+            result
+                .polled_files
                 .push(ResolvedPath { path: path.clone(), file: Some(identity_of(&found)) });
         }
         if found.is_file() {
             let is_begun = inside && source.is_recorded(&path);
-            look.files.push(observe_file(path, (index, inside, is_begun), &found));
+            result.files.push(observe_file(path, (index, inside, is_begun), &found));
         } else {
             self.report_unread(&path, "it links to something that is not a regular file");
         }
@@ -185,13 +186,13 @@ impl DirectoryScanner {
         path: &Path,
         folder: &Path,
         error: &io::Error,
-        look: &mut ScanResult,
+        result: &mut ScanResult,
     ) {
         match PathFault::from_error(error, || folder == path || is_stale(folder)) {
             PathFault::Missing => return,
             PathFault::LeadsNowhere | PathFault::Denied => {}
-            PathFault::Unreadable => look.unlisted.insert(path),
-            PathFault::ProcessLimit => look.unlisted = UnlistedPaths::with_everything(),
+            PathFault::Unreadable => result.unlisted.insert(path),
+            PathFault::ProcessLimit => result.unlisted = UnlistedPaths::with_everything(),
         }
         self.report_unread(path, &error.to_string());
     }
@@ -201,10 +202,10 @@ impl DirectoryScanner {
     fn read_folder(
         &mut self,
         folder: &Path,
-        look: &mut ScanResult,
+        result: &mut ScanResult,
     ) -> impl Iterator<Item = io::Result<DirEntry>> + use<> {
         let entries = fs::read_dir(folder).map_err(|error| {
-            self.record_fault(folder, folder, &error, look);
+            self.record_fault(folder, folder, &error, result);
         });
         entries.into_iter().flatten()
     }
@@ -213,9 +214,9 @@ impl DirectoryScanner {
         &mut self,
         folder: &Path,
         entry: io::Result<DirEntry>,
-        look: &mut ScanResult,
+        result: &mut ScanResult,
     ) -> Option<DirEntry> {
-        entry.map_err(|error| self.record_fault(folder, folder, &error, look)).ok()
+        entry.map_err(|error| self.record_fault(folder, folder, &error, result)).ok()
     }
 
     /// Records the files of a pod that isn't read for now as existing. Its directories aren't
@@ -238,18 +239,18 @@ impl DirectoryScanner {
                 }
                 found => found,
             };
-            let Scan { result: look, capacity, .. } = scan;
+            let Scan { result, capacity, .. } = scan;
             match found {
                 Ok(found) if found.is_file() => {
-                    if capacity.admits_file(look, &entry.path(), identity_of(&found)) {
-                        look.paused.files.insert(identity_of(&found));
+                    if capacity.admits_file(result, &entry.path(), identity_of(&found)) {
+                        result.paused.files.insert(identity_of(&found));
                     }
                 }
                 Ok(found) if found.is_dir() && levels > 1 => {
                     self.record_paused(source, (&entry.path(), levels - 1), scan);
                 }
                 Ok(_) => {}
-                Err(error) => self.record_fault(&entry.path(), folder, &error, look),
+                Err(error) => self.record_fault(&entry.path(), folder, &error, result),
             }
         }
     }

@@ -251,14 +251,14 @@ impl DirectoryWatcher {
         }
     }
 
-    fn forget_folders(&mut self, gone: impl Fn(&Path, &WatchedFolder) -> bool) {
-        let gone: Vec<(Arc<Path>, i32)> = self
+    fn forget_folders(&mut self, is_obsolete: impl Fn(&Path, &WatchedFolder) -> bool) {
+        let forgotten: Vec<(Arc<Path>, i32)> = self
             .by_path
             .iter()
-            .filter(|(path, covered)| gone(path, covered))
+            .filter(|(path, covered)| is_obsolete(path, covered))
             .map(|(path, covered)| (Arc::clone(path), covered.number))
             .collect();
-        for (path, number) in gone {
+        for (path, number) in forgotten {
             self.by_path.remove(&path);
             self.remove_watch(number, &path);
         }

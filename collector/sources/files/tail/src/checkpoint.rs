@@ -158,8 +158,8 @@ impl RecordedPositions {
             text.fingerprint = entry.fingerprint;
             text.recalled = true;
             text.patience_scans = SCANS_RECORDED;
-            if let Some(PackedEntry { end, stamps: seen }) = packed {
-                (text.end, text.packed) = (end, Some(seen));
+            if let Some(PackedEntry { end, stamps }) = packed {
+                (text.end, text.packed) = (end, Some(stamps));
             }
             names.add_name(&text.base, source);
             names.advance_stamp(&text.base, entry.stamp);
@@ -208,12 +208,12 @@ pub(crate) fn read_newest<T>(
     read: impl Fn(&[u8]) -> Result<T, CheckpointError>,
 ) -> NewestDocument<T> {
     let error = match present.map(&read) {
-        Some(Ok(whole)) => return NewestDocument::Present(whole),
+        Some(Ok(document)) => return NewestDocument::Present(document),
         Some(Err(error)) => Some(error),
         None => None,
     };
     match (previous.map(read), error) {
-        (Some(Ok(whole)), error) => NewestDocument::Previous(whole, error),
+        (Some(Ok(document)), error) => NewestDocument::Previous(document, error),
         (_, Some(error)) | (Some(Err(error)), None) => NewestDocument::Unreadable(error),
         (None, None) => NewestDocument::Absent,
     }

@@ -24,8 +24,8 @@ impl Tail {
         if self.paused.files.is_empty() {
             return;
         }
-        for seen in chosen {
-            self.paused.files.remove(&seen.file_identity());
+        for observation in chosen {
+            self.paused.files.remove(&observation.file_identity());
         }
         let known = self.inodes.keys().filter(|identity| self.paused.files.contains(*identity));
         for identity in known.copied().collect::<Vec<_>>() {

@@ -33,15 +33,15 @@ struct RotatedName {
 type OrphanTexts = (HashMap<InodeId, Vec<FileId>>, HashMap<(u64, Arc<Path>), Vec<FileId>>);
 
 impl Tail {
-    /// Applies a scan of all directories. A file is gone if it isn't in `seen` and its last name is
-    /// not `unlisted`.
+    /// Applies a scan of all directories. A file is gone if it isn't in `observations` and its last
+    /// name is not `unlisted`.
     pub fn apply_scan(
         &mut self,
-        seen: &[FileObservation],
+        observations: &[FileObservation],
         unlisted: &UnlistedPaths,
     ) -> Vec<Action> {
         self.unlisted.clone_from(unlisted);
-        let chosen = self.choose_names(seen);
+        let chosen = self.choose_names(observations);
         self.release_paused(&chosen);
         let held = self.unsure_names();
         self.advance_names(&held);
@@ -54,20 +54,23 @@ impl Tail {
         self.reads_rotated &= !unlisted.is_empty() || !self.paused.sources.is_empty();
         let placed = self.match_rotated(&chosen, &lost, &new);
         let mut present = HashSet::with_capacity(chosen.len());
-        for seen in &chosen {
-            let identity = seen.file_identity();
-            let place = placed.get(&identity);
+        for observation in &chosen {
+            let identity = observation.file_identity();
+            let rotated_name = placed.get(&identity);
             let is_known = self.inodes.contains_key(&identity);
-            if !is_known && (!seen.inside && place.is_none() || !self.add_file(seen, &lost)) {
+            if !is_known
+                && (!observation.inside && rotated_name.is_none()
+                    || !self.add_file(observation, &lost))
+            {
                 continue;
             }
             present.insert(identity);
-            self.update_file(seen, place, !is_known);
+            self.update_file(observation, rotated_name, !is_known);
         }
         if !unlisted.is_everything() {
             self.remove_missing(&present, unlisted);
             self.age_orphans(unlisted);
-            let newest = chosen.iter().map(|seen| seen.modified).max();
+            let newest = chosen.iter().map(|observation| observation.modified).max();
             let before = self.newest.or(newest);
             self.newest = if unlisted.is_empty() { newest.or(before) } else { before }.or(Some(0));
         }
@@ -87,10 +90,10 @@ impl Tail {
     }
 
     /// Chooses one name for each file: preferably one that is read, then the known one.
-    fn choose_names<'s>(&self, seen: &'s [FileObservation]) -> Vec<&'s FileObservation> {
-        let mut chosen: Vec<&FileObservation> = Vec::with_capacity(seen.len());
-        let mut at: HashMap<InodeId, usize> = HashMap::with_capacity(seen.len());
-        for one in seen {
+    fn choose_names<'s>(&self, observations: &'s [FileObservation]) -> Vec<&'s FileObservation> {
+        let mut chosen: Vec<&FileObservation> = Vec::with_capacity(observations.len());
+        let mut at: HashMap<InodeId, usize> = HashMap::with_capacity(observations.len());
+        for one in observations {
             let Some(index) = at.get(&one.file_identity()).copied() else {
                 at.insert(one.file_identity(), chosen.len());
                 chosen.push(one);
@@ -129,12 +132,12 @@ impl Tail {
     }
 
     fn orphan_texts(&self) -> OrphanTexts {
-        let (mut by_identity, mut by_place) = OrphanTexts::default();
+        let (mut by_identity, mut by_path) = OrphanTexts::default();
         for (id, text) in self.texts.iter().filter(|(_, text)| text.inode.is_none()) {
             by_identity.entry(text.last_file).or_default().push(*id);
-            by_place.entry((text.last_file.1, Arc::clone(&text.path))).or_default().push(*id);
+            by_path.entry((text.last_file.1, Arc::clone(&text.path))).or_default().push(*id);
         }
-        (by_identity, by_place)
+        (by_identity, by_path)
     }
 
     /// Selects the relevant files under names that aren't read: known ones; those that rotation
@@ -147,37 +150,37 @@ impl Tail {
         lost: &OrphanTexts,
         new: &HashSet<Arc<Path>>,
     ) -> HashMap<InodeId, RotatedName> {
-        let since_look = self.newest.unwrap_or_default().saturating_sub(SINCE_SCAN_NANOS);
-        let is_passed = |seen: &FileObservation| {
-            let passed = self.passed.get(&seen.file_identity());
-            passed.is_some_and(|it| *it == PassedFile::of_observation(seen))
+        let since_scan = self.newest.unwrap_or_default().saturating_sub(SINCE_SCAN_NANOS);
+        let is_passed = |observation: &FileObservation| {
+            let passed = self.passed.get(&observation.file_identity());
+            passed.is_some_and(|it| *it == PassedFile::of_observation(observation))
         };
         let (mut passed, mut placed) = (HashMap::new(), HashMap::new());
         let mut folders = None;
         let orphans = self.texts.values().filter(|text| text.inode.is_none());
         let bereft: HashSet<&Path> = orphans.filter_map(|text| text.base.parent()).collect();
-        for seen in chosen.iter().filter(|seen| !seen.inside) {
-            let identity = seen.file_identity();
+        for observation in chosen.iter().filter(|observation| !observation.inside) {
+            let identity = observation.file_identity();
             let known = self.inodes.get(&identity);
-            if known.is_some_and(|inode| inode.observed.path == seen.path) {
+            if known.is_some_and(|inode| inode.observed.path == observation.path) {
                 continue;
             }
-            if known.is_none() && is_passed(seen) {
-                passed.insert(identity, PassedFile::of_observation(seen));
+            if known.is_none() && is_passed(observation) {
+                passed.insert(identity, PassedFile::of_observation(observation));
                 continue;
             }
             let folders = folders.get_or_insert_with(|| self.names.by_folder());
-            let base = nearest_name(folders, &seen.path);
+            let base = nearest_name(folders, &observation.path);
             let young = base.is_some_and(|(base, stamp)| {
-                seen.modified >= if new.contains(base) { since_look } else { stamp }
+                observation.modified >= if new.contains(base) { since_scan } else { stamp }
             });
             let may_be_rest =
-                base.is_some() && seen.path.parent().is_some_and(|it| bereft.contains(it));
-            if known.is_some() || young || may_be_rest || is_orphan(lost, seen) {
+                base.is_some() && observation.path.parent().is_some_and(|it| bereft.contains(it));
+            if known.is_some() || young || may_be_rest || is_orphan(lost, observation) {
                 let base = base.map(|(base, _)| Arc::clone(base));
                 placed.insert(identity, RotatedName { base, young });
             } else {
-                passed.insert(identity, PassedFile::of_observation(seen));
+                passed.insert(identity, PassedFile::of_observation(observation));
             }
         }
         self.passed = passed;
@@ -189,12 +192,14 @@ impl Tail {
     /// rotation made of a name is younger than its stamp.
     fn add_names(&mut self, chosen: &[&FileObservation]) -> HashSet<Arc<Path>> {
         let mut new = HashSet::new();
-        for seen in chosen.iter().filter(|seen| seen.inside) {
-            let has_looked = self.newest.is_some() && self.is_begun(seen);
-            if (self.reads_rotated || has_looked) && self.names.add_name(&seen.path, seen.source) {
+        for observation in chosen.iter().filter(|observation| observation.inside) {
+            let has_scanned = self.newest.is_some() && self.is_begun(observation);
+            if (self.reads_rotated || has_scanned)
+                && self.names.add_name(&observation.path, observation.source)
+            {
                 self.dirty = true;
                 if !self.reads_rotated {
-                    new.insert(Arc::clone(&seen.path));
+                    new.insert(Arc::clone(&observation.path));
                 }
             }
         }
@@ -202,31 +207,35 @@ impl Tail {
     }
 
     /// Whether a file that isn't known is new, and not one of a first start.
-    fn is_begun(&self, seen: &FileObservation) -> bool {
-        let source = self.settings.sources.get(seen.source);
-        seen.is_begun || source.is_none_or(|source| has_begun(source, &self.begun))
+    fn is_begun(&self, observation: &FileObservation) -> bool {
+        let source = self.settings.sources.get(observation.source);
+        observation.is_begun || source.is_none_or(|source| has_begun(source, &self.begun))
     }
 
     /// Adds an unknown file. Returns false if the limit is reached. The next file of a rotated log
     /// is exempt, as the log would stop there otherwise: until the former file is read there are
     /// two for each name.
-    fn add_file(&mut self, seen: &FileObservation, lost: &OrphanTexts) -> bool {
+    fn add_file(&mut self, observation: &FileObservation, lost: &OrphanTexts) -> bool {
         let known_files = self.settings.known_files;
         let is_full = self.inodes.len() >= known_files;
-        let is_next = seen.inside && self.names.is_used(&seen.path);
+        let is_next = observation.inside && self.names.is_used(&observation.path);
         if is_full && !(is_next && self.inodes.len() < 2 * known_files) {
             if !std::mem::replace(&mut self.has_reported_full, true) {
-                self.events.push(TailEvent::TooMany { path: seen.path.to_path_buf() });
+                self.events.push(TailEvent::TooMany { path: observation.path.to_path_buf() });
             }
             return false;
         }
         self.has_reported_full &= is_full;
-        let identity = seen.file_identity();
-        let from_end = self.settings.sources.get(seen.source).is_some_and(|source| source.from_end);
-        let first_start = !self.is_begun(seen);
-        let at_end = (seen.inside && from_end && first_start).then_some(seen.size);
+        let identity = observation.file_identity();
+        let from_end =
+            self.settings.sources.get(observation.source).is_some_and(|source| source.from_end);
+        let first_start = !self.is_begun(observation);
+        let at_end = (observation.inside && from_end && first_start).then_some(observation.size);
         let mut inode = Inode {
-            observed: FileObservation { path: self.names.shared_path(&seen.path), ..seen.clone() },
+            observed: FileObservation {
+                path: self.names.shared_path(&observation.path),
+                ..observation.clone()
+            },
             base: None,
             text: None,
             claims: Vec::new(),
@@ -243,7 +252,7 @@ impl Tail {
             listed: true,
         };
         let had = lost.0.get(&identity);
-        let had = had.or_else(|| lost.1.get(&(seen.inode, Arc::clone(&seen.path))));
+        let had = had.or_else(|| lost.1.get(&(observation.inode, Arc::clone(&observation.path))));
         for id in had.into_iter().flatten() {
             let Some(text) = self.texts.get_mut(id).filter(|text| text.inode.is_none()) else {
                 continue;
@@ -251,7 +260,10 @@ impl Tail {
             (text.inode, text.last_file) = (Some(identity), identity);
             text.state = ReadState::Closed;
             inode.claims.push(*id);
-            if seen.is_packed() && text.is_ended() && text.packed == Some(seen.size_and_stamp()) {
+            if observation.is_packed()
+                && text.is_ended()
+                && text.packed == Some(observation.size_and_stamp())
+            {
                 inode.view = Identification::Identified;
             }
         }
@@ -264,41 +276,46 @@ impl Tail {
     }
 
     /// Updates a known file from a scan.
-    fn update_file(&mut self, seen: &FileObservation, place: Option<&RotatedName>, is_new: bool) {
-        let identity = seen.file_identity();
+    fn update_file(
+        &mut self,
+        observation: &FileObservation,
+        rotated_name: Option<&RotatedName>,
+        is_new: bool,
+    ) {
+        let identity = observation.file_identity();
         let Some(inode) = self.inodes.get_mut(&identity) else { return };
-        let moved = inode.observed.path != seen.path;
+        let moved = inode.observed.path != observation.path;
         let before = std::mem::replace(
             &mut inode.changed,
-            inode.observed.size_and_stamp() != seen.size_and_stamp(),
+            inode.observed.size_and_stamp() != observation.size_and_stamp(),
         );
         inode.changed |= is_new;
         inode.check = inode.changed || before;
         (inode.present, inode.listed) = (true, true);
         let path = if moved {
-            self.names.shared_path(&seen.path)
+            self.names.shared_path(&observation.path)
         } else {
             Arc::clone(&inode.observed.path)
         };
-        inode.observed = FileObservation { path: Arc::clone(&path), ..seen.clone() };
-        if seen.inside {
-            self.dirty |= self.names.add_name(&path, seen.source);
+        inode.observed = FileObservation { path: Arc::clone(&path), ..observation.clone() };
+        if observation.inside {
+            self.dirty |= self.names.add_name(&path, observation.source);
             inode.base = Some(path);
-        } else if let Some(RotatedName { base, young }) = place {
+        } else if let Some(RotatedName { base, young }) = rotated_name {
             inode.base.clone_from(base);
             inode.young = *young;
         }
         let own = inode.text.and_then(|id| self.texts.get_mut(&id));
         let mut own = own.filter(|text| text.inode == Some(identity));
         let is_open = own.as_ref().is_some_and(|text| text.state == ReadState::Open);
-        let is_packed = seen.is_packed();
+        let is_packed = observation.is_packed();
         let unsure = if is_packed { inode.changed && !is_new } else { inode.check || moved };
         if !is_open && unsure {
             inode.view = Identification::Doubtful;
         }
         inode.unread |= is_open && inode.changed;
-        if seen.inside && (inode.view == Identification::Doubtful || inode.unread) {
-            inode.called = Some((seen.source, Arc::clone(&inode.observed.path)));
+        if observation.inside && (inode.view == Identification::Doubtful || inode.unread) {
+            inode.called = Some((observation.source, Arc::clone(&inode.observed.path)));
             self.dirty |= is_new || moved || !before;
         }
         if let Some(text) = own.as_mut().filter(|_| inode.view == Identification::Identified) {
@@ -307,15 +324,15 @@ impl Tail {
                 self.dirty = true;
             }
             text.recalled = false;
-            if !is_packed && seen.size >= text.read {
-                text.size = seen.size;
+            if !is_packed && observation.size >= text.read {
+                text.size = observation.size;
             }
         }
     }
 
     /// Handles the files that a scan didn't find.
     fn remove_missing(&mut self, present: &HashSet<InodeId>, unlisted: &UnlistedPaths) {
-        let mut gone = HashSet::new();
+        let mut missing = HashSet::new();
         for (identity, inode) in &mut self.inodes {
             if present.contains(identity) || unlisted.covers_path(&inode.observed.path) {
                 continue;
@@ -326,16 +343,16 @@ impl Tail {
             let is_open = text
                 .is_some_and(|text| text.state == ReadState::Open && text.inode == Some(*identity));
             if !is_open {
-                gone.insert(*identity);
+                missing.insert(*identity);
             }
         }
-        if gone.is_empty() {
+        if missing.is_empty() {
             return;
         }
-        for identity in &gone {
+        for identity in &missing {
             self.forget_file(*identity);
         }
-        let of = |text: &FileText| text.inode.is_some_and(|inode| gone.contains(&inode));
+        let of = |text: &FileText| text.inode.is_some_and(|inode| missing.contains(&inode));
         let bereft = self.texts.iter().filter(|(_, text)| of(text)).map(|(id, _)| *id);
         for id in bereft.collect::<Vec<_>>() {
             self.release_text(id, SCANS_AT_END);
@@ -384,7 +401,7 @@ impl Tail {
         for (identity, inode) in &self.inodes {
             let text = inode.text.and_then(|id| Some((id, self.texts.get_mut(&id)?)));
             let text = text.filter(|(_, text)| text.inode == Some(*identity));
-            let wanted = match text {
+            let should_open = match text {
                 Some((id, text)) if text.state == ReadState::Open => {
                     rests.extend(next_action(id, text, inode).map(|action| (id, action)));
                     continue;
@@ -394,7 +411,7 @@ impl Tail {
                 }
                 _ => inode.view == Identification::Doubtful,
             };
-            if wanted && inode.present && inode.listed {
+            if should_open && inode.present && inode.listed {
                 opens.push(*identity);
             }
         }
@@ -403,8 +420,10 @@ impl Tail {
         // Files under names that are read are opened first, compressed ones last: those may be made
         // of the others.
         opens.sort_by_cached_key(|identity| {
-            let seen = self.inodes.get(identity).map(|inode| &inode.observed);
-            seen.map(|seen| (seen.is_packed(), !seen.inside, Arc::clone(&seen.path)))
+            let observed = self.inodes.get(identity).map(|inode| &inode.observed);
+            observed.map(|observed| {
+                (observed.is_packed(), !observed.inside, Arc::clone(&observed.path))
+            })
         });
         self.plan_idle_closes(&mut opens, &mut actions);
         actions.extend(opens.iter().filter_map(|identity| self.open_action(*identity)));
@@ -412,9 +431,9 @@ impl Tail {
     }
 
     fn open_action(&self, identity: InodeId) -> Option<Action> {
-        let Inode { observed: seen, .. } = self.inodes.get(&identity)?;
-        let (path, source) = (Arc::clone(&seen.path), seen.source);
-        Some(Action::Open { file: identity, path, source, packed: seen.is_packed() })
+        let Inode { observed, .. } = self.inodes.get(&identity)?;
+        let (path, source) = (Arc::clone(&observed.path), observed.source);
+        Some(Action::Open { file: identity, path, source, packed: observed.is_packed() })
     }
 
     /// Closes idle files when more must be opened than the limit allows. Files above the limit are
@@ -425,9 +444,9 @@ impl Tail {
                 inode.observed.inside || inode.text.is_some() || !inode.claims.is_empty()
             })
         };
-        let wanted = opens.iter().filter(is_known).count();
+        let needed = opens.iter().filter(is_known).count();
         let mut room = self.settings.open_files.saturating_sub(self.open);
-        if wanted > room {
+        if needed > room {
             let busy: HashSet<FileId> = actions.iter().filter_map(Action::read_file).collect();
             let is_inside = |text: &FileText| {
                 let inode = text.inode.and_then(|identity| self.inodes.get(&identity));
@@ -442,7 +461,7 @@ impl Tail {
                 .map(|(id, text)| (text.scans_at_end, *id))
                 .collect();
             idle.sort_unstable_by(|one, other| other.cmp(one));
-            idle.truncate(wanted - room);
+            idle.truncate(needed - room);
             room += idle.len();
             actions.splice(0..0, idle.into_iter().map(|(_, file)| Action::Close { file }));
         }
@@ -460,9 +479,9 @@ fn has_begun(source: &TailSource, begun: &BTreeSet<String>) -> bool {
     source.names.iter().all(|name| begun.contains(name))
 }
 
-fn is_orphan((by_identity, by_place): &OrphanTexts, seen: &FileObservation) -> bool {
-    by_identity.contains_key(&seen.file_identity())
-        || by_place.contains_key(&(seen.inode, Arc::clone(&seen.path)))
+fn is_orphan((by_identity, by_path): &OrphanTexts, observation: &FileObservation) -> bool {
+    by_identity.contains_key(&observation.file_identity())
+        || by_path.contains_key(&(observation.inode, Arc::clone(&observation.path)))
 }
 
 /// Returns the action for an open file: read it, finish it after a while at its end, or nothing.

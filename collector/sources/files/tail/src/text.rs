@@ -108,11 +108,11 @@ impl FileText {
     }
 
     /// Updates its name from its file.
-    pub(crate) fn set_name(&mut self, seen: &FileObservation) {
-        self.path = Arc::clone(&seen.path);
-        if seen.inside {
-            self.base = Arc::clone(&seen.path);
-            self.source = seen.source;
+    pub(crate) fn set_name(&mut self, observation: &FileObservation) {
+        self.path = Arc::clone(&observation.path);
+        if observation.inside {
+            self.base = Arc::clone(&observation.path);
+            self.source = observation.source;
         }
     }
 

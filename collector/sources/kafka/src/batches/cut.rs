@@ -41,9 +41,9 @@ impl<M: Member> GroupSession<M> {
             return false;
         }
         self.open_bytes -= open.bytes;
-        let letters = self.unwritten_dead_letters(key, &mut open, parts.is_some());
+        let dead_letters = self.unwritten_dead_letters(key, &mut open, parts.is_some());
         let is_unnamed = sorted.has_unnamed && open.message.is_some();
-        let count = sorted.unsent.len() + sorted.refused.len() + letters.len();
+        let count = sorted.unsent.len() + sorted.refused.len() + dead_letters.len();
         let count = u32::try_from(count + usize::from(is_unnamed)).unwrap_or(u32::MAX);
         let ticket = match self.ledger.track_batch(key, intent, NonZeroU32::new(count)) {
             Ok(ticket) => ticket,
@@ -52,7 +52,7 @@ impl<M: Member> GroupSession<M> {
                 // Neither can happen while `take` and `pause_and_resume` ensure their conditions.
                 // Reading the range again is still correct.
                 tracing::error!(%error, partition = key.partition, "cannot track a batch");
-                self.count_out(key, open.records + letters.len() as u64);
+                self.count_out(key, open.records + dead_letters.len() as u64);
                 self.rewind_partition(key);
                 return true;
             }
@@ -62,15 +62,15 @@ impl<M: Member> GroupSession<M> {
         }
         tracing::debug!(
             topic = key.topic, partition = key.partition, %range, ?reason, records = open.records,
-            blocks = sorted.unsent.len(), letters = letters.len(), "batch cut"
+            blocks = sorted.unsent.len(), dead_letters = dead_letters.len(), "batch cut"
         );
-        for letter in letters {
-            let cover = open.reservation.split_off(letter.memory_bytes() as u64);
-            let id = DeadLetterId { offset: letter.offset, is_refused: false };
+        for dead_letter in dead_letters {
+            let cover = open.reservation.split_off(dead_letter.memory_bytes() as u64);
+            let id = DeadLetterId { offset: dead_letter.offset, is_refused: false };
             self.dead_letters.push(PendingDeadLetter {
                 ticket,
                 id,
-                dead_letter: Box::new(letter),
+                dead_letter: Box::new(dead_letter),
                 cover,
             });
         }
@@ -91,13 +91,14 @@ impl<M: Member> GroupSession<M> {
         is_divided: bool,
     ) -> Vec<DeadLetter> {
         let outcomes = self.partitions.get(&key).map(|partition| &partition.outcomes);
-        let is_written = |letter: &DeadLetter| {
-            let id = DeadLetterId { offset: letter.offset, is_refused: false };
+        let is_written = |dead_letter: &DeadLetter| {
+            let id = DeadLetterId { offset: dead_letter.offset, is_refused: false };
             is_divided || outcomes.is_some_and(|outcomes| outcomes.has_dead_letter(id))
         };
-        let letters = std::mem::take(&mut open.dead_letters);
-        let before = letters.len();
-        let left: Vec<_> = letters.into_iter().filter(|letter| !is_written(letter)).collect();
+        let dead_letters = std::mem::take(&mut open.dead_letters);
+        let before = dead_letters.len();
+        let left: Vec<_> =
+            dead_letters.into_iter().filter(|dead_letter| !is_written(dead_letter)).collect();
         self.count_out(key, (before - left.len()) as u64);
         left
     }

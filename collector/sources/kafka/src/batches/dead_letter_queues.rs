@@ -50,10 +50,10 @@ impl DeadLetterQueues {
         Self { by_signal: Default::default(), max_bytes }
     }
 
-    pub(crate) fn push(&mut self, letter: PendingDeadLetter) {
-        let queue = &mut self.by_signal[letter.dead_letter.signal.index()];
-        queue.bytes += letter.dead_letter.memory_bytes() as u64;
-        queue.waiting.push_back(letter);
+    pub(crate) fn push(&mut self, pending: PendingDeadLetter) {
+        let queue = &mut self.by_signal[pending.dead_letter.signal.index()];
+        queue.bytes += pending.dead_letter.memory_bytes() as u64;
+        queue.waiting.push_back(pending);
     }
 
     /// Removes the next dead letter of a signal whose batch `may_send` accepts, unless too many are
@@ -68,17 +68,17 @@ impl DeadLetterQueues {
         if queue.in_flight >= MAX_IN_FLIGHT {
             return None;
         }
-        let at = queue.waiting.iter().position(|letter| may_send(&letter.ticket))?;
+        let at = queue.waiting.iter().position(|pending| may_send(&pending.ticket))?;
         let next = queue.waiting.remove(at)?;
         queue.in_flight += 1;
         Some(next)
     }
 
     /// Puts back a dead letter for which the sink had no capacity: it is the next one again.
-    pub(crate) fn return_front(&mut self, letter: PendingDeadLetter) {
-        let queue = &mut self.by_signal[letter.dead_letter.signal.index()];
+    pub(crate) fn return_front(&mut self, pending: PendingDeadLetter) {
+        let queue = &mut self.by_signal[pending.dead_letter.signal.index()];
         queue.in_flight -= 1;
-        queue.waiting.push_front(letter);
+        queue.waiting.push_front(pending);
     }
 
     /// Records that a dead letter of this length was answered.
@@ -92,8 +92,8 @@ impl DeadLetterQueues {
     /// fits.
     pub(crate) fn is_full(&self, signal: Signal) -> bool {
         let SignalQueue { waiting, in_flight, bytes } = &self.by_signal[signal.index()];
-        let letters = waiting.len() + in_flight;
-        letters >= MAX_DEAD_LETTERS || (letters > 0 && *bytes >= self.max_bytes)
+        let count = waiting.len() + in_flight;
+        count >= MAX_DEAD_LETTERS || (count > 0 && *bytes >= self.max_bytes)
     }
 
     /// Drops a partition's waiting dead letters of batches from an offset on. Returns how many of
@@ -102,10 +102,10 @@ impl DeadLetterQueues {
         let queue = &mut self.by_signal[signal.index()];
         let before = queue.waiting.len();
         let bytes = &mut queue.bytes;
-        queue.waiting.retain(|letter| {
-            let stays = letter.ticket.key != key || letter.ticket.range.first() < first;
+        queue.waiting.retain(|pending| {
+            let stays = pending.ticket.key != key || pending.ticket.range.first() < first;
             if !stays {
-                *bytes -= letter.dead_letter.memory_bytes() as u64;
+                *bytes -= pending.dead_letter.memory_bytes() as u64;
             }
             stays
         });
@@ -114,7 +114,7 @@ impl DeadLetterQueues {
 
     /// Returns the batches of the waiting dead letters.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Ticket<PartitionKey>> {
-        self.by_signal.iter().flat_map(|queue| queue.waiting.iter().map(|letter| &letter.ticket))
+        self.by_signal.iter().flat_map(|queue| queue.waiting.iter().map(|pending| &pending.ticket))
     }
 }
 

@@ -132,13 +132,13 @@ impl<M: Member> GroupSession<M> {
             None => {
                 self.ledger.ack_part(ticket);
             }
-            Some((letter, cover)) => {
-                self.shared.telemetry.add_buffered(letter.signal, 1);
-                let letter = Box::new(DeadLetter { rejection, ..*letter });
+            Some((dead_letter, cover)) => {
+                self.shared.telemetry.add_buffered(dead_letter.signal, 1);
+                let dead_letter = Box::new(DeadLetter { rejection, ..*dead_letter });
                 self.dead_letters.push(PendingDeadLetter {
                     ticket: *ticket,
                     id,
-                    dead_letter: letter,
+                    dead_letter,
                     cover,
                 });
             }

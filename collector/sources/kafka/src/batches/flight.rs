@@ -66,8 +66,8 @@ impl<M: Member> GroupSession<M> {
             }
         }
         for signal in Signal::ALL {
-            while let Some(letter) = self.next_dead_letter(signal) {
-                if let Some(back) = self.submit_dead_letter(letter) {
+            while let Some(dead_letter) = self.next_dead_letter(signal) {
+                if let Some(back) = self.submit_dead_letter(dead_letter) {
                     self.dead_letters.return_front(back);
                     break;
                 }
@@ -80,11 +80,11 @@ impl<M: Member> GroupSession<M> {
     /// owner: it would write a written dead letter again.
     fn next_dead_letter(&mut self, signal: Signal) -> Option<PendingDeadLetter> {
         let Self { held, outbox, dead_letters, .. } = self;
-        let waits = |letter: &Ticket<PartitionKey>| {
+        let waits = |ticket: &Ticket<PartitionKey>| {
             let mut inserts = held.iter().chain(&*outbox).map(|work| &work.ticket);
-            inserts.any(|it| it.key == letter.key && it.range.first() <= letter.range.first())
+            inserts.any(|it| it.key == ticket.key && it.range.first() <= ticket.range.first())
         };
-        dead_letters.pop(signal, |letter| !waits(letter))
+        dead_letters.pop(signal, |ticket| !waits(ticket))
     }
 
     fn blocked_table(&self, work: &PendingInsert) -> Option<TableIndex> {
@@ -181,10 +181,10 @@ impl<M: Member> GroupSession<M> {
     /// Submits a dead letter. Returns it when the sink didn't accept it.
     fn submit_dead_letter(&mut self, work: PendingDeadLetter) -> Option<PendingDeadLetter> {
         let Some(completion) = self.open_completion() else { return Some(work) };
-        let PendingDeadLetter { ticket, id, dead_letter: letter, cover } = work;
+        let PendingDeadLetter { ticket, id, dead_letter, cover } = work;
         let part = completion.part();
-        let (reason, bytes) = (letter.rejection.reason, letter.memory_bytes() as u64);
-        match self.shared.dead_letters.submit(*letter, completion) {
+        let (reason, bytes) = (dead_letter.rejection.reason, dead_letter.memory_bytes() as u64);
+        match self.shared.dead_letters.submit(*dead_letter, completion) {
             Ok(()) => {
                 let open = OpenPart::DeadLetter { ticket, id, reason, bytes, _cover: cover };
                 self.parts.insert(part, open);
@@ -345,9 +345,9 @@ impl<M: Member> GroupSession<M> {
     /// Drops the partition's open batch.
     pub(crate) fn discard_open(&mut self, key: PartitionKey) {
         let Some(open) = self.partitions.get_mut(&key).and_then(|p| p.open.take()) else { return };
-        let OpenBatch { records, dead_letters: letters, bytes, .. } = open;
+        let OpenBatch { records, dead_letters, bytes, .. } = open;
         self.open_bytes -= bytes;
-        self.count_out(key, records + letters.len() as u64);
+        self.count_out(key, records + dead_letters.len() as u64);
     }
 
     /// Gives up the partition's last batches of which the sink has accepted nothing, and has no

@@ -85,15 +85,15 @@ impl<M: Member> GroupSession<M> {
         if partition.has_position && offset <= partition.next_offset {
             return false;
         }
-        let wanted = partition.position();
+        let expected = partition.position();
         tracing::warn!(
             topic = key.topic,
             partition = key.partition,
-            ?wanted,
+            ?expected,
             offset,
             "searching for damaged messages again"
         );
-        partition.pending_seek = Some(wanted);
+        partition.pending_seek = Some(expected);
         self.next_seek = self.now + SEEK_RETRY;
         true
     }
@@ -102,9 +102,9 @@ impl<M: Member> GroupSession<M> {
     /// are lost.
     fn record_gap(&self, key: PartitionKey, got: i64) {
         let Some(partition) = self.partitions.get(&key) else { return };
-        let wanted = partition.next_offset;
-        if got > wanted && partition.has_position {
-            self.shared.lag.record_gap(&self.topic_of(key).name, key.partition, wanted, got);
+        let expected = partition.next_offset;
+        if got > expected && partition.has_position {
+            self.shared.lag.record_gap(&self.topic_of(key).name, key.partition, expected, got);
         }
     }
 
@@ -172,14 +172,14 @@ impl<M: Member> GroupSession<M> {
         partition.last_timestamp_millis = message.timestamp().to_millis();
         let Some(open) = partition.open.as_mut() else { return };
         open.next_offset = offset + 1;
-        let taken = match too_long(message.payload().map_or(0, <[u8]>::len)) {
+        let accepted = match too_long(message.payload().map_or(0, <[u8]>::len)) {
             Some(rejection) => AcceptedRecords::all_rejected(rejection),
             None => {
                 let times = self.shared.settings.accepted_times(partition.last_timestamp_millis);
                 open.encoder.append_groups(message.payload().unwrap_or_default(), &times)
             }
         };
-        let AcceptedRecords { records, refused } = taken;
+        let AcceptedRecords { records, refused } = accepted;
         open.records += records;
         self.shared.telemetry.records_in(topic.signal, records);
         self.shared
@@ -193,12 +193,12 @@ impl<M: Member> GroupSession<M> {
             );
             self.shared.telemetry.records_in(topic.signal, 1);
             self.shared.telemetry.add_buffered(topic.signal, 1);
-            let mut letter = build_dead_letter(message, topic.signal, &topic.name, rejection);
+            let mut dead_letter = build_dead_letter(message, topic.signal, &topic.name, rejection);
             if let Some(payload) = payload {
-                letter.payload = payload;
+                dead_letter.payload = payload;
             }
-            open.dead_letter_bytes += letter.memory_bytes();
-            open.dead_letters.push(letter);
+            open.dead_letter_bytes += dead_letter.memory_bytes();
+            open.dead_letters.push(dead_letter);
         }
         let last = open.cut.range().filter(|range| range.span() == 1);
         if let Some(range) = last

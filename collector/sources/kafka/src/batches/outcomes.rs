@@ -100,23 +100,23 @@ impl Outcomes {
     pub(crate) fn record_dead_letter(
         &mut self,
         ticket: &Ticket<PartitionKey>,
-        letter: DeadLetterId,
+        dead_letter: DeadLetterId,
     ) {
         let is_ours = self.first_cut_in.is_some_and(|first| first <= ticket.generation);
         if is_ours && self.dead_letters.len() < MAX_DEAD_LETTERS {
-            self.dead_letters.insert(letter);
+            self.dead_letters.insert(dead_letter);
         }
     }
 
     /// Returns whether the dead-letter topic has a dead letter.
-    pub(crate) fn has_dead_letter(&self, letter: DeadLetterId) -> bool {
-        self.dead_letters.contains(&letter)
+    pub(crate) fn has_dead_letter(&self, dead_letter: DeadLetterId) -> bool {
+        self.dead_letters.contains(&dead_letter)
     }
 
     /// Forgets everything before the commit point.
     pub(crate) fn forget_before(&mut self, commit_point: i64) {
         self.parts.retain(|(range, ..), _| range.next() > commit_point);
-        self.dead_letters.retain(|letter| letter.offset >= commit_point);
+        self.dead_letters.retain(|dead_letter| dead_letter.offset >= commit_point);
     }
 
     /// Forgets everything: the messages at these offsets are others now.

@@ -38,8 +38,8 @@ impl Committer {
     ) -> std::io::Result<Self> {
         // A worker has one commit in flight. A request for ids may be before it.
         let (tasks, inbox) = sync_channel::<Task>(1);
-        let under_way = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&under_way);
+        let pending = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&pending);
         let body = move || {
             while let Ok(task) = inbox.recv() {
                 let question = topics.request_ids();
@@ -58,7 +58,7 @@ impl Committer {
         };
         let name = format!("kafka-commit-{worker}");
         let thread = std::thread::Builder::new().name(name).spawn(body)?;
-        Ok(Self { tasks, pending: under_way, thread })
+        Ok(Self { tasks, pending, thread })
     }
 
     /// Requests a commit, answered by [`ConsumerEvent::Committed`]. Returns false when one is in
@@ -75,19 +75,19 @@ impl Committer {
 
     fn send_task(&self, task: Task) -> bool {
         self.pending.fetch_add(1, Ordering::AcqRel);
-        let given = self.tasks.try_send(task).is_ok();
-        if !given {
+        let is_sent = self.tasks.try_send(task).is_ok();
+        if !is_sent {
             self.pending.fetch_sub(1, Ordering::AcqRel);
         }
-        given
+        is_sent
     }
 
     /// Ends the thread. It doesn't wait for a thread that waits for a broker: that one ends with
     /// its answer or with the process.
     pub(crate) fn close(self) {
-        let Self { tasks, pending: under_way, thread } = self;
+        let Self { tasks, pending, thread } = self;
         drop(tasks);
-        if under_way.load(Ordering::Acquire) == 0 && thread.join().is_err() {
+        if pending.load(Ordering::Acquire) == 0 && thread.join().is_err() {
             tracing::error!("the committing thread panicked");
         }
     }

@@ -41,9 +41,9 @@ impl<M: Member> GroupSession<M> {
         if commits.is_empty() {
             return;
         }
-        let asked = self.commit_list(commits);
-        let asked = asked.and_then(|list| self.member.commit_and_forget(&list));
-        if let Err(error) = asked {
+        let requested = self.commit_list(commits);
+        let requested = requested.and_then(|list| self.member.commit_and_forget(&list));
+        if let Err(error) = requested {
             tracing::warn!(worker = self.worker, %error, "cannot request the last commit");
         }
     }

@@ -128,16 +128,16 @@ impl KafkaMember {
     pub(crate) fn join_group(
         settings: &SourceSettings,
         worker: u16,
-        asker: &QueryClient,
+        query_client: &QueryClient,
     ) -> Result<Self, JoinError> {
         let client = settings.group_client(worker);
         let consumer: GroupConsumer = client.create_with_context(Mailbox::default())?;
         let topics: Vec<&str> = settings.topics.iter().map(|t| t.name.as_ref()).collect();
         consumer.subscribe(&topics)?;
         let consumer = Arc::new(consumer);
-        asker.authenticate(settings, &consumer)?;
+        query_client.authenticate(settings, &consumer)?;
         let names = settings.topics.iter().map(|topic| Arc::clone(&topic.name));
-        let topics = Arc::new(SourceTopics::new(asker.ensure_client(settings)?, names));
+        let topics = Arc::new(SourceTopics::new(query_client.ensure_client(settings)?, names));
         let committer = Committer::start(worker, Arc::clone(&consumer), Arc::clone(&topics))?;
         let rebootstrap = Rebootstrap::of_client(&client);
         Ok(Self { consumer, rebootstrap, topics, committer: RefCell::new(Some(committer)) })

@@ -40,22 +40,22 @@ impl Gap {
 
 impl Gaps {
     /// Records a gap that a worker of this process found.
-    pub(crate) fn record_gap(&mut self, place: TopicPartition, gap: Gap) {
-        retain_larger(&mut self.pending, place, gap);
+    pub(crate) fn record_gap(&mut self, topic_partition: TopicPartition, gap: Gap) {
+        retain_larger(&mut self.pending, topic_partition, gap);
     }
 
     /// Records that everything before `offset` is committed, or will be without an answer.
-    pub(crate) fn pass_committed(&mut self, place: &TopicPartition, offset: i64) {
-        if self.pending.get(place).is_some_and(|gap| gap.expected < offset)
-            && let Some(gap) = self.pending.remove(place)
+    pub(crate) fn pass_committed(&mut self, topic_partition: &TopicPartition, offset: i64) {
+        if self.pending.get(topic_partition).is_some_and(|gap| gap.expected < offset)
+            && let Some(gap) = self.pending.remove(topic_partition)
         {
-            retain_larger(&mut self.passed, place.clone(), gap);
+            retain_larger(&mut self.passed, topic_partition.clone(), gap);
         }
     }
 
     /// Removes the gap of a partition that has left: its next owner finds it again.
-    pub(crate) fn remove_pending(&mut self, place: &TopicPartition) {
-        self.pending.remove(place);
+    pub(crate) fn remove_pending(&mut self, topic_partition: &TopicPartition) {
+        self.pending.remove(topic_partition);
     }
 
     /// Returns the partitions with a gap to report.
@@ -64,13 +64,17 @@ impl Gaps {
     }
 
     /// Removes and returns the gap of a partition to report.
-    pub(crate) fn take_unreported(&mut self, place: &TopicPartition) -> Option<Gap> {
-        self.passed.remove(place)
+    pub(crate) fn take_unreported(&mut self, topic_partition: &TopicPartition) -> Option<Gap> {
+        self.passed.remove(topic_partition)
     }
 }
 
-fn retain_larger(gaps: &mut BTreeMap<TopicPartition, Gap>, place: TopicPartition, gap: Gap) {
-    let known = gaps.entry(place).or_insert(gap);
+fn retain_larger(
+    gaps: &mut BTreeMap<TopicPartition, Gap>,
+    topic_partition: TopicPartition,
+    gap: Gap,
+) {
+    let known = gaps.entry(topic_partition).or_insert(gap);
     if known.got == gap.expected {
         // They are one gap, found in two steps.
         known.got = gap.got;

@@ -87,8 +87,8 @@ impl From<PublishError> for Denial {
 fn retry_delay() -> Duration {
     static STEPS: AtomicU64 = AtomicU64::new(0);
     // Steps of the golden ratio fill an interval evenly, whatever the number of steps.
-    let turn = STEPS.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-    Duration::from_millis(1000 + (turn >> 32) % 1000)
+    let step = STEPS.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+    Duration::from_millis(1000 + (step >> 32) % 1000)
 }
 
 #[cfg(test)]

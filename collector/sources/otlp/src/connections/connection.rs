@@ -111,26 +111,26 @@ impl Listener {
         let Self { socket, host } = self;
         let host = Arc::new(host);
         let connections = host.limits.connections;
-        let places = Arc::new(Semaphore::new(connections as usize));
+        let permits = Arc::new(Semaphore::new(connections as usize));
         if let Some(tls) = &host.tls {
             tokio::spawn(Arc::clone(tls).refresh_periodically(host.service.drain.clone()));
         }
         loop {
             // Acquire the permit first: connections without one wait in the kernel's queue.
             let next = async {
-                let place = Arc::clone(&places).acquire_owned().await;
-                (place, socket.accept().await)
+                let permit = Arc::clone(&permits).acquire_owned().await;
+                (permit, socket.accept().await)
             };
             let accepted = tokio::select! {
                 () = host.service.drain.wait_for_begin() => break,
                 accepted = next => accepted,
             };
             match accepted {
-                (Ok(place), Ok((stream, peer))) => {
+                (Ok(permit), Ok((stream, peer))) => {
                     let host = Arc::clone(&host);
                     tokio::spawn(async move {
                         host.serve_connection(stream, peer.ip().to_canonical()).await;
-                        drop(place);
+                        drop(permit);
                     });
                 }
                 (_, Err(error)) => {
@@ -146,7 +146,7 @@ impl Listener {
         drop(socket);
         // All permits are back when all connections have ended.
         tokio::select! {
-            _ = places.acquire_many(connections) => {}
+            _ = permits.acquire_many(connections) => {}
             () = host.service.drain.wait_for_deadline() => {}
         }
     }
@@ -263,7 +263,7 @@ impl Host {
                 }
             })
         };
-        let turn = PollQuota::default();
+        let quota = PollQuota::default();
         if http2 {
             let rooms = &self.service.connection_budget;
             let Some(room) = rooms.reserve_http2(room, self.tls.is_some(), short) else {
@@ -272,15 +272,15 @@ impl Host {
             };
             let header_bytes = self.limits.header_list_bytes.as_usize();
             let stream =
-                GuardedStream::new(stream, turn.clone(), header_bytes, room, rooms.empty_table());
+                GuardedStream::new(stream, quota.clone(), header_bytes, room, rooms.empty_table());
             let stream = TokioIo::new(stream);
             let connection = self.http2_settings().serve_connection(stream, handler);
-            self.drive_until_due(connection, &activity, &turn).await
+            self.drive_until_due(connection, &activity, &quota).await
         } else {
             let _room = room;
             let stream = TokioIo::new(stream);
             let connection = self.http1_settings().serve_connection(stream, handler);
-            self.drive_until_due(connection, &activity, &turn).await
+            self.drive_until_due(connection, &activity, &quota).await
         }
     }
 
@@ -318,7 +318,7 @@ impl Host {
         &self,
         connection: C,
         activity: &Activity,
-        turn: &PollQuota,
+        quota: &PollQuota,
     ) -> Result<(), C::Error>
     where
         C: GracefulConnection,
@@ -327,16 +327,16 @@ impl Host {
         let idle = from_seconds(self.limits.idle_seconds);
         loop {
             // The due time is checked after each idle time: a request in between has moved it.
-            let look = activity.idle_deadline(idle).min(Instant::now() + idle);
+            let next_check = activity.idle_deadline(idle).min(Instant::now() + idle);
             tokio::select! {
-                ended = poll_connection(connection.as_mut(), turn) => return ended,
+                ended = poll_connection(connection.as_mut(), quota) => return ended,
                 () = self.service.drain.wait_for_begin() => {
-                    return finish_requests(connection, turn, self.service.drain.remaining()).await;
+                    return finish_requests(connection, quota, self.service.drain.remaining()).await;
                 }
-                () = sleep_until(look) => {
+                () = sleep_until(next_check) => {
                     if activity.idle_deadline(idle) <= Instant::now() {
                         self.count_closed(CloseReason::Timeout);
-                        return finish_requests(connection, turn, CLOSING_TIME).await;
+                        return finish_requests(connection, quota, CLOSING_TIME).await;
                     }
                 }
             }

@@ -107,10 +107,10 @@ impl Frames {
     ) -> io::Result<(usize, Option<HeaderEffect>)> {
         let mut rest = bytes;
         while let Some((first, others)) = rest.split_first() {
-            let taken = match self.at {
+            let consumed = match self.at {
                 FrameState::Head(known) => {
-                    if let Some(place) = self.head.get_mut(known) {
-                        *place = *first;
+                    if let Some(slot) = self.head.get_mut(known) {
+                        *slot = *first;
                     }
                     self.at = FrameState::Head(known + 1);
                     if known + 1 == HEAD_BYTES {
@@ -119,9 +119,9 @@ impl Frames {
                     1
                 }
                 FrameState::Skipping(left) => {
-                    let taken = left.min(rest.len());
-                    self.at = FrameState::Skipping(left - taken);
-                    taken
+                    let consumed = left.min(rest.len());
+                    self.at = FrameState::Skipping(left - consumed);
+                    consumed
                 }
                 FrameState::Padding(left) => {
                     self.padding = usize::from(*first);
@@ -129,22 +129,22 @@ impl Frames {
                     1
                 }
                 FrameState::Priority(left, piece) => {
-                    let taken = left.min(rest.len());
-                    self.at = FrameState::Priority(left - taken, piece);
-                    taken
+                    let consumed = left.min(rest.len());
+                    self.at = FrameState::Priority(left - consumed, piece);
+                    consumed
                 }
                 FrameState::Piece(left) => {
-                    let taken = left.min(rest.len());
-                    self.block_bytes += taken;
+                    let consumed = left.min(rest.len());
+                    self.block_bytes += consumed;
                     if self.block_bytes > self.block_bytes_max {
                         return Err(io::ErrorKind::InvalidData.into());
                     }
-                    rest.iter().take(taken).for_each(|byte| self.block.follow_byte(*byte));
-                    self.at = FrameState::Piece(left - taken);
-                    taken
+                    rest.iter().take(consumed).for_each(|byte| self.block.follow_byte(*byte));
+                    self.at = FrameState::Piece(left - consumed);
+                    consumed
                 }
             };
-            rest = rest.get(taken..).unwrap_or(others);
+            rest = rest.get(consumed..).unwrap_or(others);
             if let Some(effect) = self.advance_state() {
                 return Ok((bytes.len() - rest.len(), Some(effect)));
             }
@@ -254,19 +254,19 @@ impl ResponseFrames {
     /// Follows the written `bytes`, and ends the streams whose last frame is among them.
     pub(crate) fn follow_written(&mut self, mut bytes: &[u8], streams: &mut Streams) {
         while !bytes.is_empty() {
-            let taken = if self.remaining > 0 {
-                let taken = self.remaining.min(bytes.len());
-                self.remaining -= taken;
-                taken
+            let consumed = if self.remaining > 0 {
+                let consumed = self.remaining.min(bytes.len());
+                self.remaining -= consumed;
+                consumed
             } else {
-                let taken = (HEAD_BYTES - self.known).min(bytes.len());
-                for (place, byte) in self.head.iter_mut().skip(self.known).zip(bytes) {
-                    *place = *byte;
+                let consumed = (HEAD_BYTES - self.known).min(bytes.len());
+                for (slot, byte) in self.head.iter_mut().skip(self.known).zip(bytes) {
+                    *slot = *byte;
                 }
-                self.known += taken;
-                taken
+                self.known += consumed;
+                consumed
             };
-            bytes = bytes.get(taken..).unwrap_or_default();
+            bytes = bytes.get(consumed..).unwrap_or_default();
             if self.known == HEAD_BYTES && self.remaining == 0 {
                 self.begin_frame(streams);
             }

@@ -73,7 +73,7 @@ impl<S> GuardedStream<S> {
     /// Wraps a stream. `list_bytes` is the longest header list accepted.
     pub(crate) fn new(
         stream: S,
-        turn: PollQuota,
+        quota: PollQuota,
         list_bytes: usize,
         room: Http2Reservation,
         table: TableReservation,
@@ -81,7 +81,7 @@ impl<S> GuardedStream<S> {
         let frames = Frames::new(list_bytes.saturating_mul(BLOCK_FACTOR));
         Self {
             stream,
-            quota: turn,
+            quota,
             frames,
             responses: ResponseFrames::default(),
             reservation: room,
@@ -165,9 +165,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
         let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices))?;
         let mut left = written;
         for slice in slices {
-            let taken = left.min(slice.len());
-            self.follow_written(slice.get(..taken).unwrap_or_default());
-            left -= taken;
+            let part = left.min(slice.len());
+            self.follow_written(slice.get(..part).unwrap_or_default());
+            left -= part;
         }
         Poll::Ready(Ok(written))
     }

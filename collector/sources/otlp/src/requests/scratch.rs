@@ -47,11 +47,11 @@ impl Scratch {
         Err(Denial::full())
     }
 
-    /// Empties the buffer and frees what exceeds `kept_bytes`.
-    pub(crate) fn release_excess(&mut self, kept_bytes: usize) {
+    /// Empties the buffer and frees what exceeds `retained_bytes`.
+    pub(crate) fn release_excess(&mut self, retained_bytes: usize) {
         self.bytes.clear();
-        if self.bytes.capacity() > kept_bytes {
-            self.bytes.shrink_to(kept_bytes);
+        if self.bytes.capacity() > retained_bytes {
+            self.bytes.shrink_to(retained_bytes);
         }
         // Shrinking can't fail.
         let _ = self.held.try_resize(self.bytes.capacity() as u64);

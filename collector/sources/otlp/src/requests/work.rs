@@ -84,10 +84,10 @@ impl Pool {
         let (queue, jobs) = sync_channel(QUEUE_LENGTH);
         let jobs = Arc::new(Mutex::new(jobs));
         let shares = MemoryShares::of_budget(shared.budget.limit_bytes());
-        let kept_bytes =
+        let retained_bytes =
             usize::try_from(shares.retained_buffer_bytes(threads)).unwrap_or(usize::MAX);
         for index in 0..threads {
-            let worker = RequestWorker::new(Arc::clone(&shared), kept_bytes);
+            let worker = RequestWorker::new(Arc::clone(&shared), retained_bytes);
             let jobs = Arc::clone(&jobs);
             thread::Builder::new()
                 .name(format!("otlp-work-{index}"))
@@ -219,7 +219,7 @@ impl MessageReader {
         room: &mut BodyMemory,
         limit_bytes: usize,
     ) -> Result<&'s [u8], Denial> {
-        let Self { decompressor, plain, protobuf, retained_bytes: kept_bytes } = self;
+        let Self { decompressor, plain, protobuf, retained_bytes } = self;
         if let Some(encoding) = layout.encoding {
             let message = body.get(layout.start..).unwrap_or_default();
             let expected = message.len().saturating_mul(EXPECTED_RATIO).max(LEAST_EXPANSION_BYTES);
@@ -249,7 +249,7 @@ impl MessageReader {
                         unreadable_denial(is_too_long, error)
                     })
                 })?;
-                plain.release_excess(*kept_bytes);
+                plain.release_excess(*retained_bytes);
                 room.release_body(body);
                 Ok(protobuf.bytes())
             }

@@ -109,9 +109,12 @@ impl Events {
     /// # Errors
     /// The API server ends the watch.
     pub fn next_event(&mut self) -> Result<Option<WatchEvent>, WatchRefusal> {
-        while let Some(is_whole) = self.read_line() {
-            let event =
-                if is_whole { parse_event(&self.line) } else { Ok(Some(WatchEvent::Unreadable)) };
+        while let Some(is_complete) = self.read_line() {
+            let event = if is_complete {
+                parse_event(&self.line)
+            } else {
+                Ok(Some(WatchEvent::Unreadable))
+            };
             self.line.clear();
             if let Some(event) = event? {
                 return Ok(Some(event));

@@ -63,8 +63,8 @@ pub(crate) async fn watch_forever(mut watched: impl WatchSource, policy: Backoff
 /// The watch's own error, or [`ApiError::Broken`] after that time.
 pub(crate) async fn limit_watch(
     duration: Duration,
-    told: impl Future<Output = Result<(), ApiError>>,
+    watch: impl Future<Output = Result<(), ApiError>>,
 ) -> Result<(), ApiError> {
     let late = || ApiError::Broken("the watch did not end in time".to_owned());
-    timeout(duration + WATCH_SLACK, told).await.map_err(|_| late())?
+    timeout(duration + WATCH_SLACK, watch).await.map_err(|_| late())?
 }

@@ -73,19 +73,22 @@ impl Readings {
                 None => (rest, None),
             };
             bytes += name.len() + value.len();
-            let said = if bytes > READING_BYTES_MAX {
+            let parsed = if bytes > READING_BYTES_MAX {
                 Err(format!(
                     "only {READING_BYTES_MAX} bytes of these annotations are read: shorten them"
                 ))
             } else {
                 read(what, value)
             };
-            match (said, container) {
+            match (parsed, container) {
                 (Err(_), _) if readings.faults.len() >= FAULTS_MAX => {}
                 (Err(remedy), _) => readings.faults.push(AnnotationFault::new(name, value, remedy)),
-                (Ok(said), None) => apply_value(&mut readings.all, said),
-                (Ok(said), Some(container)) => {
-                    apply_value(readings.containers.entry(container.to_owned()).or_default(), said);
+                (Ok(parsed), None) => apply_value(&mut readings.all, parsed),
+                (Ok(parsed), Some(container)) => {
+                    apply_value(
+                        readings.containers.entry(container.to_owned()).or_default(),
+                        parsed,
+                    );
                 }
             }
         }
@@ -93,9 +96,9 @@ impl Readings {
     }
 }
 
-fn apply_value(reading: &mut Reading, said: AnnotationValue) {
-    match said {
-        AnnotationValue::Logs(wanted) => reading.logs = Some(wanted),
+fn apply_value(reading: &mut Reading, value: AnnotationValue) {
+    match value {
+        AnnotationValue::Logs(logs) => reading.logs = Some(logs),
         AnnotationValue::Parser(parser) => reading.parser = Some(parser),
         AnnotationValue::Multiline(multiline) => reading.multiline = Some(multiline),
     }

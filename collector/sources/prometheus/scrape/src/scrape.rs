@@ -173,9 +173,9 @@ impl<'a> Scrape<'a> {
                 self.line += 1;
                 return Err(self.locate_fault(FaultKind::LongLine));
             }
-            let taken = part.len() + usize::from(end.is_some());
-            at += taken;
-            self.body_bytes += taken as u64;
+            let consumed = part.len() + usize::from(end.is_some());
+            at += consumed;
+            self.body_bytes += consumed as u64;
             if self.body_bytes > self.limits.body_bytes {
                 self.line += 1;
                 return Err(self.locate_fault(FaultKind::LongBody(self.limits.body_bytes)));
@@ -204,7 +204,7 @@ impl<'a> Scrape<'a> {
             let left = usize::try_from(left).unwrap_or(usize::MAX);
             let rest = &piece[at..][..left.min(piece.len() - at)];
             let ScrapeBuffers { cut, families, .. } = &mut *self.buffers;
-            let taken = match (
+            let consumed = match (
                 cut.is_empty(),
                 families.measure_piece(if cut.is_empty() { rest } else { cut })?,
             ) {
@@ -230,8 +230,8 @@ impl<'a> Scrape<'a> {
                     more
                 }
             };
-            at += taken;
-            self.body_bytes += taken as u64;
+            at += consumed;
+            self.body_bytes += consumed as u64;
         }
         Ok(at)
     }
@@ -242,8 +242,8 @@ impl<'a> Scrape<'a> {
         }
         let Self { memory, target, limits, buffers, .. } = self;
         let ScrapeBuffers { parser, families, converter, pass, writer, .. } = &mut **buffers;
-        let place = (&**memory, pass, *target, writer);
-        families.convert_piece(bytes, (converter, parser), (self.time_unix_nano, limits), place)
+        let context = (&**memory, pass, *target, writer);
+        families.convert_piece(bytes, (converter, parser), (self.time_unix_nano, limits), context)
     }
 
     /// Ends a protobuf body.
@@ -354,9 +354,9 @@ impl<'a> Scrape<'a> {
     /// Without this call the next one is compared with the one before, so that no stale marker is
     /// lost.
     pub fn commit_memory(self) -> Box<ScrapeBuffers> {
-        let Self { memory, mut buffers, is_failed, is_partly_sent: is_partly_taken, .. } = self;
+        let Self { memory, mut buffers, is_failed, is_partly_sent, .. } = self;
         let ScrapeBuffers { pass, converter, .. } = &mut *buffers;
-        match (is_failed, is_partly_taken) {
+        match (is_failed, is_partly_sent) {
             (false, _) => {
                 pass.replace_memory(memory, converter.target_info.take().unwrap_or_default())
             }

@@ -52,11 +52,11 @@ where
     where
         F: FnOnce(Vec<Vec<u8>>) -> Result<T, FileFault> + Send + 'static,
     {
-        let mut seen = self.cached.lock().await;
-        if let Some(seen) = &mut *seen {
-            let is_for_good = self.files.is_empty() && seen.made.is_ok();
-            if is_for_good || seen.at.elapsed() < CHECK_PERIOD {
-                return seen.made.clone();
+        let mut slot = self.cached.lock().await;
+        if let Some(cached) = &mut *slot {
+            let is_for_good = self.files.is_empty() && cached.made.is_ok();
+            if is_for_good || cached.at.elapsed() < CHECK_PERIOD {
+                return cached.made.clone();
             }
         }
         let files = self.files.clone();
@@ -64,17 +64,17 @@ where
             read_blocking(move || files.iter().map(|it| Ok(it.read_bytes()?)).collect()).await;
         let at = Instant::now();
         let contents = read.as_ref().map(Vec::clone).map_err(FileFault::to_string);
-        if let Some(seen) = &mut *seen
-            && seen.contents == contents
+        if let Some(cached) = &mut *slot
+            && cached.contents == contents
         {
-            seen.at = at;
-            return seen.made.clone();
+            cached.at = at;
+            return cached.made.clone();
         }
         let made = match read {
             Ok(contents) => read_blocking(move || make(contents)).await,
             Err(fault) => Err(fault),
         };
-        let before = seen.take().and_then(|seen| seen.made.ok());
+        let before = slot.take().and_then(|cached| cached.made.ok());
         let made = match (made, before) {
             (Err(error), Some(before)) if self.on_fault == OnFault::Retain => {
                 tracing::warn!(%error,
@@ -83,7 +83,7 @@ where
             }
             (made, _) => made.map(Arc::new).map_err(Arc::new),
         };
-        *seen = Some(CachedValue { at, contents, made: made.clone() });
+        *slot = Some(CachedValue { at, contents, made: made.clone() });
         made
     }
 }

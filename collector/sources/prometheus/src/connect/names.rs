@@ -98,8 +98,8 @@ struct NameEntry {
 }
 
 impl NameEntry {
-    fn new(asked: Instant) -> Self {
-        Self { requested_at: asked, last: None, is_slow: false, pending: None }
+    fn new(requested_at: Instant) -> Self {
+        Self { requested_at, last: None, is_slow: false, pending: None }
     }
 
     fn fresh_addresses(&self, now: Instant) -> Option<Addresses> {
@@ -122,18 +122,15 @@ impl Lookups {
     /// can be used.
     pub(super) async fn find_addresses(&self, name: &str) -> LookupResult {
         let (mut answer, last) = self.begin_lookup(name)?;
-        let looked_up = answer.wait_for(Option::is_some);
-        let looked_up = match last {
-            None => looked_up.await,
-            Some(last) => match timeout(PATIENCE, looked_up).await {
-                Ok(looked_up) => looked_up,
+        let outcome = answer.wait_for(Option::is_some);
+        let outcome = match last {
+            None => outcome.await,
+            Some(last) => match timeout(PATIENCE, outcome).await {
+                Ok(outcome) => outcome,
                 Err(_) => return Ok(last),
             },
         };
-        looked_up
-            .ok()
-            .and_then(|looked_up| looked_up.clone())
-            .unwrap_or_else(|| Err(of_kind(BROKEN_OFF)))
+        outcome.ok().and_then(|outcome| outcome.clone()).unwrap_or_else(|| Err(of_kind(BROKEN_OFF)))
     }
 
     /// Starts a look-up unless one is running; returns its pending result and the last addresses.
@@ -174,8 +171,8 @@ impl ResolverInner {
         // Neither semaphore is ever closed.
         let closed = |_| of_kind(BROKEN_OFF);
         let mut permit = Arc::clone(lane).acquire_owned().await.map_err(closed)?;
-        let (hosts, asked) = (self.hosts.clone(), name.clone());
-        let mut found = spawn_blocking(move || (hosts.0)(&asked));
+        let (hosts, host_name) = (self.hosts.clone(), name.clone());
+        let mut found = spawn_blocking(move || (hosts.0)(&host_name));
         if let Ok(found) = timeout(PATIENCE, &mut found).await {
             return self.record_lookup(&name, found, false);
         }
@@ -184,7 +181,7 @@ impl ResolverInner {
             // The thread hangs: it moves to the slow permits as soon as one is free.
             permit = tokio::select! {
                 ended = &mut found => return self.record_lookup(&name, ended, true),
-                place = Arc::clone(&self.slow).acquire_owned() => place.map_err(closed)?,
+                permit = Arc::clone(&self.slow).acquire_owned() => permit.map_err(closed)?,
             };
         }
         let ended = found.await;

@@ -111,8 +111,8 @@ impl TargetFiles {
                 Ok(()) => String::new(),
                 Err(error) => {
                     // The files that this pattern matched before remain.
-                    let kept = self.known.keys().filter(|path| matches_pattern(pattern, path));
-                    found.extend(kept.cloned());
+                    let retained = self.known.keys().filter(|path| matches_pattern(pattern, path));
+                    found.extend(retained.cloned());
                     truncate_error(error)
                 }
             };
@@ -261,17 +261,17 @@ fn find_matching(pattern: &str, found: &mut Vec<PathBuf>) -> Result<(), ReadErro
 fn matches_pattern(pattern: &str, path: &Path) -> bool {
     let pattern = Path::new(pattern);
     let names = (pattern.file_name().and_then(|it| it.to_str()), path.file_name());
-    let (Some(wanted), Some(name)) = (names.0, names.1.and_then(|it| it.to_str())) else {
+    let (Some(expected), Some(name)) = (names.0, names.1.and_then(|it| it.to_str())) else {
         return false;
     };
-    let is_name = match wanted.split_once('*') {
+    let is_name = match expected.split_once('*') {
         Some((start, end)) => {
             // As in a shell, a star doesn't match the dot of a hidden file.
             let is_hidden = name.starts_with('.') && !start.starts_with('.');
             let is_long = name.len() >= start.len() + end.len();
             is_long && !is_hidden && name.starts_with(start) && name.ends_with(end)
         }
-        None => wanted == name,
+        None => expected == name,
     };
     is_name && pattern.parent() == path.parent()
 }

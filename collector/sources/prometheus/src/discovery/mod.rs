@@ -95,10 +95,10 @@ impl TargetList {
         match resolved {
             Ok(target) => self.targets.push(Arc::new(target)),
             Err(DropReason::Relabeled) => self.dropped.relabeled += 1,
-            Err(DropReason::Invalid(said)) => {
+            Err(DropReason::Invalid(reason)) => {
                 self.dropped.invalid += 1;
                 if self.dropped.example.is_empty() {
-                    self.dropped.example = truncate_error(said);
+                    self.dropped.example = truncate_error(reason);
                 }
             }
         }

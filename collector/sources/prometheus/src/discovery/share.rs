@@ -107,10 +107,10 @@ impl ShareReader {
         shares: Shares,
         network: Network,
         metrics: ScrapeMetrics,
-        board: TargetStatus,
+        target_status: TargetStatus,
     ) -> Self {
         let (jobs, lists, reading) = (BTreeMap::new(), BTreeMap::new(), JoinSet::new());
-        Self { shares, network, metrics, target_status: board, jobs, lists, reading, next: 0 }
+        Self { shares, network, metrics, target_status, jobs, lists, reading, next: 0 }
     }
 
     /// Sends a plan for each newer version.
@@ -172,7 +172,7 @@ impl ShareReader {
         (name, settings): (&str, Option<&serde_json::Value>),
         entries: Vec<(TargetId, &TargetEntry)>,
     ) {
-        let (place, job) = self.job_for(name, settings.unwrap_or(&serde_json::Value::Null));
+        let (job_index, job) = self.job_for(name, settings.unwrap_or(&serde_json::Value::Null));
         let mut listed = TargetList::default();
         let job = match job {
             Ok(job) => job,
@@ -181,19 +181,19 @@ impl ShareReader {
                 listed.dropped.example.clone_from(&fault);
                 let subject = |(id, _)| (id, EntryTarget::Fault(fault.clone()));
                 plan.subjects.extend(entries.into_iter().map(subject));
-                plan.names.insert(place, name.to_owned());
-                plan.sources.insert(place, PlannedSource::Entries { job: place, listed });
+                plan.names.insert(job_index, name.to_owned());
+                plan.sources.insert(job_index, PlannedSource::Entries { job: job_index, listed });
                 return;
             }
         };
         let settings = Arc::clone(&job.settings);
-        let mut resolver = Resolver::new((place, &settings));
+        let mut resolver = Resolver::new((job_index, &settings));
         for (index, (id, entry)) in entries.into_iter().enumerate() {
             if index % YIELD_EVERY == YIELD_EVERY - 1 {
                 yield_now().await;
             }
             let subject = if is_url(&entry.address) {
-                self.plan_list(lists, plan, (id, entry), (place, &settings))
+                self.plan_list(lists, plan, (id, entry), (job_index, &settings))
             } else {
                 let resolved = check_entry(entry)
                     .map_err(DropReason::Invalid)
@@ -214,9 +214,9 @@ impl ShareReader {
             };
             plan.subjects.insert(id, subject);
         }
-        plan.names.insert(place, settings.name.clone());
-        plan.sources.insert(place, PlannedSource::Entries { job: place, listed });
-        plan.jobs.insert(place, job);
+        plan.names.insert(job_index, settings.name.clone());
+        plan.sources.insert(job_index, PlannedSource::Entries { job: job_index, listed });
+        plan.jobs.insert(job_index, job);
     }
 
     /// Returns a job and its index: the former ones if the settings are unchanged.
@@ -230,14 +230,14 @@ impl ShareReader {
         {
             return (known.index, known.job.clone());
         }
-        let place = self.next_number();
+        let index = self.next_number();
         let job = build_job(name, settings, &self.network);
         if let Err(fault) = &job {
             tracing::warn!(job = name, fault, "cannot scrape a job of this pod's share");
         }
-        let known = KnownJob { settings: settings.clone(), index: place, job: job.clone() };
+        let known = KnownJob { settings: settings.clone(), index, job: job.clone() };
         self.jobs.insert(name.to_owned(), known);
-        (place, job)
+        (index, job)
     }
 
     fn next_number(&mut self) -> usize {
@@ -251,7 +251,7 @@ impl ShareReader {
         lists: &mut BTreeMap<TargetId, SharedList>,
         plan: &mut SharePlan,
         (id, entry): (TargetId, &TargetEntry),
-        (place, job): (usize, &RuledJob),
+        (index, job): (usize, &RuledJob),
     ) -> EntryTarget {
         if let Err(fault) = check_entry(entry) {
             return EntryTarget::Fault(truncate_error(fault));
@@ -265,7 +265,7 @@ impl ShareReader {
         let refresh = job.http.iter().find(|one| one.url == entry.address);
         let refresh =
             refresh.map_or(HttpTargets::default().refresh_seconds, |it| it.refresh_seconds);
-        let key = (place, entry.address.clone(), refresh, entry.labels.clone());
+        let key = (index, entry.address.clone(), refresh, entry.labels.clone());
         let list = match self.lists.remove(&id) {
             Some(list) if list.key == key => list,
             old => {
@@ -276,7 +276,7 @@ impl ShareReader {
             }
         };
         let source = list.source;
-        plan.sources.insert(source, PlannedSource::List { job: place });
+        plan.sources.insert(source, PlannedSource::List { job: index });
         lists.insert(id, list);
         EntryTarget::List(source)
     }
@@ -284,11 +284,11 @@ impl ShareReader {
     /// Starts the tasks of new lists.
     fn begin_lists(&mut self, news: &Sender<TargetUpdate>) {
         for list in self.lists.values_mut().filter(|list| list.task.is_none()) {
-            let (place, url, refresh, labels) = list.key.clone();
-            let mut jobs = self.jobs.values().filter(|job| job.index == place);
+            let (index, url, refresh, labels) = list.key.clone();
+            let mut jobs = self.jobs.values().filter(|job| job.index == index);
             let Some(Ok(job)) = jobs.next().map(|known| &known.job) else { continue };
             let Ok(url) = HttpUrl::new(&url) else { continue };
-            let of = (place, Arc::clone(&job.settings));
+            let of = (index, Arc::clone(&job.settings));
             let connector = Arc::clone(&job.connector);
             let reader = HttpList::new(of, (url, refresh), connector, self.metrics.clone())
                 .with_labels(labels);

@@ -122,8 +122,8 @@ impl TargetClient {
 
     /// Closes the idle connection.
     pub(crate) fn close_idle(&self) {
-        if let Some(kept) = &self.idle_slot {
-            kept.close_idle();
+        if let Some(slot) = &self.idle_slot {
+            slot.close_idle();
         }
     }
 

@@ -16,15 +16,15 @@ impl Checker<'_> {
     pub(crate) fn check_http_access(&mut self, field: &str, access: &HttpAccess) {
         let HttpAccess { tls, authorization, basic_auth, oauth2, proxy, follow_redirects: _ } =
             access;
-        let given = [
+        let methods = [
             ("authorization", authorization.is_some()),
             ("basicAuth", basic_auth.is_some()),
             ("oauth2", oauth2.is_some()),
         ];
-        let given = given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name);
-        let given: Vec<&str> = given.collect();
-        if let [_, second, ..] = given.as_slice() {
-            let message = format!("{} are set: use only one", given.join(" and "));
+        let methods = methods.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name);
+        let methods: Vec<&str> = methods.collect();
+        if let [_, second, ..] = methods.as_slice() {
+            let message = format!("{} are set: use only one", methods.join(" and "));
             self.add_problem(&format!("{field}.{second}"), message);
         }
         if let Some(tls) = tls {

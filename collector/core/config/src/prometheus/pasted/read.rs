@@ -96,7 +96,7 @@ impl PastedReader {
             return Vec::new();
         };
         let items = items.iter().enumerate();
-        items.map(|(place, item)| take(self, &format!("{at}[{place}]"), item)).collect()
+        items.map(|(index, item)| take(self, &format!("{at}[{index}]"), item)).collect()
     }
 
     pub(super) fn read_map<T>(

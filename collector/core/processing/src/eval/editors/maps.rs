@@ -74,7 +74,7 @@ pub(in crate::eval) fn keep_keys(memory: &Memory<'_>, slots: &mut Vec<Slot>, key
     let length = slots.len();
     slots.retain(|slot| {
         let key = memory.get(slot.key);
-        keys.iter().any(|kept| kept.len() == key.len() && memory.get(*kept) == key)
+        keys.iter().any(|retained| retained.len() == key.len() && memory.get(*retained) == key)
     });
     slots.len() != length
 }

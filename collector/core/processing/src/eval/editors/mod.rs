@@ -22,9 +22,11 @@ impl Machine<'_> {
                 let key = self.text(key)?;
                 self.edit_map(target, |memory, slots| Ok(maps::delete_key(memory, slots, key)))
             }
-            Editor::MatchKeys { target, pattern, retains_matches: is_kept } => {
+            Editor::MatchKeys { target, pattern, retains_matches } => {
                 self.edit_map(target, |memory, slots| {
-                    maps::retain_keys(memory, slots, |key| pattern.is_match(key) == *is_kept)
+                    maps::retain_keys(memory, slots, |key| {
+                        pattern.is_match(key) == *retains_matches
+                    })
                 })
             }
             Editor::KeepKeys { target, keys } => {

@@ -100,8 +100,8 @@ pub(in crate::eval) fn numbers64(
     occurrences: impl Iterator<Item = (Ref, Ref)>,
 ) -> Result<Vec<u64>, WireFault> {
     let mut numbers = Vec::new();
-    for (whole, value) in occurrences {
-        let wire_type = memory.get(whole).first().map_or(LENGTH, |tag| u32::from(tag & 7));
+    for (full, value) in occurrences {
+        let wire_type = memory.get(full).first().map_or(LENGTH, |tag| u32::from(tag & 7));
         let mut cursor = Cursor::new(memory.get(value));
         while !cursor.is_empty() && (wire_type == LENGTH || wire_type == FIXED64) {
             numbers.push(cursor.fixed64()?);

@@ -210,9 +210,9 @@ impl Machine<'_> {
         number: u32,
         bytes: Ref,
     ) -> Result<(), RuleFailure> {
-        let whole = self.store_field(number, bytes)?;
-        let value = whole.part(whole.len() - bytes.len(), bytes.len());
-        self.objects[index].put_field(number, whole, value);
+        let full = self.store_field(number, bytes)?;
+        let value = full.part(full.len() - bytes.len(), bytes.len());
+        self.objects[index].put_field(number, full, value);
         Ok(())
     }
 

@@ -153,11 +153,12 @@ fn number(rest: &str) -> (Token<'_>, usize) {
             return (Token::Bytes(&digits[..length]), length + 2);
         }
     }
-    let whole = count(rest, |byte| byte.is_ascii_digit());
-    if rest.as_bytes().get(whole) != Some(&b'.') {
-        return (Token::Int(&rest[..whole]), whole);
+    let integer_len = count(rest, |byte| byte.is_ascii_digit());
+    if rest.as_bytes().get(integer_len) != Some(&b'.') {
+        return (Token::Int(&rest[..integer_len]), integer_len);
     }
-    let mut length = whole + 1 + count(&rest[whole + 1..], |byte| byte.is_ascii_digit());
+    let mut length =
+        integer_len + 1 + count(&rest[integer_len + 1..], |byte| byte.is_ascii_digit());
     if let Some(exponent) = rest[length..].strip_prefix(['e', 'E']) {
         let sign = usize::from(exponent.starts_with(['+', '-']));
         let digits = count(&exponent[sign..], |byte| byte.is_ascii_digit());

@@ -99,13 +99,13 @@ impl Printer {
         match (shape.kind.inner_message(), values) {
             // A message in pieces is their concatenation.
             (Some(inner), [_, _, ..]) => {
-                let mut whole = Vec::new();
+                let mut joined = Vec::new();
                 for (_, raw) in values {
                     if let Raw::Bytes(piece) = raw {
-                        whole.extend_from_slice(piece);
+                        joined.extend_from_slice(piece);
                     }
                 }
-                self.print_message(inner, &whole)
+                self.print_message(inner, &joined)
             }
             (_, [.., (_, last)]) => self.print_value(&shape, *last),
             (_, []) => Ok(()),

@@ -310,11 +310,11 @@ pub(super) fn number_len(text: &[u8]) -> Option<usize> {
         rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
     };
     let mut at = usize::from(text.first() == Some(&b'-'));
-    let whole = digits(at);
-    if whole == 0 || (whole > 1 && text[at] == b'0') {
+    let integer_len = digits(at);
+    if integer_len == 0 || (integer_len > 1 && text[at] == b'0') {
         return None;
     }
-    at += whole;
+    at += integer_len;
     if text.get(at) == Some(&b'.') {
         let fraction = digits(at + 1);
         if fraction == 0 {

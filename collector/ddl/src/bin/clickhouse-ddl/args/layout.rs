@@ -138,16 +138,16 @@ fn parse_materialized(text: &str) -> Result<Materialized> {
 
 impl LayoutFlags {
     pub(super) fn to_layout(&self) -> Result<Layout> {
-        let kept = |left_out| if left_out { Presence::Omitted } else { Presence::Included };
+        let presence = |left_out| if left_out { Presence::Omitted } else { Presence::Included };
         Ok(Layout {
             reader: self.compatibility.into(),
             partition: self.partition_by.into(),
             compression: self.compression.map(Into::into),
             body_index: self.body_index.into(),
             attribute_index: self.attribute_index.into(),
-            trace_id_index: kept(self.no_trace_id_index),
-            trace_lookup: kept(self.no_trace_lookup),
-            rollup: kept(!self.rollup),
+            trace_id_index: presence(self.no_trace_id_index),
+            trace_lookup: presence(self.no_trace_lookup),
+            rollup: presence(!self.rollup),
             typed_paths: self
                 .typed_path
                 .iter()

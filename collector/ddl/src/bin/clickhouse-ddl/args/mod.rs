@@ -304,7 +304,7 @@ impl TableFlags {
     }
 
     fn parse_engine(&self) -> Result<Engine> {
-        let is_replication_given =
+        let has_replication_options =
             self.replica_path.is_some() || self.replica_name.is_some() || self.server_replica_path;
         let replication = match Replication::default() {
             _ if self.server_replica_path => Replication::ServerDefault,
@@ -325,7 +325,7 @@ impl TableFlags {
                  for traces also ReplacingMergeTree or ReplicatedReplacingMergeTree"
             ),
         };
-        if is_replication_given && engine.replication().is_none() {
+        if has_replication_options && engine.replication().is_none() {
             bail!(
                 "--replica-path, --replica-name and --server-replica-path need --engine \
                  ReplicatedMergeTree"

@@ -62,17 +62,17 @@ pub(crate) fn parse_any_offset(text: &[u8]) -> Option<(i64, &[u8])> {
 /// Parses a complete text: a number with up to `digits` decimals, of units of 10^`digits`
 /// nanoseconds.
 pub(crate) fn parse_number(text: &[u8], digits: usize) -> Option<u64> {
-    let (whole, fraction) = match text.iter().position(|byte| *byte == b'.') {
+    let (integer, fraction) = match text.iter().position(|byte| *byte == b'.') {
         Some(point) => (&text[..point], &text[point + 1..]),
         None => (text, &[][..]),
     };
-    let is_long = fraction.len() > digits || fraction.is_empty() && whole.len() < text.len();
-    if whole.is_empty() || is_long {
+    let is_long = fraction.len() > digits || fraction.is_empty() && integer.len() < text.len();
+    if integer.is_empty() || is_long {
         return None;
     }
     let padding = std::iter::repeat_n(&b'0', digits - fraction.len());
     let mut nanos = 0_u64;
-    for byte in whole.iter().chain(fraction).chain(padding) {
+    for byte in integer.iter().chain(fraction).chain(padding) {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
         nanos = nanos.checked_mul(10)?.checked_add(digit)?;
     }

@@ -154,12 +154,12 @@ fn parse_scalar(text: &[u8]) -> Option<(FieldValue<'_>, &[u8])> {
 fn parse_number(text: &[u8]) -> Option<(FieldValue<'_>, &[u8])> {
     let is_negative = text.first() == Some(&b'-');
     let start = usize::from(is_negative);
-    let whole_end = digits_end(text, start);
+    let integer_end = digits_end(text, start);
     // JSON requires at least one digit, and no leading zero.
-    if whole_end == start || text[start] == b'0' && whole_end > start + 1 {
+    if integer_end == start || text[start] == b'0' && integer_end > start + 1 {
         return None;
     }
-    let mut end = whole_end;
+    let mut end = integer_end;
     if text.get(end) == Some(&b'.') {
         let fraction_end = digits_end(text, end + 1);
         if fraction_end == end + 1 {
@@ -176,7 +176,7 @@ fn parse_number(text: &[u8]) -> Option<(FieldValue<'_>, &[u8])> {
         end = exponent_end;
     }
     let (number, rest) = text.split_at(end);
-    let value = if end == whole_end && number != b"-0" {
+    let value = if end == integer_end && number != b"-0" {
         parse_integer(number)
     } else {
         parse_double(number)

@@ -124,7 +124,7 @@ impl TimeLayout {
                 }
                 _ => parse_digits(rest, 2)?,
             };
-            let place = match part {
+            let slot = match part {
                 LayoutPart::Year => &mut date[0],
                 LayoutPart::Month | LayoutPart::MonthName => &mut date[1],
                 LayoutPart::Day | LayoutPart::BareDay => &mut date[2],
@@ -132,7 +132,7 @@ impl TimeLayout {
                 LayoutPart::Minute => &mut clock[1],
                 _ => &mut clock[2],
             };
-            (*place, rest) = read;
+            (*slot, rest) = read;
         }
         if !rest.is_empty() {
             return None;
@@ -156,8 +156,8 @@ fn parse_digits(text: &[u8], length: usize) -> Option<(u64, &[u8])> {
 fn parse_month(text: &[u8]) -> Option<(u64, &[u8])> {
     let (name, rest) = text.split_first_chunk::<3>()?;
     let name = name.to_ascii_lowercase();
-    let place = (1..).zip(MONTHS).find(|(_, known)| name[..] == known[..]);
-    place.map(|(number, _)| (number, rest))
+    let month = (1..).zip(MONTHS).find(|(_, known)| name[..] == known[..]);
+    month.map(|(number, _)| (number, rest))
 }
 
 #[cfg(test)]

@@ -65,19 +65,19 @@ fn parse_value(text: &[u8]) -> FieldValue<'_> {
         return FieldValue::Text(text);
     }
     let is_number = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    let has_zeros_before = |whole: &[u8]| whole.len() > 1 && whole[0] == b'0';
+    let has_zeros_before = |integer: &[u8]| integer.len() > 1 && integer[0] == b'0';
     let number = match digits.iter().position(|byte| *byte == b'.') {
         None if is_number(digits) && !has_zeros_before(digits) && text != b"-0" => {
             parse_integer(text)
         }
         Some(point) => {
-            let (whole, fraction) = (&digits[..point], &digits[point + 1..]);
-            let is_kept = is_number(whole)
+            let (integer, fraction) = (&digits[..point], &digits[point + 1..]);
+            let is_double = is_number(integer)
                 && is_number(fraction)
-                && !has_zeros_before(whole)
+                && !has_zeros_before(integer)
                 && !fraction.ends_with(b"0")
                 && digits.len() <= DOUBLE_DIGITS_MAX + 1;
-            if is_kept { parse_double(text) } else { None }
+            if is_double { parse_double(text) } else { None }
         }
         None => None,
     };

@@ -35,16 +35,16 @@ impl Pattern {
     pub(super) fn new(pattern: &str) -> Result<Self, PatternError> {
         let compile =
             |pattern: &str| RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
-        let whole = compile(pattern)?;
-        let names = whole.capture_names().enumerate();
+        let full = compile(pattern)?;
+        let names = full.capture_names().enumerate();
         let names: Vec<_> =
             names.filter_map(|(group, name)| Some((group, name?.to_owned()))).collect();
         if names.is_empty() {
             return Err(PatternError::NoName);
         }
         let head = before_last_group(pattern).and_then(|head| compile(head).ok());
-        let head = head.filter(|head| head.captures_len() + 1 == whole.captures_len());
-        Ok(Self { full: whole, head, names })
+        let head = head.filter(|head| head.captures_len() + 1 == full.captures_len());
+        Ok(Self { full, head, names })
     }
 
     pub(super) fn new_locations(&self) -> Locations {
@@ -61,15 +61,15 @@ impl Pattern {
         locations: &mut Locations,
         sink: &mut FieldSink<'_, 'a>,
     ) -> Result<(), ParseFault> {
-        let Locations { full: whole, head } = locations;
+        let Locations { full, head } = locations;
         let (found, rest) = match (&self.head, head) {
             (Some(regex), Some(head)) if memchr(b'\n', text).is_none() => {
                 let found = regex.captures_read(head, text).ok_or(ParseFault::Malformed)?;
                 (head, Some(&text[found.end()..]))
             }
             _ => {
-                self.full.captures_read(whole, text).ok_or(ParseFault::Malformed)?;
-                (whole, None)
+                self.full.captures_read(full, text).ok_or(ParseFault::Malformed)?;
+                (full, None)
             }
         };
         for (group, name) in &self.names {

@@ -398,9 +398,9 @@ impl<'s, 'a> FieldSink<'s, 'a> {
         if name.len() > NAME_BYTES_MAX {
             return Err(ParseFault::LongName);
         }
-        let ParseBuffers { attributes, marks, name_spans: places, .. } = &*self.buffers;
+        let ParseBuffers { attributes, marks, name_spans, .. } = &*self.buffers;
         let mark = name_mark(prefix, name);
-        for (known, (at, length)) in marks.iter().zip(places).skip(self.names_from) {
+        for (known, (at, length)) in marks.iter().zip(name_spans).skip(self.names_from) {
             if *known == mark
                 && let Some(rest) = attributes[*at..at + length].strip_prefix(prefix)
                 && rest == name
@@ -413,9 +413,9 @@ impl<'s, 'a> FieldSink<'s, 'a> {
 
     #[inline]
     fn record_name(&mut self, at: usize, length: usize) {
-        let ParseBuffers { attributes, marks, name_spans: places, .. } = &mut *self.buffers;
+        let ParseBuffers { attributes, marks, name_spans, .. } = &mut *self.buffers;
         marks.push(name_mark(&[], &attributes[at..at + length]));
-        places.push((at, length));
+        name_spans.push((at, length));
     }
 }
 
@@ -509,8 +509,8 @@ fn end_length(out: &mut Vec<u8>, start: usize) -> (usize, usize) {
         out.copy_within(start..start + length, start + more);
     }
     let mut rest = length;
-    for place in &mut out[start - 1..start + more] {
-        *place = (rest & 0x7f) as u8 | 0x80;
+    for byte in &mut out[start - 1..start + more] {
+        *byte = (rest & 0x7f) as u8 | 0x80;
         rest >>= 7;
     }
     out[start - 1 + more] &= 0x7f;

@@ -41,8 +41,8 @@ fn write(tail: &Tail) -> Vec<u8> {
         };
         let of = entry_of(tail, text, text.inode.unwrap_or(text.last_file));
         if is_packed {
-            let seen = text.packed.unwrap_or_default();
-            body.packed.push((of, PackedEntry { end: text.end, stamps: seen }));
+            let stamps = text.packed.unwrap_or_default();
+            body.packed.push((of, PackedEntry { end: text.end, stamps }));
         } else {
             body.files.push(of);
         }

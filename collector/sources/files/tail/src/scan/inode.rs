@@ -63,10 +63,10 @@ pub(crate) struct PassedFile {
 }
 
 impl PassedFile {
-    pub(crate) fn of_observation(seen: &FileObservation) -> Self {
+    pub(crate) fn of_observation(observation: &FileObservation) -> Self {
         let mut hasher = DefaultHasher::new();
-        seen.path.hash(&mut hasher);
-        Self { stamps: seen.size_and_stamp(), name: hasher.finish() }
+        observation.path.hash(&mut hasher);
+        Self { stamps: observation.size_and_stamp(), name: hasher.finish() }
     }
 }
 

@@ -71,12 +71,12 @@ impl LogNames {
         self.0.get(path).map_or(0, |name| name.stamp)
     }
 
-    /// Forgets names that had no text for long, or at once beyond `limit`. `looks` is the number of
+    /// Forgets names that had no text for long, or at once beyond `limit`. `scans` is the number of
     /// scans since the last call.
-    pub(crate) fn evict_unused(&mut self, used: &HashSet<&Path>, looks: u32, limit: usize) {
+    pub(crate) fn evict_unused(&mut self, used: &HashSet<&Path>, scans: u32, limit: usize) {
         let patience = if self.0.len() > limit { 0 } else { SCANS_KNOWN };
         self.0.retain(|path, name| {
-            let unseen = name.unseen_scans.saturating_add(looks);
+            let unseen = name.unseen_scans.saturating_add(scans);
             name.unseen_scans = if used.contains(&**path) { 0 } else { unseen };
             name.unseen_scans <= patience
         });
@@ -121,9 +121,9 @@ pub(crate) fn nearest_name<'n>(folders: &Folders<'n>, path: &Path) -> Option<(&'
         rest.strip_prefix(base.as_os_str().as_encoded_bytes())
             .is_some_and(|rest| rest.first().is_none_or(|next| matches!(next, b'.' | b'-' | b'_')))
     };
-    let whole = names.iter().filter(|(base, _)| begins(base));
+    let by_beginning = names.iter().filter(|(base, _)| begins(base));
     let by_stem = || names.iter().filter(|(base, _)| is_kin(base, &name));
-    whole
+    by_beginning
         .min_by_key(|(base, _)| length(base))
         .or_else(|| by_stem().max_by_key(|(base, _)| length(base)))
         .copied()

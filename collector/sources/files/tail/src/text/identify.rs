@@ -108,16 +108,19 @@ impl Tail {
         size: u64,
         head: &[u8],
     ) -> Option<(FileId, &'t FileText)> {
-        let Inode { observed: seen, .. } = inode;
+        let Inode { observed, .. } = inode;
         let has_still = |text: &FileText| {
             // A copy may be shorter than what was read of the original.
             let is_copy = text.inode != Some(identity) || text.path != text.base;
-            seen.is_packed() || is_copy || size >= text.read
+            observed.is_packed() || is_copy || size >= text.read
         };
         let had = had.iter().copied().filter(|(_, text)| has_still(text));
-        let name =
-            if seen.is_packed() { unpacked_path(&seen.path) } else { seen.path.to_path_buf() };
-        let all = (!seen.inside).then(|| self.texts.iter().map(|(id, text)| (*id, &**text)));
+        let name = if observed.is_packed() {
+            unpacked_path(&observed.path)
+        } else {
+            observed.path.to_path_buf()
+        };
+        let all = (!observed.inside).then(|| self.texts.iter().map(|(id, text)| (*id, &**text)));
         let kin = all
             .into_iter()
             .flatten()
@@ -188,7 +191,7 @@ impl Tail {
             self.carriers.remove(&(text, identity));
         }
         self.carriers.insert((id, identity));
-        let (seen, base) = (inode.observed.clone(), inode.base.clone());
+        let (observed, base) = (inode.observed.clone(), inode.base.clone());
         let mut has_begun_again = false;
         for other in before.filter(|other| *other != id).collect::<Vec<_>>() {
             let Some(text) = self.texts.get_mut(&other) else { continue };
@@ -204,7 +207,7 @@ impl Tail {
             text.inode = Some(identity);
         }
         if has_begun_again && text.is_blank() {
-            self.events.push(TailEvent::Restarted { path: seen.path.to_path_buf() });
+            self.events.push(TailEvent::Restarted { path: observed.path.to_path_buf() });
         }
         if text.inode != Some(identity) {
             return;
@@ -215,15 +218,15 @@ impl Tail {
             if text.state == ReadState::Open { ReadState::Open } else { ReadState::Closed };
         if let (true, Some(base)) = (text.is_blank(), &base) {
             // The text expected in it may have had another name.
-            text.source = self.names.source(base).unwrap_or(seen.source);
+            text.source = self.names.source(base).unwrap_or(observed.source);
             text.base = Arc::clone(base);
         }
-        text.set_name(&seen);
-        if seen.is_packed() {
-            text.packed = Some(seen.size_and_stamp());
+        text.set_name(&observed);
+        if observed.is_packed() {
+            text.packed = Some(observed.size_and_stamp());
         }
         if let Some(base) = base {
-            self.names.add_name(&base, seen.source);
+            self.names.add_name(&base, observed.source);
         }
     }
 
@@ -271,7 +274,7 @@ impl Tail {
 
     /// Detaches a text from a file that is gone or has another text: it is read from another file,
     /// or one is awaited.
-    pub(crate) fn release_text(&mut self, id: FileId, patience_looks: u32) {
+    pub(crate) fn release_text(&mut self, id: FileId, patience_scans: u32) {
         self.dirty = true;
         let twin = self.other_carrier(id);
         let Some(text) = self.texts.get_mut(&id) else { return };
@@ -282,7 +285,7 @@ impl Tail {
             inode.view = Identification::Doubtful;
             return;
         }
-        text.patience_scans = patience_looks;
+        text.patience_scans = patience_scans;
         // An ignored file may be its copy or its compressed remainder.
         self.passed.clear();
         if text.is_blank() && text.is_safe() && text.unread_bytes() == 0 {

@@ -82,11 +82,11 @@ impl NameIterator {
         } else {
             self.join_parts(names, flags, (shared, length))?;
         }
-        let place = self.index;
+        let index = self.index;
         self.index += 1;
         let kind = *SeriesKind::ALL.get(usize::from(flags & KIND))?;
         let (is_timed, is_plain) = (flags & TIMED != 0, flags & PLAIN != 0);
-        Some(SeriesEntry { index: place, form: SeriesFlags { kind, is_timed, is_plain } })
+        Some(SeriesEntry { index, form: SeriesFlags { kind, is_timed, is_plain } })
     }
 
     /// Builds a text from its parts: the shared prefix, copied parts, its own bytes, the shared
@@ -171,12 +171,12 @@ impl NameEncoder {
         self.bytes.capacity() + self.parts.allocation_size()
     }
 
-    /// Frees buffers that are larger than `kept_bytes`.
-    pub(crate) fn release_excess(&mut self, kept_bytes: usize) {
-        if self.bytes.capacity() > kept_bytes {
+    /// Frees buffers that are larger than `retained_bytes`.
+    pub(crate) fn release_excess(&mut self, retained_bytes: usize) {
+        if self.bytes.capacity() > retained_bytes {
             self.bytes = Vec::new();
         }
-        if self.parts.allocation_size() > kept_bytes {
+        if self.parts.allocation_size() > retained_bytes {
             self.parts = HashTable::new();
         }
     }
@@ -197,14 +197,14 @@ impl NameEncoder {
         let own = &own[..own.len() - ended.unwrap_or(0)];
         put_length(&mut self.bytes, shared);
         put_length(&mut self.bytes, own.len());
-        let said = [
+        let conditions = [
             (form.is_timed, TIMED),
             (form.is_plain, PLAIN),
             (copied[0].is_some(), COPIED),
             (copied[1].is_some(), COPIED_TWICE),
             (ended.is_some(), ENDED),
         ];
-        let flags = said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, flag)| flag);
+        let flags = conditions.into_iter().filter(|(is_so, _)| *is_so).map(|(_, flag)| flag);
         self.bytes.push(flags.fold(form.kind as u8, |all, flag| all | flag));
         let here = self.bytes.len();
         if let Some(length) = ended {

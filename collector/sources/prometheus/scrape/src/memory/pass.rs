@@ -68,11 +68,11 @@ impl Pass {
 
     /// Returns its size in bytes.
     pub(crate) fn held_bytes(&self) -> u64 {
-        let places = self.index_by_hash.as_ref().map_or(0, HashTable::allocation_size);
+        let index_bytes = self.index_by_hash.as_ref().map_or(0, HashTable::allocation_size);
         let series = self.series.held_bytes()
             + self.values.capacity() * size_of::<f64>()
             + self.begun.capacity() * size_of::<(u32, u64)>();
-        let tables = places + self.fresh.allocation_size() + self.observed.capacity() * 8;
+        let tables = index_bytes + self.fresh.allocation_size() + self.observed.capacity() * 8;
         (series + self.names.held_bytes() + tables) as u64
     }
 
@@ -119,13 +119,13 @@ impl Pass {
         time_unix_nano: u64,
         value: Option<f64>,
     ) -> SeriesStart {
-        let place = self.expected;
-        self.mark_observed(place);
-        self.is_unchanged &= place == self.unchanged_series;
+        let index = self.expected;
+        self.mark_observed(index);
+        self.is_unchanged &= index == self.unchanged_series;
         let old = match (form.kind.has_beginning(), self.is_unchanged) {
             (false, _) => None,
             (true, true) => memory.series.begun().get(self.values.len()).copied(),
-            (true, false) => memory.series.begun_at(place),
+            (true, false) => memory.series.begun_at(index),
         };
         let start_unix_nano = start_time(old, value, time_unix_nano);
         let begun = SeriesState { start_unix_nano, value: value.unwrap_or_default() };
@@ -133,7 +133,7 @@ impl Pass {
             self.record_unchanged(old, begun);
         } else {
             self.names.append_text(self.walk.text(), form);
-            self.series.push(memory.series.hashes()[place], form.kind, begun);
+            self.series.push(memory.series.hashes()[index], form.kind, begun);
         }
         self.next = self.walk.next([&memory.names, &[]]);
         SeriesStart { start_unix_nano, is_new: false }
@@ -144,33 +144,37 @@ impl Pass {
     pub(crate) fn record_series(
         &mut self,
         memory: &SeriesMemory,
-        seen: &SeriesObservation<'_>,
+        observation: &SeriesObservation<'_>,
     ) -> Option<SeriesStart> {
-        let place = match self.find_series(memory, seen.hash) {
-            SeriesMatch::Old(place) => Some(place),
+        let index = match self.find_series(memory, observation.hash) {
+            SeriesMatch::Old(index) => Some(index),
             SeriesMatch::New => None,
             SeriesMatch::Duplicate => return None,
         };
-        let old = place.and_then(|place| memory.series.begun_at(place));
-        let began = start_time(old, seen.value, seen.time_unix_nano);
-        let created = seen.created_unix_nano.filter(|created| *created <= seen.time_unix_nano);
+        let old = index.and_then(|index| memory.series.begun_at(index));
+        let began = start_time(old, observation.value, observation.time_unix_nano);
+        let created =
+            observation.created_unix_nano.filter(|created| *created <= observation.time_unix_nano);
         let start_unix_nano = created.unwrap_or(began);
-        let begun = SeriesState { start_unix_nano, value: seen.value.unwrap_or_default() };
-        let form =
-            SeriesFlags { kind: seen.kind, is_timed: seen.is_timed, is_plain: seen.is_plain };
-        self.is_unchanged &= place == Some(self.unchanged_series)
-            && self.next.is_some_and(|next| Some(next.index) == place && next.form == form)
-            && self.walk.text() == seen.text;
+        let begun = SeriesState { start_unix_nano, value: observation.value.unwrap_or_default() };
+        let form = SeriesFlags {
+            kind: observation.kind,
+            is_timed: observation.is_timed,
+            is_plain: observation.is_plain,
+        };
+        self.is_unchanged &= index == Some(self.unchanged_series)
+            && self.next.is_some_and(|next| Some(next.index) == index && next.form == form)
+            && self.walk.text() == observation.text;
         if self.is_unchanged {
             self.record_unchanged(old, begun);
         } else {
-            self.names.append_text(seen.text, form);
-            self.series.push(seen.hash, seen.kind, begun);
+            self.names.append_text(observation.text, form);
+            self.series.push(observation.hash, observation.kind, begun);
         }
         while self.next.is_some_and(|next| next.index < self.expected) {
             self.next = self.walk.next([&memory.names, &[]]);
         }
-        Some(SeriesStart { start_unix_nano, is_new: place.is_none() })
+        Some(SeriesStart { start_unix_nano, is_new: index.is_none() })
     }
 
     /// Records a series as unchanged. `old` is `None` for one without a start time.
@@ -194,12 +198,12 @@ impl Pass {
         }
         let last = self.unchanged_series.checked_sub(1);
         let Some(old) = last.and_then(|last| memory.series.begun_at(last)) else { return };
-        let place = self.values.len() - 1;
-        if self.begun.last().is_some_and(|(last, _)| *last as usize == place) {
+        let index = self.values.len() - 1;
+        if self.begun.last().is_some_and(|(last, _)| *last as usize == index) {
             self.begun.pop();
         }
         if old.start_unix_nano != created_unix_nano {
-            self.begun.push((place as u32, created_unix_nano));
+            self.begun.push((index as u32, created_unix_nano));
         }
     }
 
@@ -221,10 +225,10 @@ impl Pass {
     }
 
     #[inline]
-    fn mark_observed(&mut self, place: usize) {
-        self.observed[place / 64] |= 1 << (place % 64);
+    fn mark_observed(&mut self, index: usize) {
+        self.observed[index / 64] |= 1 << (index % 64);
         self.observed_count += 1;
-        self.expected = place + 1;
+        self.expected = index + 1;
     }
 
     #[inline(never)]
@@ -233,14 +237,14 @@ impl Pass {
             return None;
         }
         let hashes = memory.series.hashes();
-        let places = self.index_by_hash.get_or_insert_with(|| {
-            let mut places = HashTable::with_capacity(hashes.len());
+        let table = self.index_by_hash.get_or_insert_with(|| {
+            let mut table = HashTable::with_capacity(hashes.len());
             for (index, hash) in hashes.iter().enumerate() {
-                places.insert_unique(*hash, index as u32, |index| hashes[*index as usize]);
+                table.insert_unique(*hash, index as u32, |index| hashes[*index as usize]);
             }
-            places
+            table
         });
-        places.find(hash, |index| hashes[*index as usize] == hash).map(|index| *index as usize)
+        table.find(hash, |index| hashes[*index as usize] == hash).map(|index| *index as usize)
     }
 
     fn find_fresh(&mut self, hash: u64) -> SeriesMatch {
@@ -261,8 +265,8 @@ impl Pass {
 
     /// Whether the series at an index of the memory was observed.
     #[inline]
-    pub(crate) fn has_series(&self, place: usize) -> bool {
-        self.observed.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
+    pub(crate) fn has_series(&self, index: usize) -> bool {
+        self.observed.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
     }
 
     /// Replaces the memory's series with this scrape's.

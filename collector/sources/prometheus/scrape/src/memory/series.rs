@@ -64,9 +64,9 @@ impl SeriesList {
 
     /// Returns the state of the series at an index, if it has a start.
     #[inline]
-    pub(crate) fn begun_at(&self, place: usize) -> Option<SeriesState> {
-        let word = self.blocks.get(place / BLOCK_BITS)?;
-        let bit = place % BLOCK_BITS;
+    pub(crate) fn begun_at(&self, index: usize) -> Option<SeriesState> {
+        let word = self.blocks.get(index / BLOCK_BITS)?;
+        let bit = index % BLOCK_BITS;
         let before = (word.bits & ((1 << bit) - 1)).count_ones() + word.before;
         (word.bits >> bit & 1 == 1).then(|| self.begun[before as usize])
     }
@@ -96,9 +96,9 @@ impl SeriesList {
         self.begun.clear();
     }
 
-    /// Frees the list if it is larger than `kept_bytes`.
-    pub(crate) fn release_excess(&mut self, kept_bytes: usize) {
-        if self.held_bytes() > kept_bytes {
+    /// Frees the list if it is larger than `retained_bytes`.
+    pub(crate) fn release_excess(&mut self, retained_bytes: usize) {
+        if self.held_bytes() > retained_bytes {
             *self = Self::default();
         }
     }
@@ -108,7 +108,7 @@ impl SeriesList {
         &mut self,
         (retained, retained_begun): (usize, usize),
         rest: &mut Self,
-        kept_bytes: usize,
+        retained_bytes: usize,
     ) {
         self.blocks.truncate(retained.div_ceil(BLOCK_BITS));
         if let (Some(last), 1..) = (self.blocks.last_mut(), retained % BLOCK_BITS) {
@@ -122,19 +122,19 @@ impl SeriesList {
             begun += usize::from(has);
         }
         self.blocks.shrink_to_fit();
-        replace_behind(&mut self.hashes, retained, &mut rest.hashes, kept_bytes);
-        replace_behind(&mut self.begun, retained_begun, &mut rest.begun, kept_bytes);
+        replace_behind(&mut self.hashes, retained, &mut rest.hashes, retained_bytes);
+        replace_behind(&mut self.begun, retained_begun, &mut rest.begun, retained_bytes);
     }
 
     /// Appends a bit for the series at the next index, after `before` starts.
     #[inline]
-    fn push_bit(&mut self, place: usize, before: usize, has_beginning: bool) {
-        if place.is_multiple_of(BLOCK_BITS) {
+    fn push_bit(&mut self, index: usize, before: usize, has_beginning: bool) {
+        if index.is_multiple_of(BLOCK_BITS) {
             reserve_for(&mut self.blocks, 1);
             self.blocks.push(BitBlock { bits: 0, before: before as u32 });
         }
         if let Some(word) = self.blocks.last_mut() {
-            word.bits |= u64::from(has_beginning) << (place % BLOCK_BITS);
+            word.bits |= u64::from(has_beginning) << (index % BLOCK_BITS);
         }
     }
 }

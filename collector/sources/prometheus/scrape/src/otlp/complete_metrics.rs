@@ -19,13 +19,14 @@ impl Converter {
         parser: &mut LineParser,
         (value, created_unix_nano): (f64, Option<u64>),
         now_unix_nano: u64,
-        place: ScrapeContext<'_>,
+        context: ScrapeContext<'_>,
     ) -> Result<(), FaultKind> {
         parser.sample.value = value;
         self.created_unix_nano = created_unix_nano.filter(|created| *created > 0);
-        let taken = self.convert_sample(line, parser, (BodyFormat::Protobuf, now_unix_nano), place);
+        let converted =
+            self.convert_sample(line, parser, (BodyFormat::Protobuf, now_unix_nano), context);
         self.created_unix_nano = None;
-        taken
+        converted
     }
 
     /// Converts a histogram or summary. The parser has its name and labels.
@@ -35,9 +36,9 @@ impl Converter {
         parser: &LineParser,
         parts: &HistogramParts<'_>,
         now_unix_nano: u64,
-        place: ScrapeContext<'_>,
+        context: ScrapeContext<'_>,
     ) -> Result<(), FaultKind> {
-        let target = place.2;
+        let target = context.2;
         self.counts.samples += parts.sample_count();
         let Some(when) = self.sample_time(parser.sample.time, now_unix_nano, target) else {
             self.counts.dropped += parts.sample_count();
@@ -69,9 +70,9 @@ impl Converter {
         match &parts.native {
             None => {
                 group.pairs.extend_from_slice(&parts.pairs);
-                self.write_group(group, place);
+                self.write_group(group, context);
             }
-            Some(native) => self.write_native(group, native.as_ref(), place),
+            Some(native) => self.write_native(group, native.as_ref(), context),
         }
         Ok(())
     }
@@ -84,7 +85,7 @@ impl Converter {
         (memory, pass, _, writer): ScrapeContext<'_>,
     ) {
         let noted = native.and_then(|native| {
-            let seen = SeriesObservation {
+            let observation = SeriesObservation {
                 hash: group.hash,
                 text: &group.text,
                 kind: SeriesKind::Exponential,
@@ -94,7 +95,7 @@ impl Converter {
                 value: Some(native.count as f64),
                 created_unix_nano: group.created_unix_nano,
             };
-            pass.record_series(memory, &seen).map(|known| (native, known))
+            pass.record_series(memory, &observation).map(|known| (native, known))
         });
         let mut is_written = false;
         if let Some((native, known)) = noted {

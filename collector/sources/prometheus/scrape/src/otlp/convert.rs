@@ -185,14 +185,14 @@ impl Converter {
         };
         let SampleTime { time_unix_nano, is_timed } = when;
         let when = (time_unix_nano, is_timed);
-        let place = (memory, pass, target, writer);
+        let context = (memory, pass, target, writer);
         match role {
             SampleRole::Point if name == TARGET_INFO => self.describe_target(line, parser),
-            SampleRole::Point => self.convert_number(line, parser, (when, hash), place),
+            SampleRole::Point => self.convert_number(line, parser, (when, hash), context),
             SampleRole::Created if self.family.type_ == Type::Counter => {
-                self.apply_created(line, parser, when, place);
+                self.apply_created(line, parser, when, context);
             }
-            role => self.add_part(line, parser, (role, when), place)?,
+            role => self.add_part(line, parser, (role, when), context)?,
         }
         Ok(())
     }
@@ -229,7 +229,7 @@ impl Converter {
         let sample = &parser.sample;
         let kind = self.family.number_kind();
         let labels = self.put_labels(line, parser, target, (NUMBER_ATTRIBUTE, None), &mut hash);
-        let seen = SeriesObservation {
+        let observation = SeriesObservation {
             hash: hash.finish(),
             text: sample.identity.slice_of(line),
             kind,
@@ -239,7 +239,7 @@ impl Converter {
             value: (kind == SeriesKind::Counter).then_some(sample.value),
             created_unix_nano: self.created_unix_nano,
         };
-        let Some(known) = pass.record_series(memory, &seen) else {
+        let Some(known) = pass.record_series(memory, &observation) else {
             self.counts.dropped += 1;
             return;
         };
@@ -327,8 +327,8 @@ impl Converter {
             group.text.extend_from_slice(text);
             group.attributes.extend_from_slice(&self.attributes);
             if self.shares_target_labels {
-                let place = usize::from(tag == HISTOGRAM_ATTRIBUTE);
-                group.attributes.extend_from_slice(&target.attributes[place]);
+                let index = usize::from(tag == HISTOGRAM_ATTRIBUTE);
+                group.attributes.extend_from_slice(&target.attributes[index]);
             }
             grew += group.text.len() + group.attributes.len();
         }
@@ -376,7 +376,7 @@ impl Converter {
         };
         let count = group.exact_count().filter(|_| is_right);
         let noted = count.and_then(|count| {
-            let seen = SeriesObservation {
+            let observation = SeriesObservation {
                 hash: group.hash,
                 text: &group.text,
                 kind,
@@ -386,7 +386,7 @@ impl Converter {
                 value: Some(count as f64),
                 created_unix_nano: group.created_unix_nano,
             };
-            pass.record_series(memory, &seen).map(|known| (count, known))
+            pass.record_series(memory, &observation).map(|known| (count, known))
         });
         let mut is_written = false;
         if let Some((count, known)) = noted {
@@ -496,10 +496,10 @@ impl Converter {
             }
         }
         if !self.shares_target_labels {
-            let taken = |name: &[u8]| {
+            let is_present = |name: &[u8]| {
                 parser.labels.iter().any(|label| label.name.span.slice_of(line) == name)
             };
-            target.put_others(&mut self.attributes, tag, taken);
+            target.put_others(&mut self.attributes, tag, is_present);
         }
         hash.added_since(of_name)
     }
@@ -533,12 +533,12 @@ impl Converter {
             self.shares_target_labels = false;
             put_attribute(&mut self.attributes, tag, name, value);
         } else {
-            let is_taken = |name: &[u8]| {
+            let is_present = |name: &[u8]| {
                 target.has_label(name)
                     || parser.labels.iter().any(|it| it.name.span.slice_of(line) == name)
             };
             let mut exported = [EXPORTED, name].concat();
-            while is_taken(&exported) {
+            while is_present(&exported) {
                 exported.splice(0..0, EXPORTED.iter().copied());
             }
             put_attribute(&mut self.attributes, tag, &exported, value);

@@ -66,13 +66,13 @@ pub(crate) fn append_unescaped(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = memchr::memchr(b'\\', rest) {
         out.extend_from_slice(&rest[..at]);
-        let (byte, taken) = match rest.get(at + 1) {
+        let (byte, consumed) = match rest.get(at + 1) {
             Some(b'n') => (b'\n', 2),
             Some(byte @ (b'\\' | b'"')) => (*byte, 2),
             _ => (b'\\', 1),
         };
         out.push(byte);
-        rest = &rest[at + taken..];
+        rest = &rest[at + consumed..];
     }
     out.extend_from_slice(rest);
 }

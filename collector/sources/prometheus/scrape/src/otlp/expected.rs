@@ -23,9 +23,9 @@ impl Converter {
         line: &[u8],
         parser: &mut LineParser,
         (format, now_unix_nano, limits): (BodyFormat, u64, &BodyLimits),
-        place: ScrapeContext<'_>,
+        context: ScrapeContext<'_>,
     ) -> bool {
-        let (memory, pass, target, writer) = place;
+        let (memory, pass, target, writer) = context;
         let Some((form, end)) = pass.match_expected(line) else { return false };
         if !form.is_plain || self.counts.samples >= limits.samples {
             return false;

@@ -155,7 +155,7 @@ impl Family {
 fn ucum_unit(text: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(text);
     let words = text.trim_end().split("_per_").enumerate();
-    let codes: Vec<_> = words.map(|(place, word)| ucum_code(word, place > 0)).collect();
+    let codes: Vec<_> = words.map(|(index, word)| ucum_code(word, index > 0)).collect();
     codes.join("/").into_bytes()
 }
 

@@ -53,11 +53,11 @@ impl SeriesGroup {
         }
         let mut below = 0;
         for (_, upto) in &mut self.pairs {
-            let Some(whole) = exact_integer(*upto).filter(|whole| *whole >= below) else {
+            let Some(integer) = exact_integer(*upto).filter(|integer| *integer >= below) else {
                 return false;
             };
-            *upto = (whole - below) as f64;
-            below = whole;
+            *upto = (integer - below) as f64;
+            below = integer;
         }
         let Some(above) = count.checked_sub(below) else { return false };
         self.pairs.push((f64::INFINITY, above as f64));

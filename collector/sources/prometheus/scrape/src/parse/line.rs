@@ -26,8 +26,8 @@ impl BodyFormat {
             return Some(Self::OpenMetrics);
         }
         if name.eq_ignore_ascii_case("application/vnd.google.protobuf") {
-            let has = |wanted: &str| {
-                content_type.split(';').any(|part| part.trim().eq_ignore_ascii_case(wanted))
+            let has = |expected: &str| {
+                content_type.split(';').any(|part| part.trim().eq_ignore_ascii_case(expected))
             };
             let is_ours =
                 has("proto=io.prometheus.client.MetricFamily") && has("encoding=delimited");
@@ -145,9 +145,9 @@ struct Expected {
 
 impl Expected {
     #[inline]
-    fn get(&self, place: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(place)?;
-        let start = if place == 0 { 0 } else { self.ends[place - 1] };
+    fn get(&self, index: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(index)?;
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
         Some(&self.text[start..end])
     }
 

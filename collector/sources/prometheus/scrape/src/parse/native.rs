@@ -116,11 +116,11 @@ impl<'a> HistogramParts<'a> {
     pub(crate) fn of_histogram(message: &'a [u8]) -> Result<Self, FaultKind> {
         let (mut cursor, mut parts) = (Cursor::new(message), Self::default());
         let (mut schema, mut threshold, mut zero, mut float_count) = (0, 0.0, 0.0, None);
-        let mut whole_count = 0;
+        let mut integer_count = 0;
         let [mut negative, mut positive] = [Sparse::default(), Sparse::default()];
         while let Some(one) = cursor.tag()? {
             match (one >> 3, one & 7) {
-                (1, VARINT) => whole_count = cursor.varint()?,
+                (1, VARINT) => integer_count = cursor.varint()?,
                 (2, FIXED64) => parts.sum = Some(cursor.double()?),
                 (3, LENGTH) => parts.decode_bucket(cursor.bytes()?)?,
                 (4, FIXED64) => float_count = Some(cursor.double()?).filter(|count| *count > 0.0),
@@ -141,7 +141,7 @@ impl<'a> HistogramParts<'a> {
                 _ => cursor.skip(one)?,
             }
         }
-        parts.count = float_count.unwrap_or(whole_count as f64);
+        parts.count = float_count.unwrap_or(integer_count as f64);
         let has_spans = !negative.spans.is_empty() || !positive.spans.is_empty();
         if has_spans || threshold > 0.0 || zero > 0.0 {
             let sides = [positive, negative];
@@ -221,18 +221,18 @@ impl Sparse {
         for count in &self.counts {
             counts.push(exact_integer(*count)?);
         }
-        let (mut counts, mut buckets, mut place) = (counts.into_iter(), Vec::new(), -1_i64);
+        let (mut counts, mut buckets, mut index) = (counts.into_iter(), Vec::new(), -1_i64);
         for (number, (offset, length)) in self.spans.iter().enumerate() {
             if number > 0 && *offset < 0 {
                 return None;
             }
-            place += offset;
+            index += offset;
             for _ in 0..*length {
                 let count = counts.next()?;
                 if count > 0 {
-                    buckets.push((place, count));
+                    buckets.push((index, count));
                 }
-                place += 1;
+                index += 1;
             }
         }
         counts.next().is_none().then_some(buckets)

@@ -105,8 +105,8 @@ fn leading_power(
         Some(power) if (1..=EXACT_DIGITS).contains(&digits) => {
             let power = power - behind as i32;
             let size = mantissa as f64;
-            let place = power.unsigned_abs() as usize;
-            let Some(scale) = POWERS.get(place) else { return leading_field(text) };
+            let exponent = power.unsigned_abs() as usize;
+            let Some(scale) = POWERS.get(exponent) else { return leading_field(text) };
             Some((if power < 0 { size / scale } else { size * scale }, end))
         }
         _ => leading_field(text),
@@ -179,9 +179,10 @@ pub(crate) fn parse_millis(text: &[u8]) -> Option<i64> {
 /// point.
 pub(crate) fn parse_seconds(text: &[u8]) -> Option<i64> {
     let point = text.iter().position(|byte| *byte == b'.').unwrap_or(text.len());
-    let (whole, fraction) = (&text[..point], text.get(point + 1..).unwrap_or_default());
+    let (integer, fraction) = (&text[..point], text.get(point + 1..).unwrap_or_default());
     let are_digits = |text: &[u8]| text.iter().all(u8::is_ascii_digit);
-    if whole.is_empty() || whole.len() > 9 + 2 || !are_digits(whole) || !are_digits(fraction) {
+    if integer.is_empty() || integer.len() > 9 + 2 || !are_digits(integer) || !are_digits(fraction)
+    {
         let seconds = parse_float(text).filter(|seconds| !seconds.is_nan())?;
         return Some((seconds * NANOS_PER_SECOND as f64) as i64);
     }
@@ -189,7 +190,7 @@ pub(crate) fn parse_seconds(text: &[u8]) -> Option<i64> {
     let used_digits = &fraction[..fraction.len().min(NANO_DIGITS)];
     let missing = (NANO_DIGITS - used_digits.len()) as u32;
     let nanos = digits(used_digits) * 10_i64.pow(missing);
-    Some(digits(whole).saturating_mul(NANOS_PER_SECOND).saturating_add(nanos))
+    Some(digits(integer).saturating_mul(NANOS_PER_SECOND).saturating_add(nanos))
 }
 
 #[cfg(test)]

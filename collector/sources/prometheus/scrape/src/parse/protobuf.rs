@@ -112,11 +112,11 @@ impl Families {
         (now_unix_nano, limits): (u64, &BodyLimits),
         (memory, pass, target, writer): ScrapeContext<'_>,
     ) -> Result<(), FaultKind> {
-        let place = (memory, &mut *pass, target, &mut *writer);
-        if let Some(message) = self.read_field(bytes, converter, place)? {
-            let place = (memory, &mut *pass, target, &mut *writer);
+        let context = (memory, &mut *pass, target, &mut *writer);
+        if let Some(message) = self.read_field(bytes, converter, context)? {
+            let context = (memory, &mut *pass, target, &mut *writer);
             let both = (&mut *converter, parser);
-            self.convert_metric(message, both, (now_unix_nano, limits), place)?;
+            self.convert_metric(message, both, (now_unix_nano, limits), context)?;
         }
         self.advance_by(bytes.len(), converter, (memory, pass, target, writer));
         Ok(())
@@ -210,7 +210,7 @@ impl Families {
         message: &[u8],
         (converter, parser): (&mut Converter, &mut LineParser),
         (now_unix_nano, limits): (u64, &BodyLimits),
-        place: ScrapeContext<'_>,
+        context: ScrapeContext<'_>,
     ) -> Result<(), FaultKind> {
         let metric = ProtoMetric::read(message)?;
         self.text.clear();
@@ -232,7 +232,7 @@ impl Families {
                     parser,
                     (value, None),
                     now_unix_nano,
-                    place,
+                    context,
                 )
             }
             (COUNTER, Type::Counter) => {
@@ -243,15 +243,15 @@ impl Families {
                     parser.load_exemplar(&self.text, identity_bytes, exemplar)?;
                 }
                 let value = (counter.value, counter.created_unix_nano);
-                converter.convert_plain_number(&self.text, parser, value, now_unix_nano, place)
+                converter.convert_plain_number(&self.text, parser, value, now_unix_nano, context)
             }
             (HISTOGRAM, Type::Histogram) => {
                 let parts = native::HistogramParts::of_histogram(value)?;
-                converter.convert_distribution(&self.text, parser, &parts, now_unix_nano, place)
+                converter.convert_distribution(&self.text, parser, &parts, now_unix_nano, context)
             }
             (SUMMARY, Type::Summary) => {
                 let parts = native::HistogramParts::of_summary(value)?;
-                converter.convert_distribution(&self.text, parser, &parts, now_unix_nano, place)
+                converter.convert_distribution(&self.text, parser, &parts, now_unix_nano, context)
             }
             (HISTOGRAM, Type::GaugeHistogram) => {
                 converter.counts.samples += 1;

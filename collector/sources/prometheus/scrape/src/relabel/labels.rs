@@ -74,7 +74,7 @@ impl LabelSet {
     #[inline]
     #[must_use]
     pub fn get(&self, name: &str) -> &str {
-        self.find_index(name).map_or("", |place| self.entries[place].value.slice_of(&self.text))
+        self.find_index(name).map_or("", |index| self.entries[index].value.slice_of(&self.text))
     }
 
     /// Sets a label. An empty value removes it.
@@ -95,12 +95,12 @@ impl LabelSet {
             return Err(TooLong);
         }
         match self.find_index(name) {
-            Some(place) if self.entries[place].is_added => {
-                self.entries[place].value = self.append_text(value);
+            Some(index) if self.entries[index].is_added => {
+                self.entries[index].value = self.append_text(value);
             }
             found => {
-                if let Some(place) = found {
-                    self.entries.remove(place);
+                if let Some(index) = found {
+                    self.entries.remove(index);
                 } else if is_full {
                     return Err(TooLong);
                 }
@@ -117,8 +117,8 @@ impl LabelSet {
 
     /// Removes a label.
     pub fn remove(&mut self, name: &str) {
-        if let Some(place) = self.find_index(name) {
-            self.entries.remove(place);
+        if let Some(index) = self.find_index(name) {
+            self.entries.remove(index);
         }
     }
 

@@ -325,7 +325,7 @@ impl PatternReader<'_> {
             return Ok(None);
         }
         let wrong = |text: &str| PatternError::Escape(format!("\\{text}"));
-        let whole = self.remaining;
+        let unread = self.remaining;
         self.next();
         let name = match self.skip_prefix("{") {
             true => {
@@ -341,7 +341,7 @@ impl PatternReader<'_> {
         let is_name =
             !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
         if !is_name {
-            let shown: String = whole.chars().take(12).collect();
+            let shown: String = unread.chars().take(12).collect();
             return Err(PatternError::Escape(format!("\\{shown}")));
         }
         let letter = if is_negated { 'P' } else { 'p' };

@@ -62,8 +62,8 @@ impl Template {
         for part in &self.0 {
             match part {
                 TemplatePart::Text(text) => out.push_str(text),
-                TemplatePart::Groups(places) => {
-                    let found = places.iter().find_map(|place| groups.get(*place, value));
+                TemplatePart::Groups(indexes) => {
+                    let found = indexes.iter().find_map(|index| groups.get(*index, value));
                     out.push_str(found.unwrap_or_default());
                 }
             }
@@ -121,6 +121,6 @@ fn groups_named(name: &str, groups: &[Option<String>]) -> Vec<usize> {
         let number = name.parse().ok().filter(|number: &usize| *number < groups.len());
         return number.into_iter().collect();
     }
-    let has_name = |place: &usize| groups[*place].as_deref() == Some(name);
+    let has_name = |index: &usize| groups[*index].as_deref() == Some(name);
     (0..groups.len()).filter(has_name).collect()
 }

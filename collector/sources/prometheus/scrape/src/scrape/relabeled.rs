@@ -68,9 +68,9 @@ impl RelabelState {
         let sample = &parser.sample;
         let name = text_of(unescaped_text(sample.name, line, one))?;
         let known = self.accepts_name.filter(|_| sample.is_same_name);
-        let keeps_name = known.unwrap_or_else(|| rules.accepts_name(name));
-        self.accepts_name = Some(keeps_name);
-        if !keeps_name {
+        let accepts_name = known.unwrap_or_else(|| rules.accepts_name(name));
+        self.accepts_name = Some(accepts_name);
+        if !accepts_name {
             return Ok(RelabelOutcome::Dropped);
         }
         if rules.are_of_names() {
@@ -87,8 +87,9 @@ impl RelabelState {
         self.text = buffer;
         labels.sort();
         target.add_to(labels).map_err(|_| FaultKind::Relabeled)?;
-        let is_kept = rules.apply_label_rules(labels, scratch).map_err(|_| FaultKind::Relabeled)?;
-        if !is_kept || labels.is_empty() {
+        let is_accepted =
+            rules.apply_label_rules(labels, scratch).map_err(|_| FaultKind::Relabeled)?;
+        if !is_accepted || labels.is_empty() {
             return Ok(RelabelOutcome::Dropped);
         }
         let is_renamed = labels.get(NAME) != name;
@@ -204,28 +205,28 @@ impl Scrape<'_> {
         let at = (self.format, self.time_unix_nano);
         let line = std::mem::take(&mut relabeled.line);
         let mut parser = std::mem::take(&mut relabeled.parser);
-        let taken = parser.read(&line, self.format).and_then(|_| {
+        let outcome = parser.read(&line, self.format).and_then(|_| {
             if parser.labels.len() > self.limits.labels {
                 return Err(FaultKind::Labels(self.limits.labels));
             }
             // The two converters alternate: neither knows the other's last line.
             parser.sample.is_same_name = false;
-            let place = (&**memory, pass, target.without_labels(), writer);
+            let context = (&**memory, pass, target.without_labels(), writer);
             if !is_renamed {
                 relabeled.renamed.forget_counter();
-                return converter.convert_sample(&line, &parser, at, place);
+                return converter.convert_sample(&line, &parser, at, context);
             }
             converter.forget_counter();
             let name = own_parser.sample.name.span.slice_of(before);
-            let (memory, pass, target, writer) = place;
+            let (memory, pass, target, writer) = context;
             let own = (&converter.family, at.0);
-            let place = (memory, &mut *pass, target, &mut *writer);
-            let renamed = relabeled.begin_renamed((name, false), own, place);
+            let context = (memory, &mut *pass, target, &mut *writer);
+            let renamed = relabeled.begin_renamed((name, false), own, context);
             renamed.convert_sample(&line, &parser, at, (memory, pass, target, writer))
         });
         converter.merge_counts(&mut relabeled.renamed);
         (relabeled.line, relabeled.parser) = (line, parser);
-        taken
+        outcome
     }
 
     /// Ends the family of renamed lines.

@@ -41,8 +41,8 @@ impl Scrape<'_> {
     pub(super) fn convert_ruled_piece(&mut self, bytes: &[u8]) -> Result<(), FaultKind> {
         let Self { memory, target, buffers, .. } = self;
         let ScrapeBuffers { families, converter, pass, writer, .. } = &mut **buffers;
-        let place = (&**memory, pass, target.without_labels(), writer);
-        if let Some(message) = families.read_field(bytes, converter, place)? {
+        let context = (&**memory, pass, target.without_labels(), writer);
+        if let Some(message) = families.read_field(bytes, converter, context)? {
             self.convert_ruled_metric(message)?;
         }
         let Self { memory, target, buffers, .. } = self;
@@ -58,33 +58,33 @@ impl Scrape<'_> {
     fn convert_ruled_metric(&mut self, message: &[u8]) -> Result<(), FaultKind> {
         let metric = ProtoMetric::read(message)?;
         let Some((tag, value)) = metric.value else { return Err(FaultKind::Value) };
-        let taken = (message, metric.time_unix_nano);
+        let pending = (message, metric.time_unix_nano);
         let one = RuledSeries::default();
         match (tag, self.buffers.families.type_) {
             (GAUGE, Type::Gauge) | (UNTYPED, Type::Unknown) => self.convert_series(
-                taken,
+                pending,
                 &RuledSeries { value: decode_value(value)?, ..one },
                 None,
             ),
             (COUNTER, Type::Counter) => {
                 let Counter { value, exemplar, created_unix_nano } = Counter::read(value)?;
                 self.convert_series(
-                    taken,
+                    pending,
                     &RuledSeries { value, exemplar, ..one },
                     created_unix_nano,
                 )
             }
             (SUMMARY, Type::Summary) => {
                 let parts = HistogramParts::of_summary(value)?;
-                self.convert_parts(taken, &parts, (b"", "quantile"))
+                self.convert_parts(pending, &parts, (b"", "quantile"))
             }
             (HISTOGRAM, Type::Histogram) => {
                 let parts = HistogramParts::of_histogram(value)?;
                 if parts.native.is_some() {
                     let series = RuledSeries { native: Some(&parts), ..one };
-                    return self.convert_series(taken, &series, parts.created_unix_nano);
+                    return self.convert_series(pending, &series, parts.created_unix_nano);
                 }
-                self.convert_parts(taken, &parts, (b"_bucket", "le"))
+                self.convert_parts(pending, &parts, (b"_bucket", "le"))
             }
             (HISTOGRAM, Type::GaugeHistogram) => {
                 let counts = &mut self.buffers.converter.counts;
@@ -99,7 +99,7 @@ impl Scrape<'_> {
     /// Converts the series of a classic histogram or summary.
     fn convert_parts(
         &mut self,
-        taken: PendingMetric<'_>,
+        pending: PendingMetric<'_>,
         parts: &HistogramParts<'_>,
         (ending, label): (&'static [u8], &'static str),
     ) -> Result<(), FaultKind> {
@@ -109,14 +109,14 @@ impl Scrape<'_> {
             let exemplar = exemplar.map(|(_, message)| *message);
             let bound = Some((label, *bound));
             let series = RuledSeries { ending, bound, value: *value, exemplar, native: None };
-            self.convert_series(taken, &series, created)?;
+            self.convert_series(pending, &series, created)?;
         }
         let one = RuledSeries::default();
         if let Some(value) = parts.sum {
-            self.convert_series(taken, &RuledSeries { ending: b"_sum", value, ..one }, created)?;
+            self.convert_series(pending, &RuledSeries { ending: b"_sum", value, ..one }, created)?;
         }
         let count = RuledSeries { ending: b"_count", value: parts.count, ..one };
-        self.convert_series(taken, &count, created)
+        self.convert_series(pending, &count, created)
     }
 
     /// Applies the rules to a series, and converts it if they retain it.
@@ -160,12 +160,12 @@ impl Scrape<'_> {
             if own_parser.labels.len() > limits.labels {
                 return Err(FaultKind::Labels(limits.labels));
             }
-            let place = (&**memory, pass, *target, writer);
-            return converter.convert_series(before, own_parser, (series, created), now, place);
+            let context = (&**memory, pass, *target, writer);
+            return converter.convert_series(before, own_parser, (series, created), now, context);
         };
         let line = std::mem::take(&mut relabeled.line);
         let mut parser = std::mem::take(&mut relabeled.parser);
-        let taken =
+        let outcome =
             parser.load_series(&line, (time, series.value), series.exemplar).and_then(|()| {
                 if parser.labels.len() > limits.labels {
                     return Err(FaultKind::Labels(limits.labels));
@@ -175,19 +175,20 @@ impl Scrape<'_> {
                 let (what, target) = ((series, created), target.without_labels());
                 if !is_renamed {
                     relabeled.renamed.forget_counter();
-                    let place = (&**memory, pass, target, writer);
-                    return converter.convert_series(&line, &parser, what, now, place);
+                    let context = (&**memory, pass, target, writer);
+                    return converter.convert_series(&line, &parser, what, now, context);
                 }
                 converter.forget_counter();
                 let name = own_parser.sample.name.span.slice_of(before);
                 let own = (&converter.family, BodyFormat::Protobuf);
-                let place = (&**memory, &mut *pass, target, &mut *writer);
-                let renamed = relabeled.begin_renamed((name, series.native.is_some()), own, place);
+                let context = (&**memory, &mut *pass, target, &mut *writer);
+                let renamed =
+                    relabeled.begin_renamed((name, series.native.is_some()), own, context);
                 renamed.convert_series(&line, &parser, what, now, (memory, pass, target, writer))
             });
         converter.merge_counts(&mut relabeled.renamed);
         (relabeled.line, relabeled.parser) = (line, parser);
-        taken
+        outcome
     }
 }
 
@@ -242,14 +243,15 @@ impl Converter {
         parser: &LineParser,
         (series, created): (&RuledSeries<'_>, Option<u64>),
         now_unix_nano: u64,
-        place: ScrapeContext<'_>,
+        context: ScrapeContext<'_>,
     ) -> Result<(), FaultKind> {
         if let Some(parts) = series.native {
-            return self.convert_distribution(line, parser, parts, now_unix_nano, place);
+            return self.convert_distribution(line, parser, parts, now_unix_nano, context);
         }
         self.created_unix_nano = created;
-        let taken = self.convert_sample(line, parser, (BodyFormat::Protobuf, now_unix_nano), place);
+        let converted =
+            self.convert_sample(line, parser, (BodyFormat::Protobuf, now_unix_nano), context);
         self.created_unix_nano = None;
-        taken
+        converted
     }
 }

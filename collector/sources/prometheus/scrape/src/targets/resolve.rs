@@ -154,8 +154,8 @@ pub fn resolve_target(
         fault,
     };
     put_defaults(defaults, discovered);
-    let is_kept = defaults.rules.apply(discovered, scratch);
-    if !is_kept.map_err(|error| fault(ADDRESS, error.into()))? {
+    let is_accepted = defaults.rules.apply(discovered, scratch);
+    if !is_accepted.map_err(|error| fault(ADDRESS, error.into()))? {
         return Ok(None);
     }
     let labels = &*discovered;
@@ -251,8 +251,8 @@ fn path_and_query(labels: &LabelSet, parameters: &[(String, Vec<String>)]) -> St
         out.push('/');
     }
     for byte in path.bytes() {
-        let is_kept = byte.is_ascii_alphanumeric() || b"/?&=%$+,:;@-_.~!*'()".contains(&byte);
-        put_byte(&mut out, byte, is_kept);
+        let is_literal = byte.is_ascii_alphanumeric() || b"/?&=%$+,:;@-_.~!*'()".contains(&byte);
+        put_byte(&mut out, byte, is_literal);
     }
     let mut query: Vec<(&str, &str)> = Vec::new();
     for (name, value) in labels.iter() {
@@ -286,8 +286,8 @@ fn put_escaped(out: &mut String, text: &str) {
     }
 }
 
-fn put_byte(out: &mut String, byte: u8, is_kept: bool) {
-    if is_kept {
+fn put_byte(out: &mut String, byte: u8, is_literal: bool) {
+    if is_literal {
         out.push(char::from(byte));
     } else {
         out.push_str(&format!("%{byte:02X}"));

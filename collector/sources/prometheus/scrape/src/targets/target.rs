@@ -48,14 +48,14 @@ impl TargetAttributes {
     #[must_use]
     pub fn new(
         job: &str,
-        place: (&str, &str, u16),
+        endpoint: (&str, &str, u16),
         labels: Vec<(String, String)>,
         honors_labels: bool,
         honors_timestamps: bool,
     ) -> Self {
-        let (_, host, port) = place;
+        let (_, host, port) = endpoint;
         let names = (job, &*format!("{host}:{port}"));
-        Self::with_instance(names, place, labels, honors_labels, honors_timestamps)
+        Self::with_instance(names, endpoint, labels, honors_labels, honors_timestamps)
     }
 
     /// The same as [`TargetAttributes::new`], with its own `instance`.
@@ -182,10 +182,15 @@ impl TargetAttributes {
         name == JOB.as_bytes() || name == INSTANCE.as_bytes()
     }
 
-    /// Appends the target's labels except those that `is_taken`.
-    pub(crate) fn put_others(&self, out: &mut Vec<u8>, tag: u8, is_taken: impl Fn(&[u8]) -> bool) {
+    /// Appends the target's labels except those that `is_present`.
+    pub(crate) fn put_others(
+        &self,
+        out: &mut Vec<u8>,
+        tag: u8,
+        is_present: impl Fn(&[u8]) -> bool,
+    ) {
         for (name, value) in &self.labels {
-            if !is_taken(name.as_bytes()) {
+            if !is_present(name.as_bytes()) {
                 put_attribute(out, tag, name.as_bytes(), value.as_bytes());
             }
         }
