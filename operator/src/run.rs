@@ -239,8 +239,8 @@ async fn lead_when_elected(
     let controllers =
         run_until_stopped(context.clone(), watch_scopes(&client, args), leading, stop.clone());
     tokio::pin!(controllers);
-    let taken = tokio::select! {
-        taken = elector.acquire() => taken,
+    let acquired = tokio::select! {
+        acquired = elector.acquire() => acquired,
         () = stop.clone() => return Ok(()),
         on_its_own = &mut controllers => return controllers_outcome(on_its_own, health),
     };
@@ -251,7 +251,7 @@ async fn lead_when_elected(
     // The lease is held until the controllers end, so that no other replica starts before.
     let (drained_sender, drained) = watch::channel(false);
     let (ending, on_its_own) = {
-        let hold = elector.hold_lease(taken, wait_until_true(drained));
+        let hold = elector.hold_lease(acquired, wait_until_true(drained));
         tokio::pin!(hold);
         tokio::select! {
             // The lease is lost: dropping the controllers stops them at once; nothing more is
@@ -409,9 +409,9 @@ async fn run_controllers(
 }
 
 fn start_controller<R: controller::Reconciler>(
-    (context, place, leading, stop): (Arc<Context>, WatchScope, watch::Receiver<bool>, StopSignal),
+    (context, scope, leading, stop): (Arc<Context>, WatchScope, watch::Receiver<bool>, StopSignal),
 ) -> futures::future::BoxFuture<'static, ()> {
-    controller::run::<R>(context, place, leading, stop).boxed()
+    controller::run::<R>(context, scope, leading, stop).boxed()
 }
 
 /// Waits until the API server serves all five kinds, with definitions as new as this operator.

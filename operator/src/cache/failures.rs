@@ -33,8 +33,8 @@ pub fn backoff_delay(category: Category, attempt: u32, key: &str) -> Duration {
         Category::Temporary | Category::External => (FAILURE_BASE, FAILURE_CAP),
         Category::Invalid | Category::Denied => (FAILURE_BASE, REFUSAL_CAP),
     };
-    let whole = base.saturating_mul(1 << attempt.min(DOUBLINGS_MAX)).min(cap);
-    whole - spread_by(&(key, attempt), whole / 2)
+    let longest = base.saturating_mul(1 << attempt.min(DOUBLINGS_MAX)).min(cap);
+    longest - spread_by(&(key, attempt), longest / 2)
 }
 
 /// Counts failures in a row per object.

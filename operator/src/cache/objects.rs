@@ -124,8 +124,8 @@ impl Stores {
     where
         K: Resource<DynamicType = ()> + 'static,
     {
-        let wanted = ObjectRef::<Packed<K>>::new(name).within(namespace);
-        self.stores_of::<K>().iter().find_map(|store| store.get(&wanted))
+        let key = ObjectRef::<Packed<K>>::new(name).within(namespace);
+        self.stores_of::<K>().iter().find_map(|store| store.get(&key))
     }
 
     /// Returns all objects of a kind.

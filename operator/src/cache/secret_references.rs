@@ -43,8 +43,8 @@ impl References {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let PoolReferences { secrets: before, changes } =
             names.by_pool.remove(&path).unwrap_or_default();
-        for gone in before.difference(&now) {
-            let secret = path_of::<K>(namespace, gone);
+        for removed in before.difference(&now) {
+            let secret = path_of::<K>(namespace, removed);
             if let Some(pools) = names.by_secret.get_mut(&secret) {
                 pools.remove(pool);
                 if pools.is_empty() {

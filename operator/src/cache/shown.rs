@@ -36,10 +36,10 @@ pub struct ConsoleHistory {
 }
 
 impl ConsoleHistory {
-    /// Creates a store that retains decisions and plans only if `keeps`.
+    /// Creates a store that retains decisions and plans only if `is_enabled`.
     #[must_use]
-    pub fn enabled_if(keeps: bool) -> Self {
-        Self { is_enabled: keeps, ..Self::default() }
+    pub fn enabled_if(is_enabled: bool) -> Self {
+        Self { is_enabled, ..Self::default() }
     }
 
     /// Adds a pool's decision. A decision that is already known changes nothing.

@@ -235,18 +235,18 @@ impl<'a> Children<'a> {
         }
     }
 
-    /// Applies `wanted` to the live child if any field differs. A child that its watch shows
+    /// Applies `desired` to the live child if any field differs. A child that its watch shows
     /// unchanged since it was verified or applied is not read.
     ///
     /// # Errors
     /// When the API server refuses or can't be reached, or the name belongs to someone else's
     /// object.
-    pub async fn apply_child<K: Applicable>(&self, wanted: K) -> Result<ChildChange, ApplyError> {
-        let wanted = self.prepare_child(wanted)?;
-        if self.find_verified(&wanted).is_some() {
+    pub async fn apply_child<K: Applicable>(&self, desired: K) -> Result<ChildChange, ApplyError> {
+        let desired = self.prepare_child(desired)?;
+        if self.find_verified(&desired).is_some() {
             return Ok(ChildChange::None);
         }
-        Ok(self.ensure_prepared(wanted, |_| None).await?.change)
+        Ok(self.ensure_prepared(desired, |_| None).await?.change)
     }
 
     /// Does what [`Self::apply_child`] does, for a workload, and returns its figures. They are read
@@ -256,14 +256,14 @@ impl<'a> Children<'a> {
     /// As [`Self::apply_child`].
     pub async fn apply_workload<K: Applicable>(
         &self,
-        wanted: K,
+        desired: K,
         figures: fn(&K) -> WorkloadObservation,
     ) -> Result<(WorkloadObservation, ChildChange), ApplyError> {
-        let wanted = self.prepare_child(wanted)?;
-        if let Some(known) = self.find_verified(&wanted).and_then(|it| it.figures) {
+        let desired = self.prepare_child(desired)?;
+        if let Some(known) = self.find_verified(&desired).and_then(|it| it.figures) {
             return Ok((known, ChildChange::None));
         }
-        let ensured = self.ensure_prepared(wanted, |live| Some(figures(live))).await?;
+        let ensured = self.ensure_prepared(desired, |live| Some(figures(live))).await?;
         Ok((figures(&ensured.object), ensured.change))
     }
 
@@ -273,35 +273,35 @@ impl<'a> Children<'a> {
     /// As [`Self::apply_child`].
     pub async fn compare_workload<K: Applicable>(
         &self,
-        wanted: K,
+        desired: K,
     ) -> Result<WorkloadComparison<K>, ApplyError> {
-        let wanted = self.prepare_child(wanted)?;
-        if let Some(figures) = self.find_verified(&wanted).and_then(|it| it.figures) {
+        let desired = self.prepare_child(desired)?;
+        if let Some(figures) = self.find_verified(&desired).and_then(|it| it.figures) {
             return Ok(WorkloadComparison::AsDesired(figures));
         }
-        let live = self.read_live(&wanted.object).await?;
+        let live = self.read_live(&desired.object).await?;
         let hash_of = |live: &K| live.annotations().get(APPLIED_HASH_ANNOTATION).cloned();
         Ok(WorkloadComparison::Differs {
-            replaced: live.filter(|it| hash_of(it) != Some(wanted.hash)),
+            replaced: live.filter(|it| hash_of(it) != Some(desired.hash)),
         })
     }
 
-    /// Returns the live child of `wanted`'s name, if it exists.
+    /// Returns the live child of `desired`'s name, if it exists.
     ///
     /// # Errors
     /// As [`Self::apply_child`].
-    pub async fn read_live<K: Applicable>(&self, wanted: &K) -> Result<Option<K>, ApplyError> {
-        let name = wanted.name_any();
+    pub async fn read_live<K: Applicable>(&self, desired: &K) -> Result<Option<K>, ApplyError> {
+        let name = desired.name_any();
         let live = self.read(&ChildKey::new::<K>(&self.namespace, &name), &name).await?;
-        live.iter().try_for_each(|live| self.check_ours(live, wanted))?;
+        live.iter().try_for_each(|live| self.check_ours(live, desired))?;
         Ok(live)
     }
 
     /// Returns the child's state, if its watch shows it as desired, so that it need not be read.
-    fn find_verified<K>(&self, wanted: &DesiredChild<K>) -> Option<VerifiedChild> {
-        let claim = || AppliedState::of_desired(&wanted.json, &wanted.hash);
+    fn find_verified<K>(&self, desired: &DesiredChild<K>) -> Option<VerifiedChild> {
+        let claim = || AppliedState::of_desired(&desired.json, &desired.hash);
         let now = self.context.clock.now();
-        self.context.child_cache.verified_child(&wanted.key, &wanted.hash, claim, now)
+        self.context.child_cache.verified_child(&desired.key, &desired.hash, claim, now)
     }
 
     /// Does what [`Self::apply_child`] does and returns the live child, read again unless its own
@@ -309,38 +309,38 @@ impl<'a> Children<'a> {
     ///
     /// # Errors
     /// As [`Self::apply_child`].
-    pub async fn ensure_child<K: Applicable>(&self, wanted: K) -> Result<Ensured<K>, ApplyError> {
-        let wanted = self.prepare_child(wanted)?;
-        match self.cached_child(&wanted) {
+    pub async fn ensure_child<K: Applicable>(&self, desired: K) -> Result<Ensured<K>, ApplyError> {
+        let desired = self.prepare_child(desired)?;
+        match self.cached_child(&desired) {
             Some(object) => Ok(Ensured { object, change: ChildChange::None }),
-            None => self.ensure_prepared(wanted, |_| None).await,
+            None => self.ensure_prepared(desired, |_| None).await,
         }
     }
 
     /// Returns the child from its own controller's store, if that has the verified state.
-    fn cached_child<K: Applicable>(&self, wanted: &DesiredChild<K>) -> Option<K> {
-        let packed = self.context.stores.get::<K>(&self.namespace, &wanted.name)?;
-        let is_newest = self.find_verified(wanted)?.state == ObjectVersion::of_object(&*packed);
+    fn cached_child<K: Applicable>(&self, desired: &DesiredChild<K>) -> Option<K> {
+        let packed = self.context.stores.get::<K>(&self.namespace, &desired.name)?;
+        let is_newest = self.find_verified(desired)?.state == ObjectVersion::of_object(&*packed);
         is_newest.then(|| packed.unpack().0.ok()).flatten()
     }
 
     /// Adds to a child the fields that all children of this owner carry.
-    fn prepare_child<K: Applicable>(&self, mut wanted: K) -> Result<DesiredChild<K>, ApplyError> {
-        wanted.meta_mut().namespace = Some(self.namespace.clone());
-        wanted.meta_mut().owner_references = Some(vec![self.owner.clone()]);
-        let hash = hash_of(&to_json(&wanted)?);
-        wanted.annotations_mut().insert(APPLIED_HASH_ANNOTATION.into(), hash.clone());
-        let (json, name) = (to_json(&wanted)?, wanted.name_any());
+    fn prepare_child<K: Applicable>(&self, mut desired: K) -> Result<DesiredChild<K>, ApplyError> {
+        desired.meta_mut().namespace = Some(self.namespace.clone());
+        desired.meta_mut().owner_references = Some(vec![self.owner.clone()]);
+        let hash = hash_of(&to_json(&desired)?);
+        desired.annotations_mut().insert(APPLIED_HASH_ANNOTATION.into(), hash.clone());
+        let (json, name) = (to_json(&desired)?, desired.name_any());
         let key = ChildKey::new::<K>(&self.namespace, &name);
-        Ok(DesiredChild { object: wanted, json, hash, key, name })
+        Ok(DesiredChild { object: desired, json, hash, key, name })
     }
 
     async fn ensure_prepared<K: Applicable>(
         &self,
-        wanted: DesiredChild<K>,
+        desired: DesiredChild<K>,
         figures: impl Fn(&K) -> Option<WorkloadObservation>,
     ) -> Result<Ensured<K>, ApplyError> {
-        let DesiredChild { object: wanted, json: wanted_json, hash, key, name } = wanted;
+        let DesiredChild { object: desired, json: desired_json, hash, key, name } = desired;
         let now = self.context.clock.now();
         // The child is unchanged since it was verified, so it has no edit and belongs to us.
         let live =
@@ -353,8 +353,8 @@ impl<'a> Children<'a> {
             None => ChildChange::Updated,
             Some(None) => ChildChange::Created,
             Some(Some(live)) => {
-                self.check_ours(live, &wanted)?;
-                let fields = compare::find_differences(&wanted_json, &to_json(live)?);
+                self.check_ours(live, &desired)?;
+                let fields = compare::find_differences(&desired_json, &to_json(live)?);
                 if live.annotations().get(APPLIED_HASH_ANNOTATION) != Some(&hash) {
                     ChildChange::Updated
                 } else if fields.is_empty() {
@@ -366,12 +366,12 @@ impl<'a> Children<'a> {
         };
         let live = live.flatten();
         if self.is_compare_only && change != ChildChange::None {
-            let object = live.unwrap_or(wanted);
+            let object = live.unwrap_or(desired);
             return Ok(Ensured { object, change: ChildChange::Withheld });
         }
         let object = match (live, &change) {
             (Some(object), ChildChange::None) => object,
-            _ => self.write(&name, &wanted_json).await?,
+            _ => self.write(&name, &desired_json).await?,
         };
         self.context.child_cache.record_verified(
             key,
@@ -412,20 +412,21 @@ impl<'a> Children<'a> {
         api.get_opt(name).await.map_err(failed)
     }
 
-    /// Deletes this owner's children of type `K` that carry `labels` and are not named in `keep`.
+    /// Deletes this owner's children of type `K` that carry `labels` and are not named in
+    /// `retained`.
     ///
     /// # Errors
     /// When the API server refuses or can't be reached.
     pub async fn prune_children<K: Applicable>(
         &self,
         labels: &str,
-        keep: &[&str],
+        retained: &[&str],
     ) -> Result<(), ApplyError> {
         if self.is_compare_only {
             return Ok(());
         }
         for child in self.list_owned::<K>(labels).await? {
-            if !keep.contains(&child.name_any().as_str()) {
+            if !retained.contains(&child.name_any().as_str()) {
                 self.delete_child(&child, PropagationPolicy::Background).await?;
             }
         }
@@ -477,10 +478,11 @@ impl<'a> Children<'a> {
         Ok(())
     }
 
-    /// Returns whether watches show more than `wanted` children of kind `C`: leftovers of an
+    /// Returns whether watches show more than `expected` children of kind `C`: leftovers of an
     /// earlier spec or leader.
-    pub fn has_more_than<K: Applicable, C: Applicable>(&self, wanted: usize) -> bool {
-        self.context.child_cache.count_children::<K, C>(&self.namespace, &self.owner.name) > wanted
+    pub fn has_more_than<K: Applicable, C: Applicable>(&self, expected: usize) -> bool {
+        self.context.child_cache.count_children::<K, C>(&self.namespace, &self.owner.name)
+            > expected
     }
 
     /// Returns whether this owner's child of kind `C` called `name` was read and matched: no watch
@@ -513,10 +515,10 @@ impl<'a> Children<'a> {
         self.context.events.publish(&self.regarding, notice).await;
     }
 
-    fn check_ours<K: Applicable>(&self, live: &K, wanted: &K) -> Result<(), ApplyError> {
+    fn check_ours<K: Applicable>(&self, live: &K, desired: &K) -> Result<(), ApplyError> {
         let (kind, name) = (K::kind(&()).into_owned(), live.name_any());
         let ours = live.owner_references().iter().any(|owner| owner.uid == self.owner.uid);
-        if !ours && !self.may_adopt(live, wanted) {
+        if !ours && !self.may_adopt(live, desired) {
             return Err(ApplyError::OwnedByAnother { kind, name });
         }
         if live.meta().deletion_timestamp.is_some() {
@@ -527,19 +529,19 @@ impl<'a> Children<'a> {
 
     /// Returns whether a child belonged to an earlier owner of this name: it has all labels of
     /// ours, and its owner was removed or has another uid.
-    fn may_adopt<K: Applicable>(&self, live: &K, wanted: &K) -> bool {
+    fn may_adopt<K: Applicable>(&self, live: &K, desired: &K) -> bool {
         let OwnerReference { api_version, kind, name, .. } = &self.owner;
         let is_free = live.owner_references().iter().all(|owner| {
             (&owner.api_version, &owner.kind, &owner.name) == (api_version, kind, name)
         });
         let has = |(key, value): (&String, &String)| live.labels().get(key) == Some(value);
-        is_free && !wanted.labels().is_empty() && wanted.labels().iter().all(has)
+        is_free && !desired.labels().is_empty() && desired.labels().iter().all(has)
     }
 
-    async fn write<K: Applicable>(&self, name: &str, wanted: &Value) -> Result<K, ApplyError> {
+    async fn write<K: Applicable>(&self, name: &str, desired: &Value) -> Result<K, ApplyError> {
         let (api, kind) = (self.children_api::<K>(), K::kind(&()));
         let params = PatchParams::apply(CHILDREN_MANAGER).force();
-        let mut body = wanted.clone();
+        let mut body = desired.clone();
         body["apiVersion"] = K::api_version(&()).into();
         body["kind"] = kind.as_ref().into();
         // This apply never sets a status, but some types encode an empty one.
@@ -549,7 +551,7 @@ impl<'a> Children<'a> {
         let applied = api.patch(name, &params, &Patch::Apply(&body)).await;
         let applied = match applied {
             Err(kube::Error::Api(status)) if status.code == UNPROCESSABLE => {
-                match self.remove_emptied_fields::<K>(name, wanted).await? {
+                match self.remove_emptied_fields::<K>(name, desired).await? {
                     true => api.patch(name, &params, &Patch::Apply(&body)).await,
                     false => Err(kube::Error::Api(status)),
                 }
@@ -561,19 +563,19 @@ impl<'a> Children<'a> {
         Ok(object)
     }
 
-    /// Removes the fields of a child that an apply of `wanted` would set to null; returns whether
+    /// Removes the fields of a child that an apply of `desired` would set to null; returns whether
     /// there were any.
     async fn remove_emptied_fields<K: Applicable>(
         &self,
         name: &str,
-        wanted: &Value,
+        desired: &Value,
     ) -> Result<bool, ApplyError> {
         let api = self.children_api::<K>();
         let failed = |source| self.api_failure::<K>("empty fields of", name, source);
         let Some(live) = api.get_opt(name).await.map_err(failed)? else { return Ok(false) };
         let json = to_json(&live)?;
         let patch = applied_state::our_fields(&live)
-            .and_then(|ours| compare::emptying_patch(wanted, &json, ours));
+            .and_then(|ours| compare::emptying_patch(desired, &json, ours));
         let Some(mut patch) = patch else { return Ok(false) };
         patch["metadata"]["resourceVersion"] = live.resource_version().into();
         let params =

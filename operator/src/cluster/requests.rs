@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
 use crate::pods::pages;
 
-/// Reads all objects of a kind in a namespace that `params` select, each reduced by `keep`.
+/// Reads all objects of a kind in a namespace that `params` select, each reduced by `reduce`.
 ///
 /// # Errors
 /// When the API server refuses or can't be reached.
@@ -15,9 +15,9 @@ pub async fn list_objects<K: Applicable>(
     context: &Context,
     namespace: &str,
     params: ListParams,
-    keep: impl FnMut(K) -> K,
+    reduce: impl FnMut(K) -> K,
 ) -> Result<Vec<K>, StepError> {
-    let listed = pages::list_all(&namespaced_api(&context.client, namespace), params, keep).await;
+    let listed = pages::list_all(&namespaced_api(&context.client, namespace), params, reduce).await;
     listed.map_err(|error| {
         let what = format!("list {} in {namespace}", K::plural(&()));
         StepError::from_kube(ReconcileStep::Observe, what, error)

@@ -18,7 +18,7 @@ pub const STATUS_MANAGER: &str = "millrace-operator/status";
 /// The HTTP status for a failed test of a patch, and for an invalid object.
 const UNPROCESSABLE: u16 = 422;
 
-/// Writes `wanted` as the status of `object` unless it equals `current`; returns whether it wrote.
+/// Writes `desired` as the status of `object` unless it equals `current`; returns whether it wrote.
 ///
 /// The patch tests uid and resource version, which server-side apply of a status does not. An
 /// object recreated under the same name must not get the old one's status. A status also holds
@@ -31,22 +31,22 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     context: &Context,
     object: &K,
     current: Option<&S>,
-    wanted: &S,
+    desired: &S,
 ) -> Result<bool, StepError> {
     let kind = K::kind(&()).into_owned();
     let name = object.name_any();
     let namespace = object.namespace().unwrap_or_default();
-    let (wanted, current) = (encode(object, wanted)?, encode(object, &current)?);
-    let conditions: Vec<Condition> = Vec::deserialize(&wanted["conditions"]).unwrap_or_default();
+    let (desired, current) = (encode(object, desired)?, encode(object, &current)?);
+    let conditions: Vec<Condition> = Vec::deserialize(&desired["conditions"]).unwrap_or_default();
     context.metrics.set_conditions(&kind, &namespace, &name, &conditions);
-    if wanted == current {
+    if desired == current {
         return Ok(false);
     }
     let api: Api<K> = Api::namespaced(context.client.clone(), &namespace);
     let operations = serde_json::json!([
         { "op": "test", "path": "/metadata/uid", "value": object.uid() },
         { "op": "test", "path": "/metadata/resourceVersion", "value": object.resource_version() },
-        { "op": "add", "path": "/status", "value": wanted },
+        { "op": "add", "path": "/status", "value": desired },
     ]);
     let patch = serde_json::from_value(operations).map_err(|error| encode_error(object, error))?;
     let params =
@@ -90,11 +90,11 @@ pub async fn write_status<K: Applicable, S: Serialize>(
     context: &Context,
     object: &K,
     current: Option<&S>,
-    wanted: &S,
+    desired: &S,
     conditions: Conditions,
 ) -> Result<bool, StepError> {
     let notices = conditions.new_notices();
-    let mut status = encode(object, wanted)?;
+    let mut status = encode(object, desired)?;
     status["conditions"] = encode(object, &conditions.into_conditions())?;
     let current = current.map(|current| encode(object, current)).transpose()?;
     let wrote = patch_status(context, object, current.as_ref(), &status).await?;
@@ -115,10 +115,10 @@ pub async fn patch_unknown_status<K: Applicable>(
     object: &K,
     failure: &StepError,
 ) -> Result<bool, StepError> {
-    let mut whole = encode(object, object)?;
-    let before = whole.get_mut("status").map(Value::take).filter(|it| !it.is_null());
-    let mut wanted = before.clone().unwrap_or_else(|| serde_json::json!({}));
-    let known = serde_json::from_value(wanted["conditions"].take()).unwrap_or_default();
+    let mut encoded = encode(object, object)?;
+    let before = encoded.get_mut("status").map(Value::take).filter(|it| !it.is_null());
+    let mut desired = before.clone().unwrap_or_else(|| serde_json::json!({}));
+    let known = serde_json::from_value(desired["conditions"].take()).unwrap_or_default();
     let known: Vec<Condition> = known;
     let mut conditions = Conditions::new(&known, object.meta().generation, context.clock.now());
     let (reason, message) = (failure.reason, failure.cause());
@@ -128,9 +128,9 @@ pub async fn patch_unknown_status<K: Applicable>(
     }
     // Conditions of an older spec carry that spec's generation.
     if let Some(generation) = object.meta().generation {
-        wanted["observedGeneration"] = generation.into();
+        desired["observedGeneration"] = generation.into();
     }
-    write_status(context, object, before.as_ref(), &wanted, conditions).await
+    write_status(context, object, before.as_ref(), &desired, conditions).await
 }
 
 fn encode<K: Applicable>(object: &K, part: &impl Serialize) -> Result<Value, StepError> {

@@ -86,7 +86,7 @@ impl Readings {
             return Ok(reading);
         }
         let permit = tokio::time::timeout(READING_MAX, self.permits.acquire()).await;
-        let Ok(Ok(_turn)) = permit else { return Err(NoFacts::Busy) };
+        let Ok(Ok(_permit)) = permit else { return Err(NoFacts::Busy) };
         // Another request may have read it in the meantime.
         if let Some(reading) = self.find_newest(namespace, name, now(), FRESH) {
             return Ok(reading);

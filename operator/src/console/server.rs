@@ -162,7 +162,7 @@ impl Console {
         }))
     }
 
-    fn build_response(&self, page: ResponseContent, asks: bool) -> Response<Full<Bytes>> {
+    fn build_response(&self, page: ResponseContent, requests_login: bool) -> Response<Full<Bytes>> {
         let ResponseContent { status, is_html, text } = page;
         let mut response = Response::new(Full::new(text.into()));
         *response.status_mut() = status;
@@ -179,9 +179,9 @@ impl Console {
             headers.insert(name, HeaderValue::from_static(value));
         }
         headers.extend(self.parts.policy.clone().map(|policy| (CONTENT_SECURITY_POLICY, policy)));
-        if asks {
-            let ask = HeaderValue::from_static("Basic realm=\"millrace\", charset=\"UTF-8\"");
-            headers.insert(WWW_AUTHENTICATE, ask);
+        if requests_login {
+            let challenge = HeaderValue::from_static("Basic realm=\"millrace\", charset=\"UTF-8\"");
+            headers.insert(WWW_AUTHENTICATE, challenge);
         }
         response
     }

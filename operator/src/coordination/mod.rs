@@ -89,5 +89,5 @@ pub struct ProbeRequest {
 pub trait Coordinators: Send + Sync {
     /// Returns each server's report, in the order of the servers. A server that hangs delays no
     /// other.
-    fn probe_servers<'a>(&'a self, ask: &'a ProbeRequest) -> BoxFuture<'a, Vec<KeeperServer>>;
+    fn probe_servers<'a>(&'a self, request: &'a ProbeRequest) -> BoxFuture<'a, Vec<KeeperServer>>;
 }

@@ -226,31 +226,31 @@ fn to_unreachable(cause: impl std::fmt::Display) -> ProbeError {
 }
 
 impl Coordinators for Prober {
-    fn probe_servers<'a>(&'a self, ask: &'a ProbeRequest) -> BoxFuture<'a, Vec<KeeperServer>> {
+    fn probe_servers<'a>(&'a self, request: &'a ProbeRequest) -> BoxFuture<'a, Vec<KeeperServer>> {
         async move {
-            let plain = ProbeAccess { request: ask, tls: None };
+            let plain = ProbeAccess { request, tls: None };
             let is_encrypted = |it: &&Address| plain.uses_tls(it.speaks);
-            let tls = match ask.servers.iter().find(is_encrypted) {
+            let tls = match request.servers.iter().find(is_encrypted) {
                 None => Ok(None),
                 Some(_) => {
-                    let tls = TlsCertificates { ca_pem: ask.authority.clone(), identity: None };
+                    let tls = TlsCertificates { ca_pem: request.authority.clone(), identity: None };
                     tls.client_config().map(|config| Some(Arc::new(config)))
                 }
             };
             let secure = match tls {
-                Ok(tls) => ProbeAccess { request: ask, tls },
+                Ok(tls) => ProbeAccess { request, tls },
                 Err(error) => {
                     let refusal = || Err(ProbeError::Unreachable(error.to_string()));
                     let silent =
                         |it: &Address| KeeperServer { address: it.text.clone(), report: refusal() };
-                    return ask.servers.iter().map(silent).collect();
+                    return request.servers.iter().map(silent).collect();
                 }
             };
-            let looks = ask.servers.iter().map(|address| {
+            let probes = request.servers.iter().map(|address| {
                 let access = if plain.uses_tls(address.speaks) { &secure } else { &plain };
                 self.probe_server(address, access)
             });
-            join_all(looks).await
+            join_all(probes).await
         }
         .boxed()
     }

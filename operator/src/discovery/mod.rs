@@ -129,17 +129,17 @@ impl Discovery {
     /// Starts the watches in `needed` and stops all others. Must be called in a runtime.
     pub fn watch_needed(&self, needed: &BTreeSet<Watched>) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone: Vec<Watched> =
+        let unneeded: Vec<Watched> =
             running.keys().filter(|it| !needed.contains(it)).copied().collect();
-        for watched in gone {
+        for watched in unneeded {
             // Abort the watch first: it must not write after its kind was dropped.
             running.remove(&watched);
             self.lock_state().remove_kind(watched);
         }
         for watched in needed {
             running.entry(*watched).or_insert_with(|| {
-                let places = watch::watch_scopes(*watched, &self.within);
-                let tasks = places.into_iter().enumerate().map(|(scope, namespace)| {
+                let scopes = watch::watch_scopes(*watched, &self.within);
+                let tasks = scopes.into_iter().enumerate().map(|(scope, namespace)| {
                     self.lock_state().set_stage(*watched, scope, WatchStage::Waiting(None));
                     let watch = watch::KindWatch {
                         client: self.client.clone(),
@@ -164,10 +164,10 @@ impl Discovery {
         &self,
         namespace: &str,
         name: &str,
-        wants: &DiscoveryRequest,
+        request: &DiscoveryRequest,
     ) -> Result<PoolDiscovery, DiscoveryError> {
         let is_wide = self.widely.has_namespace(namespace);
-        select::select_for_pool(&self.lock_state(), (namespace, name), wants, is_wide)
+        select::select_for_pool(&self.lock_state(), (namespace, name), request, is_wide)
     }
 
     /// Changes whenever anything that targets depend on changes.

@@ -9,20 +9,20 @@ use super::{DiscoveryError, DiscoveryRequest, Pick, PoolDiscovery};
 
 /// Returns the kinds to watch for a pool.
 #[must_use]
-pub fn needed_watches(wants: &DiscoveryRequest) -> BTreeSet<Watched> {
+pub fn needed_watches(request: &DiscoveryRequest) -> BTreeSet<Watched> {
     let mut needs: BTreeSet<Watched> =
-        wants.monitors.keys().copied().map(Watched::Monitors).collect();
-    let looks = |kind: &MonitorKind| *kind != MonitorKind::Probe;
-    let annotated = wants.annotated.as_ref();
-    let looks_into_cluster = wants.monitors.keys().any(looks) || annotated.is_some();
-    if looks_into_cluster {
+        request.monitors.keys().copied().map(Watched::Monitors).collect();
+    let reads_objects = |kind: &MonitorKind| *kind != MonitorKind::Probe;
+    let annotated = request.annotated.as_ref();
+    let reads_cluster = request.monitors.keys().any(reads_objects) || annotated.is_some();
+    if reads_cluster {
         needs.extend([Watched::Pods, Watched::Nodes]);
     }
     let by_service = [MonitorKind::ServiceMonitor, MonitorKind::ScrapeConfig];
-    if by_service.iter().any(|kind| wants.monitors.contains_key(kind)) || annotated.is_some() {
+    if by_service.iter().any(|kind| request.monitors.contains_key(kind)) || annotated.is_some() {
         needs.extend([Watched::Services, Watched::Slices]);
     }
-    let picks = wants.monitors.values().chain(annotated.map(|(pick, _)| pick));
+    let picks = request.monitors.values().chain(annotated.map(|(pick, _)| pick));
     let by_labels = |pick: &Pick| pick.namespaces.as_ref().is_some_and(|it| !it.0.is_empty());
     if picks.into_iter().any(by_labels) {
         needs.insert(Watched::Namespaces);
@@ -33,15 +33,15 @@ pub fn needed_watches(wants: &DiscoveryRequest) -> BTreeSet<Watched> {
 pub(super) fn select_for_pool(
     state: &DiscoveryState,
     (namespace, name): (&str, &str),
-    wants: &DiscoveryRequest,
+    request: &DiscoveryRequest,
     is_wide: bool,
 ) -> Result<PoolDiscovery, DiscoveryError> {
-    for watched in needed_watches(wants) {
+    for watched in needed_watches(request) {
         check_complete(state, watched)?;
     }
     if !is_wide {
-        let monitors = wants.monitors.iter().map(|(kind, pick)| (selector_field(*kind), pick));
-        let annotated = wants.annotated.iter().map(|(pick, _)| ("annotations", pick));
+        let monitors = request.monitors.iter().map(|(kind, pick)| (selector_field(*kind), pick));
+        let annotated = request.annotated.iter().map(|(pick, _)| ("annotations", pick));
         let mut all = monitors.chain(annotated);
         if let Some((field, _)) = all.find(|(_, pick)| pick.namespaces.is_some()) {
             return Err(DiscoveryError::Across(field, namespace.to_owned()));
@@ -51,14 +51,14 @@ pub(super) fn select_for_pool(
     let mut monitors = Vec::new();
     let mut uids = std::collections::BTreeMap::new();
     for (id, cached) in &state.monitors {
-        let Some(pick) = wants.monitors.get(&id.kind) else { continue };
+        let Some(pick) = request.monitors.get(&id.kind) else { continue };
         let is_picked = picks_namespace(state, pick, namespace, &id.namespace);
         if is_picked && pick.selector.selects(&cached.labels) {
             monitors.push(cached.monitor.clone());
             uids.insert(id.clone(), cached.uid.clone());
         }
     }
-    let annotated = match &wants.annotated {
+    let annotated = match &request.annotated {
         None => None,
         Some((pick, rules)) => {
             let namespaces = match &pick.namespaces {

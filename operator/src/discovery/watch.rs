@@ -198,14 +198,14 @@ impl KindWatch {
         let kind = kind_plural(watched);
         match status_code(error) {
             Some(404) if matches!(watched, Watched::Monitors(_)) => {
-                let is_gone = absence.is_lasting();
-                if is_gone {
+                let is_lasting = absence.is_lasting();
+                if is_lasting {
                     self.update_state(|state| {
                         state.finish_list(watched, self.namespace.as_deref(), &BTreeSet::new());
                         state.set_stage(watched, scope, WatchStage::NotServed);
                     });
                 }
-                is_gone
+                is_lasting
             }
             Some(403) => {
                 let why = "the operator has no right to list and watch them: set discovery.enabled \

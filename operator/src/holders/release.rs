@@ -28,7 +28,7 @@ pub async fn release_record(context: &Context, key: &str) {
         return;
     };
     let who = format!("{cluster}/{namespace}/{kind}/{name}");
-    let given_up = async {
+    let release = async {
         match held {
             HeldResource::Kafka { settings, resource } => {
                 release_kafka_record(context, *settings, resource, &who).await
@@ -48,7 +48,7 @@ pub async fn release_record(context: &Context, key: &str) {
             }
         }
     };
-    if !tokio::time::timeout(GIVING_UP_MAX, given_up).await.unwrap_or(false) {
+    if !tokio::time::timeout(GIVING_UP_MAX, release).await.unwrap_or(false) {
         tracing::info!(object = key, "its records expire within a week");
     }
 }

@@ -41,7 +41,7 @@ pub(crate) async fn check_tables_claim(
     let Some(me) = context.holders.claimant_of(schema, schema.spec.ownership.is_shared()) else {
         return Ok(TablesClaim { free: servers, ..TablesClaim::default() });
     };
-    let looks = servers.iter().map(|server| {
+    let checks = servers.iter().map(|server| {
         let read = context.tables.read_holders(server, declared);
         async move {
             let endpoint = server.endpoint().clone();
@@ -50,7 +50,7 @@ pub(crate) async fn check_tables_claim(
         }
     });
     let (mut claim, mut held_by_us) = (TablesClaim::default(), Vec::new());
-    for (server, outcome) in servers.iter().zip(join_all(looks).await) {
+    for (server, outcome) in servers.iter().zip(join_all(checks).await) {
         let held = match outcome {
             Ok(held) => held,
             Err(error) => {

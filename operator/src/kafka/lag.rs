@@ -154,11 +154,11 @@ impl<'a> GroupObservation<'a> {
     /// Records the offset found at a time.
     fn accept_time_offset(
         &mut self,
-        want: &OffsetQuery,
+        query: &OffsetQuery,
         found: Option<Result<ListedOffset, Code>>,
         marks: &mut Marks,
     ) {
-        let (partition, at) = want;
+        let (partition, at) = query;
         match (found.unwrap_or(Err(Code::OperationTimedOut)), self.behind.end_of(partition)) {
             (Ok(found), Some(end)) => {
                 marks.group_marks(&self.request.group).record_offset(partition, *at, found, end);
@@ -263,11 +263,11 @@ fn fetch_offsets(
         topics.get(topic)?.as_ref().ok()?.partitions.get(number)?.leader
     });
     let specs = [EARLIEST, LATEST].into_iter();
-    let wants = specs.flat_map(|spec| partitions.iter().map(move |it| (it.clone(), spec)));
-    let wants: Vec<OffsetQuery> = wants.collect();
+    let queries = specs.flat_map(|spec| partitions.iter().map(move |it| (it.clone(), spec)));
+    let queries: Vec<OffsetQuery> = queries.collect();
     let commits: Vec<AdminRequest> =
         groups.iter().filter_map(GroupObservation::commits_request).collect();
-    let (located, commits) = list_offsets(link, &wants, commits, deadline);
+    let (located, commits) = list_offsets(link, &queries, commits, deadline);
     let mut commits = commits.into_iter();
     for group in groups.iter_mut().filter(|group| group.partitions.is_ok()) {
         let commits = commits.next();
@@ -294,8 +294,8 @@ fn search_ages(
             match group.search.next(&group.behind, marks.group_marks(&group.request.group)) {
                 SearchStep::Known(age) => group.age = Some(age),
                 SearchStep::Query(at, partitions) => {
-                    let wants = partitions.into_iter().map(|partition| (partition, at));
-                    asking.push((group, wants.collect()));
+                    let queries = partitions.into_iter().map(|partition| (partition, at));
+                    asking.push((group, queries.collect()));
                 }
             }
         }
@@ -303,12 +303,13 @@ fn search_ages(
             return;
         }
         // Groups that read the same topic often need the same offsets.
-        let wants: BTreeSet<&OffsetQuery> = asking.iter().flat_map(|(_, wants)| wants).collect();
-        let wants: Vec<OffsetQuery> = wants.into_iter().cloned().collect();
-        let (located, _) = list_offsets(link, &wants, Vec::new(), deadline);
-        for (group, wants) in asking {
-            for want in wants {
-                group.accept_time_offset(&want, located.get(&want).copied(), marks);
+        let queries: BTreeSet<&OffsetQuery> =
+            asking.iter().flat_map(|(_, queries)| queries).collect();
+        let queries: Vec<OffsetQuery> = queries.into_iter().cloned().collect();
+        let (located, _) = list_offsets(link, &queries, Vec::new(), deadline);
+        for (group, queries) in asking {
+            for query in queries {
+                group.accept_time_offset(&query, located.get(&query).copied(), marks);
             }
         }
     }

@@ -69,11 +69,11 @@ pub(super) fn run_jobs(
             outcomes.extend(apply_changes(admin, batch, deadline));
         }
     }
-    let looks = jobs.iter().enumerate().filter(|(_, job)| !job.is_change());
-    let (looks, recorded): (Vec<Numbered<'_>>, Vec<Numbered<'_>>) =
-        looks.partition(|(_, job)| matches!(job.kind, JobKind::Observe));
+    let reads = jobs.iter().enumerate().filter(|(_, job)| !job.is_change());
+    let (reads, recorded): (Vec<Numbered<'_>>, Vec<Numbered<'_>>) =
+        reads.partition(|(_, job)| matches!(job.kind, JobKind::Observe));
     outcomes.extend(records::read_records(link, &recorded, deadline));
-    outcomes.extend(observe_topics(link, admin, looks, deadline));
+    outcomes.extend(observe_topics(link, admin, reads, deadline));
     let mut outcome =
         |number| outcomes.remove(&number).unwrap_or_else(|| Err(Failure::interrupted()));
     (0..jobs.len()).map(&mut outcome).collect()

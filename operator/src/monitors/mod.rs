@@ -62,7 +62,7 @@ pub async fn discover_pool_targets(
     pool: &EdgePool,
     memory: &mut MonitorMemory,
 ) -> Result<Option<Arc<DiscoveryResult>>, StepError> {
-    let Some(wants) = discover::discovery_request(pool) else {
+    let Some(request) = discover::discovery_request(pool) else {
         *memory = MonitorMemory::default();
         return Ok(None);
     };
@@ -79,14 +79,14 @@ pub async fn discover_pool_targets(
     let names = PoolNames::of_pool(pool, Role::Edge)?;
     let found = context
         .discovery
-        .find_targets(&names.namespace, &names.pool, &wants)
+        .find_targets(&names.namespace, &names.pool, &request)
         .map_err(to_step_error)?;
     let monitors = found.monitors.iter();
     let uses: BTreeSet<SecretUse> =
         monitors.flat_map(|monitor| monitor.secret_uses().cloned()).collect();
     let missing = secrets::gather_secrets(context, pool, &names, &uses).await?;
     let version = found.version;
-    let (found, scraped) = compute_targets(found, wants, missing).await?;
+    let (found, scraped) = compute_targets(found, request, missing).await?;
     let scraped = match memory.last.take() {
         Some(last) if *last.scraped == scraped => last.scraped,
         _ => {
@@ -101,7 +101,7 @@ pub async fn discover_pool_targets(
 /// Computes the targets, which may take a second, on a separate thread from the reconciles.
 async fn compute_targets(
     discovery: PoolDiscovery,
-    wants: DiscoveryRequest,
+    request: DiscoveryRequest,
     missing: std::collections::BTreeMap<SecretUse, String>,
 ) -> Result<(PoolDiscovery, DiscoveryResult), StepError> {
     let work = tokio::task::spawn_blocking(move || {
@@ -110,7 +110,7 @@ async fn compute_targets(
             reach: &discovery.reach,
             monitors: &discovery.monitors,
             annotated: discovery.annotated.as_ref(),
-            interval_seconds: wants.interval_seconds,
+            interval_seconds: request.interval_seconds,
             missing: &missing,
         });
         (discovery, scraped)

@@ -184,7 +184,7 @@ async fn write_secret(
     } else if data.is_empty() {
         return Ok(());
     }
-    let wanted = Secret {
+    let desired = Secret {
         metadata: ObjectMeta {
             name: Some(name.clone()),
             namespace: Some(namespace.clone()),
@@ -197,7 +197,7 @@ async fn write_secret(
         ..Secret::default()
     };
     let params = PatchParams::apply(MANAGER).force();
-    let applied = secrets.patch(&name, &params, &Patch::Apply(&wanted)).await;
+    let applied = secrets.patch(&name, &params, &Patch::Apply(&desired)).await;
     applied.map_err(|error| failed("apply", error))?;
     context.metrics.record_write("Secret", "monitors");
     Ok(())

@@ -43,11 +43,11 @@ impl AppliedState {
         other.is_none().then(|| Self::new(hash, fields))
     }
 
-    /// Returns the state that `wanted`, completely applied with this hash, has until another
+    /// Returns the state that `desired`, completely applied with this hash, has until another
     /// manager changes it.
     #[must_use]
-    pub fn of_desired(wanted: &Value, hash: &str) -> Self {
-        Self::new(hash, &to_managed_fields(wanted))
+    pub fn of_desired(desired: &Value, hash: &str) -> Self {
+        Self::new(hash, &to_managed_fields(desired))
     }
 
     fn new(hash: &str, fields: &Value) -> Self {

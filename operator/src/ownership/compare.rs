@@ -10,43 +10,43 @@ use serde_json::{Map, Value};
 /// Maximum number of reported differing fields; one is enough to act.
 const DIFFERENCES_MAX: usize = 5;
 
-/// Returns the fields of `wanted` that `live` lacks or has with another value, as dotted paths;
+/// Returns the fields of `desired` that `live` lacks or has with another value, as dotted paths;
 /// empty if none.
 #[must_use]
-pub fn find_differences(wanted: &Value, live: &Value) -> Vec<String> {
+pub fn find_differences(desired: &Value, live: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    walk_value(wanted, Some(live), &mut String::new(), &mut found);
+    walk_value(desired, Some(live), &mut String::new(), &mut found);
     found
 }
 
-fn walk_value(wanted: &Value, live: Option<&Value>, path: &mut String, found: &mut Vec<String>) {
-    if found.len() >= DIFFERENCES_MAX || is_nothing(wanted) {
+fn walk_value(desired: &Value, live: Option<&Value>, path: &mut String, found: &mut Vec<String>) {
+    if found.len() >= DIFFERENCES_MAX || is_nothing(desired) {
         return;
     }
-    match (wanted, live) {
-        (Value::Object(wanted), Some(Value::Object(live))) => {
-            for (key, value) in wanted {
+    match (desired, live) {
+        (Value::Object(desired), Some(Value::Object(live))) => {
+            for (key, value) in desired {
                 with_field(path, key, |path| walk_value(value, live.get(key), path, found));
             }
         }
-        (Value::Array(wanted), Some(Value::Array(live))) => walk_list(wanted, live, path, found),
-        (_, Some(live)) if same_leaf(wanted, live, path) => {}
+        (Value::Array(desired), Some(Value::Array(live))) => walk_list(desired, live, path, found),
+        (_, Some(live)) if same_leaf(desired, live, path) => {}
         _ => found.push(path.clone()),
     }
 }
 
-/// Returns what to remove from `live` before applying `wanted`, as a JSON merge patch: the fields
+/// Returns what to remove from `live` before applying `desired`, as a JSON merge patch: the fields
 /// of `ours` (in the form of `FieldsV1`) where an empty object is desired. When an apply removes an
 /// object's last field, Kubernetes up to at least 1.34 makes it null and refuses that
 /// (kubernetes/kubernetes#135841). `None`: nothing.
 #[must_use]
-pub fn emptying_patch(wanted: &Value, live: &Value, ours: &Value) -> Option<Value> {
-    let (wanted, live) = (wanted.as_object()?, live.as_object()?);
+pub fn emptying_patch(desired: &Value, live: &Value, ours: &Value) -> Option<Value> {
+    let (desired, live) = (desired.as_object()?, live.as_object()?);
     let of = |key: &str| ours.get(format!("f:{key}"));
-    let patch: Map<String, Value> = if wanted.is_empty() {
+    let patch: Map<String, Value> = if desired.is_empty() {
         live.keys().filter(|key| of(key).is_some()).map(|key| (key.clone(), Value::Null)).collect()
     } else {
-        let inner = wanted.iter().filter_map(|(key, value)| {
+        let inner = desired.iter().filter_map(|(key, value)| {
             Some((key.clone(), emptying_patch(value, live.get(key)?, of(key)?)?))
         });
         inner.collect()
@@ -54,10 +54,10 @@ pub fn emptying_patch(wanted: &Value, live: &Value, ours: &Value) -> Option<Valu
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-fn walk_list(wanted: &[Value], live: &[Value], path: &mut String, found: &mut Vec<String>) {
+fn walk_list(desired: &[Value], live: &[Value], path: &mut String, found: &mut Vec<String>) {
     match merge_keys(path) {
         Some(keys) => {
-            for item in wanted {
+            for item in desired {
                 let twin =
                     live.iter().find(|other| keys.iter().all(|key| same_key(item, other, key)));
                 let label = keys.iter().find_map(|key| item.get(key)).map_or_else(
@@ -67,8 +67,8 @@ fn walk_list(wanted: &[Value], live: &[Value], path: &mut String, found: &mut Ve
                 with_field(path, &label, |path| walk_value(item, twin, path, found));
             }
         }
-        None if wanted.len() == live.len() => {
-            for (index, (item, twin)) in wanted.iter().zip(live).enumerate() {
+        None if desired.len() == live.len() => {
+            for (index, (item, twin)) in desired.iter().zip(live).enumerate() {
                 with_field(path, &index.to_string(), |path| {
                     walk_value(item, Some(twin), path, found)
                 });
@@ -80,8 +80,8 @@ fn walk_list(wanted: &[Value], live: &[Value], path: &mut String, found: &mut Ve
 
 /// Returns whether a desired value is empty: the API server drops empty lists and nulls.
 #[must_use]
-pub fn is_nothing(wanted: &Value) -> bool {
-    match wanted {
+pub fn is_nothing(desired: &Value) -> bool {
+    match desired {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
         _ => false,
@@ -138,21 +138,21 @@ pub fn is_atomic(path: &str) -> bool {
 /// Returns whether two items carry the same merge key; a missing `protocol` is TCP, as the API
 /// defaults it.
 #[must_use]
-pub fn same_key(wanted: &Value, live: &Value, key: &str) -> bool {
+pub fn same_key(desired: &Value, live: &Value, key: &str) -> bool {
     let default = (key == "protocol").then(|| Value::from("TCP"));
-    wanted.get(key).or(default.as_ref()) == live.get(key).or(default.as_ref())
+    desired.get(key).or(default.as_ref()) == live.get(key).or(default.as_ref())
 }
 
-fn same_leaf(wanted: &Value, live: &Value, path: &str) -> bool {
-    if wanted == live {
+fn same_leaf(desired: &Value, live: &Value, path: &str) -> bool {
+    if desired == live {
         return true;
     }
-    match (wanted, live) {
+    match (desired, live) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
         // The API server normalizes quantities: 1024Mi comes back as 1Gi.
         (Value::String(a), Value::String(b)) if is_quantity_path(path) => {
-            let (wanted, live) = (parse_quantity_millis(a), parse_quantity_millis(b));
-            wanted.is_some() && wanted == live
+            let (desired, live) = (parse_quantity_millis(a), parse_quantity_millis(b));
+            desired.is_some() && desired == live
         }
         // Some fields retain an empty object and others drop it; more content is no difference.
         (Value::Object(a), _) => a == &Map::new() && live.is_object(),

@@ -11,14 +11,14 @@ use serde::de::DeserializeOwned;
 /// is some 10 kB on the wire: 1 MB.
 pub const PAGE: u32 = 100;
 
-/// Returns all objects of a list, each reduced by `keep`.
+/// Returns all objects of a list, each reduced by `reduce`.
 ///
 /// # Errors
 /// The API server's error for any page.
 pub async fn list_all<K>(
     api: &Api<K>,
     params: ListParams,
-    mut keep: impl FnMut(K) -> K,
+    mut reduce: impl FnMut(K) -> K,
 ) -> Result<Vec<K>, kube::Error>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug,
@@ -27,7 +27,7 @@ where
     let mut found = Vec::new();
     loop {
         let page = api.list(&params).await?;
-        found.extend(page.items.into_iter().map(&mut keep));
+        found.extend(page.items.into_iter().map(&mut reduce));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
             None => return Ok(found),

@@ -78,10 +78,10 @@ impl PodSampleCache {
 
     /// Queries pods in the background.
     fn scrape_in_background(&self, due: Vec<PodTarget>, now: Timestamp) {
-        let (source, looks) = (self.source.clone(), self.scrapes.clone());
+        let (source, permits) = (self.source.clone(), self.scrapes.clone());
         let entries = self.entries.clone();
         tokio::spawn(async move {
-            let Ok(_permit) = looks.acquire().await else { return };
+            let Ok(_permit) = permits.acquire().await else { return };
             let mut results = source.scrape_pods(&due, now).await;
             let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
             for target in due {

@@ -117,11 +117,11 @@ pub fn strip_pod(pod: &mut Pod) {
     });
 }
 
-fn cut_container(whole: Container) -> Container {
+fn cut_container(container: Container) -> Container {
     Container {
-        name: whole.name,
-        image: whole.image,
-        resources: whole.resources,
+        name: container.name,
+        image: container.image,
+        resources: container.resources,
         ..Container::default()
     }
 }

@@ -88,8 +88,8 @@ pub async fn apply_replicas<'a, K: Scaled>(
             Cow::Owned(updated)
         }
         Err(error) => {
-            let is_taken = matches!(&error, kube::Error::Api(status) if status.code == 409);
-            if !is_taken {
+            let is_conflict = matches!(&error, kube::Error::Api(status) if status.code == 409);
+            if !is_conflict {
                 tracing::warn!(%kind, namespace, name, %error, "cannot write spec.replicas");
             }
             Cow::Borrowed(declared)
@@ -147,17 +147,18 @@ pub async fn release_replicas(
     context: &Context,
     pool: &EdgePool,
     children: &Children<'_>,
-    wanted: &mut Deployment,
+    desired: &mut Deployment,
 ) -> Result<(), StepError> {
     let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-    let (namespace, name) = (pool.namespace().unwrap_or_default(), wanted.name_any());
+    let (namespace, name) = (pool.namespace().unwrap_or_default(), desired.name_any());
     let now = context.clock.now();
     let mut sizing: Sizing = context.sizings.get(uid);
     if sizing.sized_by().is_none() {
-        if let WorkloadComparison::AsDesired(_) = children.compare_workload(wanted.clone()).await? {
+        if let WorkloadComparison::AsDesired(_) = children.compare_workload(desired.clone()).await?
+        {
             return Ok(());
         }
-        let live = children.read_live(wanted).await?;
+        let live = children.read_live(desired).await?;
         if !live.is_some_and(|live| is_others(&live.metadata)) {
             return Ok(());
         }
@@ -170,7 +171,7 @@ pub async fn release_replicas(
         }
         sizing.scaler = Some((now, found));
     }
-    if let (Some(_), Some(spec)) = (sizing.sized_by(), &mut wanted.spec) {
+    if let (Some(_), Some(spec)) = (sizing.sized_by(), &mut desired.spec) {
         spec.replicas = None;
     }
     context.sizings.insert(uid, sizing, now);

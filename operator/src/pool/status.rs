@@ -79,7 +79,7 @@ pub fn state_pods(
     use ConditionType::PodsReady;
     match rollout {
         Rollout::Evaluated(RolloutVerdict::Complete) => {
-            let pods = observation.map_or(0, |seen| seen.desired);
+            let pods = observation.map_or(0, |workload| workload.desired);
             conditions.set_true(
                 PodsReady,
                 Reason::Reconciled,
@@ -112,11 +112,11 @@ pub fn state_pods(
 fn moving_text(moving: &Moving) -> String {
     match moving {
         Moving::NotObserved => "the newest revision has not been observed yet".into(),
-        Moving::Updating { updated, desired: wanted } => {
-            format!("{updated} of {wanted} pods updated")
+        Moving::Updating { updated, desired } => {
+            format!("{updated} of {desired} pods updated")
         }
-        Moving::Starting { available, desired: wanted } => {
-            format!("{available} of {wanted} pods available")
+        Moving::Starting { available, desired } => {
+            format!("{available} of {desired} pods available")
         }
         Moving::Ending { surplus } => format!("{} terminating", format_count(surplus, "old pod")),
     }
@@ -130,7 +130,7 @@ pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
             // The kubelet's messages about images and crashes contain ports, times and back-offs
             // that vary; the pod's events show them.
             let remedy = NODE_LOST_REMEDY.to_owned();
-            let (reason, what, said) = match trouble {
+            let (reason, what, detail) = match trouble {
                 Trouble::ImagePull => {
                     (Reason::ImagePullFailed, "its image can't be pulled; see its events", None)
                 }
@@ -153,9 +153,9 @@ pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
                 0 | 1 => String::new(),
                 more => format!(" (and {} more)", more - 1),
             };
-            let said = said.filter(|said| !said.is_empty());
-            let said = said.map_or_else(String::new, |said| format!(": {said}"));
-            (reason, format!("pod {pod}{more}: {what}{said}"))
+            let detail = detail.filter(|detail| !detail.is_empty());
+            let detail = detail.map_or_else(String::new, |detail| format!(": {detail}"));
+            (reason, format!("pod {pod}{more}: {what}{detail}"))
         }
         Stuck::Refused { message } => {
             (Reason::PodCreationFailed, format!("pods can't be created: {message}"))
@@ -170,7 +170,8 @@ pub fn stuck_text(stuck: &Stuck) -> (Reason, String) {
 /// Returns ready and desired pods, as text.
 #[must_use]
 pub fn pods_text(observation: Option<&WorkloadObservation>) -> String {
-    observation.map_or_else(|| "0/0".into(), |seen| format!("{}/{}", seen.ready, seen.desired))
+    observation
+        .map_or_else(|| "0/0".into(), |workload| format!("{}/{}", workload.ready, workload.desired))
 }
 
 /// The longest message in a status.

@@ -92,7 +92,7 @@ pub trait Reconciler: Send + Sync + 'static {
     }
 }
 
-/// Runs the controller of `R` in `place` until `stop` resolves and its reconciles end. While
+/// Runs the controller of `R` in `scope` until `stop` resolves and its reconciles end. While
 /// `leads` is false it only watches, so that a replica that takes over has a full cache.
 pub async fn run<R: Reconciler>(
     context: Arc<Context>,
@@ -140,9 +140,9 @@ pub async fn run<R: Reconciler>(
         .for_each(|outcome| {
             match outcome {
                 Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
-                Err(controller::Error::ObjectNotFound(gone)) => {
-                    let namespace = gone.namespace.as_deref().unwrap_or_default();
-                    forget_object(&forget, &kind, namespace, &gone.name);
+                Err(controller::Error::ObjectNotFound(missing)) => {
+                    let namespace = missing.namespace.as_deref().unwrap_or_default();
+                    forget_object(&forget, &kind, namespace, &missing.name);
                 }
                 Err(error) => {
                     figures.record_watch_error(&kind);

@@ -40,11 +40,11 @@ pub async fn ensure_finalizer<'a, K: Applicable>(
     object: &'a K,
     policy: DeletionPolicy,
 ) -> Result<Cow<'a, K>, StepError> {
-    let wanted = policy == DeletionPolicy::Delete;
-    if wanted == has_finalizer(object.meta()) {
+    let needs_finalizer = policy == DeletionPolicy::Delete;
+    if needs_finalizer == has_finalizer(object.meta()) {
         return Ok(Cow::Borrowed(object));
     }
-    let Some(written) = write_finalizer::<K>(context, object.meta(), wanted).await? else {
+    let Some(written) = write_finalizer::<K>(context, object.meta(), needs_finalizer).await? else {
         return Ok(Cow::Borrowed(object));
     };
     let mut object = object.clone();
@@ -120,8 +120,8 @@ pub fn has_finalizer(meta: &ObjectMeta) -> bool {
 #[must_use]
 pub fn remaining_time(meta: &ObjectMeta, now: Timestamp, patience: Duration) -> Duration {
     let since = meta.deletion_timestamp.as_ref();
-    let gone = since.map_or(Duration::ZERO, |since| now.duration_since(since.0).unsigned_abs());
-    patience.saturating_sub(gone)
+    let elapsed = since.map_or(Duration::ZERO, |since| now.duration_since(since.0).unsigned_abs());
+    patience.saturating_sub(elapsed)
 }
 
 /// Writes the finalizer; returns the new metadata, or `None` if the object no longer exists.

@@ -238,18 +238,18 @@ where
         watcher::Event::InitDone => child_cache
             .finish_list(*round)
             .into_iter()
-            .map(|gone| deleted_child_metadata::<K, C>(gone))
+            .map(|deleted| deleted_child_metadata::<K, C>(deleted))
             .collect(),
     }
 }
 
 /// Returns a stub of a deleted child, enough to find its owner.
-fn deleted_child_metadata<K, C>(gone: DeletedChild) -> PartialObjectMeta<C>
+fn deleted_child_metadata<K, C>(deleted: DeletedChild) -> PartialObjectMeta<C>
 where
     K: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
 {
-    let DeletedChild { namespace, owner } = gone;
+    let DeletedChild { namespace, owner } = deleted;
     let owner = OwnerReference {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),

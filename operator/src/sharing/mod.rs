@@ -55,7 +55,7 @@ pub async fn run(
         led = leads.wait_for(|leads| *leads) => if led.is_err() { return },
         () = &mut stop => return,
     }
-    let turns = Arc::new(Semaphore::new(ROUNDS_MAX));
+    let permits = Arc::new(Semaphore::new(ROUNDS_MAX));
     let mut memories = Memories::new();
     // Dropping this future drops and ends them: after a lost lease nothing more is written.
     let mut rounds = JoinSet::new();
@@ -63,7 +63,7 @@ pub async fn run(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = ticks.tick() => begin_rounds(&context, &mut memories, &turns, &mut rounds),
+            _ = ticks.tick() => begin_rounds(&context, &mut memories, &permits, &mut rounds),
             Some(ended) = rounds.join_next() => {
                 if let Err(error) = ended {
                     tracing::error!(%error, "assigning targets did not end normally: a bug");
@@ -89,24 +89,24 @@ fn begin_rounds(
             && pool.spec.settings.receivers.prometheus.is_some()
     });
     let scraping: Vec<EdgePool> = scraping.collect();
-    let wants = scraping.iter().filter_map(discover::discovery_request);
+    let requests = scraping.iter().filter_map(discover::discovery_request);
     context
         .discovery
-        .watch_needed(&wants.flat_map(|wants| discovery::needed_watches(&wants)).collect());
+        .watch_needed(&requests.flat_map(|request| discovery::needed_watches(&request)).collect());
     let mut staying = Memories::new();
     for pool in scraping {
         let uid = pool.uid().unwrap_or_default();
         let memory = memories.remove(&uid).unwrap_or_default();
         staying.insert(uid, memory.clone());
         let Ok(mut memory) = memory.try_lock_owned() else { continue };
-        let (context, turns) = (context.clone(), permits.clone());
+        let (context, permits) = (context.clone(), permits.clone());
         rounds.spawn(async move {
-            let Ok(_turn) = turns.acquire_owned().await else { return };
+            let Ok(_permit) = permits.acquire_owned().await else { return };
             run_logged_round(&context, &pool, &mut memory).await;
         });
     }
-    for gone in memories.keys() {
-        context.metrics.set_targets(gone, None);
+    for ended in memories.keys() {
+        context.metrics.set_targets(ended, None);
     }
     *memories = staying;
 }

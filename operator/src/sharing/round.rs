@@ -292,7 +292,7 @@ impl SharingMemory {
             assigned: &before,
             policy: &policy,
         });
-        let wanted = decision.placements.iter().filter_map(|(id, placed)| {
+        let desired = decision.placements.iter().filter_map(|(id, placed)| {
             let entry = sources.targets.get(id)?.entry.clone();
             let entry = TargetEntry { weight: placed.weight, ..entry };
             Some((*id, DesiredTarget { pod: placed.pod.clone()?, entry }))
@@ -300,7 +300,7 @@ impl SharingMemory {
         let writes = plan_writes(&HandOver {
             shares,
             pods: &self.observations,
-            desired: &wanted.collect(),
+            desired: &desired.collect(),
             jobs: &sources.jobs,
             now,
             silent_seconds: SILENT_SECONDS,

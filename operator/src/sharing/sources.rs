@@ -75,8 +75,8 @@ impl Sources {
         for (name, job) in &scraped.jobs {
             match job_settings(job) {
                 Ok(_) if sources.jobs.contains_key(name) => {
-                    let said = "another job has this name: give the pool's own another one";
-                    sources.record_refusal(format!("job {name}: {said}"));
+                    let advice = "another job has this name: give the pool's own another one";
+                    sources.record_refusal(format!("job {name}: {advice}"));
                 }
                 Ok(settings) => {
                     intervals.insert(name.as_str(), job.interval_seconds);

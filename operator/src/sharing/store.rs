@@ -312,14 +312,14 @@ async fn write_part(
     known: Option<&str>,
     text: &str,
 ) -> Result<String, StepError> {
-    let wanted = new();
-    let name = wanted.metadata.name.clone().unwrap_or_default();
+    let desired = new();
+    let name = desired.metadata.name.clone().unwrap_or_default();
     let writing = async {
         match known {
             None => {
                 let params =
                     PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
-                let made = maps.create(&params, &wanted).await?;
+                let made = maps.create(&params, &desired).await?;
                 Ok::<_, kube::Error>(made.metadata.resource_version)
             }
             Some(version) => {

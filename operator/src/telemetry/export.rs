@@ -115,9 +115,15 @@ impl ExportArgs {
     }
 
     fn resource_attributes(&self, instance: &str) -> Vec<(String, String)> {
-        let given = self.otlp_attributes.iter();
-        let given = given.map(|ResourceAttribute(name, value)| (name.clone(), value.clone()));
-        otlp::resource_attributes("millrace-operator", env!("CARGO_PKG_VERSION"), instance, given)
+        let configured = self.otlp_attributes.iter();
+        let configured =
+            configured.map(|ResourceAttribute(name, value)| (name.clone(), value.clone()));
+        otlp::resource_attributes(
+            "millrace-operator",
+            env!("CARGO_PKG_VERSION"),
+            instance,
+            configured,
+        )
     }
 }
 

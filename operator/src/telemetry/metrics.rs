@@ -446,9 +446,9 @@ impl ObjectSeries {
             self.gauge.with_label_values(&labels(row)).set(row.1);
         }
         let before = known.remove(&key).unwrap_or_default();
-        for gone in before.iter().filter(|old| !rows.iter().any(|row| row.0 == old.0)) {
+        for obsolete in before.iter().filter(|old| !rows.iter().any(|row| row.0 == old.0)) {
             // An error means that the series does not exist, as desired.
-            let _ = self.gauge.remove_label_values(&labels(gone));
+            let _ = self.gauge.remove_label_values(&labels(obsolete));
         }
         if !rows.is_empty() {
             known.insert(key, rows);

@@ -58,7 +58,7 @@ fn request_token(headers: &HeaderMap) -> Option<Vec<u8>> {
 }
 
 /// Compares all bytes of the digests: the time reveals nothing about the token.
-fn is_same(given: &[u8], token: &[u8]) -> bool {
-    let (given, token) = (Sha256::digest(given), Sha256::digest(token));
-    given.iter().zip(token.iter()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+fn is_same(presented: &[u8], token: &[u8]) -> bool {
+    let (presented, token) = (Sha256::digest(presented), Sha256::digest(token));
+    presented.iter().zip(token.iter()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

@@ -40,14 +40,14 @@ impl Arrivals {
         let partitions = &group.value.partitions;
         let rates: Option<Vec<f64>> = partitions.iter().map(|it| it.arrival_per_second).collect();
         let Some(rates) = rates.filter(|rates| !rates.is_empty()) else { return };
-        if self.observed_at.is_some_and(|seen| at <= seen) {
+        if self.observed_at.is_some_and(|previous| at <= previous) {
             return;
         }
         let total: f64 = rates.iter().sum();
         let committed = partitions.iter().filter_map(|it| it.commit_per_second).sum();
         match self.observed_at {
-            Some(seen) if rates.len() == self.partitions.len() => {
-                let elapsed = (at - seen) as f64;
+            Some(previous) if rates.len() == self.partitions.len() => {
+                let elapsed = (at - previous) as f64;
                 let fast = 1.0 - (-elapsed / FAST_SECONDS).exp();
                 self.fast += fast * (total - self.fast);
                 self.slow += (1.0 - (-elapsed / SLOW_SECONDS).exp()) * (total - self.slow);

@@ -152,8 +152,8 @@ fn best_sample(group: &ConsumerGroup, pods: &[&PodReport], size: u32) -> Option<
     // A pod that is not busy while messages wait is blocked by something else: a broker that is
     // away, a sink, a rebalance.
     let busy = |own: &PodRate| {
-        let told = pods.iter().find(|pod| pod.ordinal == own.ordinal).and_then(|pod| pod.busy);
-        told.map_or(own.all_wait, |busy| own.one_waits && busy >= SATURATED_BUSY)
+        let reported = pods.iter().find(|pod| pod.ordinal == own.ordinal).and_then(|pod| pod.busy);
+        reported.map_or(own.all_wait, |busy| own.one_waits && busy >= SATURATED_BUSY)
     };
     let saturated = by_owner.iter().filter(|own| busy(own) && is_usable_rate(own.rate));
     if let Some(rate) = mean(saturated.map(|pod| pod.rate)) {

@@ -164,15 +164,15 @@ fn by_need(
     let need = Need { policy, arrivals: &arrivals, capacity };
     let terms = need.compute_terms(group, bounds, current, known.samples > 0);
     let hot = hot_partition(&need, group);
-    let wanted = terms.size_needed;
+    let needed = terms.size_needed;
     let verdict = |to, reason| SizeProposal {
-        proposed: wanted.max(to),
+        proposed: needed.max(to),
         terms: Some(terms.clone()),
         hot,
         ..SizeProposal::new(to, reason)
     };
     state.idle_since = None;
-    if wanted <= current {
+    if needed <= current {
         state.over_since = None;
         if terms.beyond_bounds {
             let why = if hot.is_some() {
@@ -196,7 +196,7 @@ fn by_need(
     let since = *state.over_since.get_or_insert(now);
     let urgent = is_urgent(signals, group, &need, now - since);
     let found = verdict(
-        wanted,
+        needed,
         if urgent { ScalingReason::LagAboveBound } else { ScalingReason::LoadGrew },
     );
     let window = if urgent { 0 } else { policy.grow_after_seconds };
@@ -436,11 +436,11 @@ fn build_decision(
     resources: Option<(Resources, vertical::VerticalReason)>,
 ) -> Decision {
     let FreshSignals { observation, policy, current, .. } = *signals;
-    let SizeProposal { to, proposed: wanted, reason, earliest, terms, hot } = proposal;
+    let SizeProposal { to, proposed, reason, earliest, terms, hot } = proposal;
     learn_from_signals(signals, &mut state);
-    let only_told = policy.mode == ScalingMode::Recommend && observation.current.is_some();
-    let replicas = if only_told { current } else { to };
-    if !only_told && observation.current != Some(to) {
+    let only_recommends = policy.mode == ScalingMode::Recommend && observation.current.is_some();
+    let replicas = if only_recommends { current } else { to };
+    if !only_recommends && observation.current != Some(to) {
         let change = SizeChange { at: observation.now, from: observation.current.unwrap_or(0), to };
         guard::record_regret(policy, &mut state, change);
         let gain = terms.as_ref().map_or(0.0, |it| it.capacity_per_second * f64::from(to))
@@ -455,7 +455,7 @@ fn build_decision(
     }
     Decision {
         replicas,
-        proposed: if only_told { to } else { wanted },
+        proposed: if only_recommends { to } else { proposed },
         from: observation.current,
         reason,
         terms,

@@ -282,10 +282,10 @@ impl VerticalPolicy {
     }
 }
 
-/// Returns the request for a limit, with the ratio of `request` to `whole`. A request equal to the
+/// Returns the request for a limit, with the ratio of `request` to `total`. A request equal to the
 /// limit stays equal, and a lower one stays lower: a pod's QoS class can't be changed in place.
-fn request_share(limit: u64, request: u64, whole: u64) -> u64 {
-    let part = u128::from(limit) * u128::from(request.min(whole)) / u128::from(whole.max(1));
+fn request_share(limit: u64, request: u64, total: u64) -> u64 {
+    let part = u128::from(limit) * u128::from(request.min(total)) / u128::from(total.max(1));
     u64::try_from(part).unwrap_or(limit).min(limit)
 }
 

@@ -87,10 +87,10 @@ impl FilesLoad {
     /// Returns the unaccounted bytes of one moment: bytes in records that are not confirmed must be
     /// behind.
     #[must_use]
-    pub fn count_unaccounted(taken_bytes: u64, confirmed_bytes: u64, behind_bytes: u64) -> u64 {
-        let missing = taken_bytes.saturating_sub(confirmed_bytes).saturating_sub(behind_bytes);
+    pub fn count_unaccounted(accepted_bytes: u64, confirmed_bytes: u64, behind_bytes: u64) -> u64 {
+        let missing = accepted_bytes.saturating_sub(confirmed_bytes).saturating_sub(behind_bytes);
         // No more can be confirmed than is in records.
-        missing.max(confirmed_bytes.saturating_sub(taken_bytes))
+        missing.max(confirmed_bytes.saturating_sub(accepted_bytes))
     }
 }
 

@@ -152,8 +152,8 @@ impl Member {
         }
         if self.restarts > RESTARTS_MAX {
             let words = &self.termination_message;
-            let said = if words.is_empty() { String::new() } else { format!(": {words}") };
-            let text = format!("pod {name} restarted {} times{said}", self.restarts);
+            let detail = if words.is_empty() { String::new() } else { format!(": {words}") };
+            let text = format!("pod {name} restarted {} times{detail}", self.restarts);
             return Some(UnitFault::new(FaultKind::PodCrashing, text));
         }
         let trouble = self.figures.find_trouble();
@@ -192,8 +192,8 @@ impl Member {
             }
             Trouble::Unschedulable => (FaultKind::PodUnschedulable, "no node fits it"),
         };
-        let said = [message, &self.termination_message].into_iter().find(|it| !it.is_empty());
-        let said = said.map_or_else(String::new, |said| format!(": {said}"));
-        UnitFault::new(kind, format!("pod {name}: {what}{said}"))
+        let detail = [message, &self.termination_message].into_iter().find(|it| !it.is_empty());
+        let detail = detail.map_or_else(String::new, |detail| format!(": {detail}"));
+        UnitFault::new(kind, format!("pod {name}: {what}{detail}"))
     }
 }

@@ -445,7 +445,7 @@ fn advance_point(
         return stay;
     }
     let elapsed = observation.now.saturating_sub(since);
-    let asked = pods_of(point, observation, policy);
+    let required = pods_of(point, observation, policy);
     let updated: Vec<&Member> = updated_members(observation).collect();
     let faults = updated.iter().filter_map(|member| Some((*member, member.find_fault()?)));
     let faults: Vec<(&Member, UnitFault)> = faults.collect();
@@ -460,7 +460,7 @@ fn advance_point(
     let ready = u32::try_from(ready).unwrap_or(u32::MAX);
     match point {
         RolloutProgress::Waiting => stay,
-        RolloutProgress::Canary if ready >= asked => to(RolloutProgress::Analyzing),
+        RolloutProgress::Canary if ready >= required => to(RolloutProgress::Analyzing),
         // No pod can be created in the place of one that doesn't end.
         RolloutProgress::Canary if observation.stays.is_some() => stay,
         RolloutProgress::Canary if updated.is_empty() && elapsed >= MADE_SECONDS_MAX => {
@@ -469,23 +469,19 @@ fn advance_point(
         }
         RolloutProgress::Canary => stay,
         // A missing pod is not judged; one that stays missing is a separate fault.
-        RolloutProgress::Analyzing if ready < asked => stay,
-        RolloutProgress::Analyzing => advance_analysis(asked, elapsed, observation, policy),
-        RolloutProgress::Promoting { .. } if asked >= observation.size => {
-            if observation.complete {
-                Advance::To(Stage::Stable)
-            } else {
-                stay
-            }
+        RolloutProgress::Analyzing if ready < required => stay,
+        RolloutProgress::Analyzing => advance_analysis(required, elapsed, observation, policy),
+        RolloutProgress::Promoting { .. } if required >= observation.size => {
+            if observation.complete { Advance::To(Stage::Stable) } else { stay }
         }
-        RolloutProgress::Promoting { .. } if ready < asked || elapsed < STEP_SECONDS => stay,
+        RolloutProgress::Promoting { .. } if ready < required || elapsed < STEP_SECONDS => stay,
         RolloutProgress::Promoting { .. } => {
             match compare_loads(&observation.new_loads, &observation.old_loads) {
                 CanaryVerdict::Failed(fault) => {
                     Advance::Fails(fault.clone(), Some(CanaryVerdict::Failed(fault)))
                 }
                 CanaryVerdict::Passed | CanaryVerdict::TooFew { .. } => {
-                    to(next_step(asked, observation.size))
+                    to(next_step(required, observation.size))
                 }
             }
         }
@@ -493,7 +489,7 @@ fn advance_point(
 }
 
 fn advance_analysis(
-    asked: u32,
+    required: u32,
     elapsed: i64,
     observation: &RolloutObservation,
     policy: &RolloutPolicy,
@@ -503,7 +499,7 @@ fn advance_analysis(
     if elapsed < seconds {
         return Advance::To(stays);
     }
-    let promoting = Stage::Moving(next_step(asked, observation.size));
+    let promoting = Stage::Moving(next_step(required, observation.size));
     let judgement = compare_loads(&observation.new_loads, &observation.old_loads);
     match judgement {
         CanaryVerdict::Failed(fault) => {

@@ -149,9 +149,9 @@ fn target_to_move(
 fn move_score(assignment: &Assignment, target: u32, from: u32, to: u32) -> i32 {
     let row = assignment.rows[target as usize];
     let in_zone = |pod: u32| i32::from(assignment.pod_zone(pod) == row.zone);
-    let apart = i32::from(assignment.is_crowded(from, row.job))
+    let spread = i32::from(assignment.is_crowded(from, row.job))
         - i32::from(!assignment.has_job_capacity(to, row.job));
-    2 * (in_zone(to) - in_zone(from)) + apart
+    2 * (in_zone(to) - in_zone(from)) + spread
 }
 
 fn move_reason(assignment: &Assignment, marks: &LoadMarks, from: u32, to: u32) -> PlacementReason {

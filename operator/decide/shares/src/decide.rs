@@ -195,10 +195,13 @@ fn assign_remaining(assignment: &mut Assignment, marks: &LoadMarks, policy: &Sha
 /// keeps the load even.
 fn preferred_pod(assignment: &Assignment, marks: &LoadMarks, cap: u64, row: &Row) -> Option<u32> {
     let fits = |pod: &u32| fits_below(assignment, marks.goal_high.min(cap), *pod, row.weight);
-    let apart = |pod: &u32| assignment.has_job_capacity(*pod, row.job);
+    let has_capacity = |pod: &u32| assignment.has_job_capacity(*pod, row.job);
     let in_zone = || assignment.zone_pods_by_load(row.zone).take(PODS_CHECKED_MAX).filter(fits);
     let anywhere = || assignment.pods_by_load().take(PODS_CHECKED_MAX).filter(fits);
-    in_zone().find(apart).or_else(|| in_zone().next()).or_else(|| anywhere().find(apart))
+    in_zone()
+        .find(has_capacity)
+        .or_else(|| in_zone().next())
+        .or_else(|| anywhere().find(has_capacity))
 }
 
 fn build_decision(

@@ -116,7 +116,7 @@ fn newest_releases<'a>(shares: impl Iterator<Item = &'a Share>) -> HashMap<Targe
 
 /// Returns the state of a pod; `None` if it is unknown.
 fn state_of(step: &HandoverInput<'_>, name: &PodName) -> Option<PodState> {
-    step.pods.get(name).map(|seen| pod_state(seen, step.now, step.silent_seconds))
+    step.pods.get(name).map(|pod| pod_state(pod, step.now, step.silent_seconds))
 }
 
 /// Returns whether the pod counts as dead, so that no step waits for its confirmation.
@@ -126,11 +126,11 @@ fn is_dead(step: &HandoverInput<'_>, name: &PodName) -> bool {
 
 /// Returns whether the pod is deleted. An unknown pod is: the caller lists pods before a step.
 fn is_deleted(step: &HandoverInput<'_>, name: &PodName) -> bool {
-    step.pods.get(name).is_none_or(|seen| seen.deleted)
+    step.pods.get(name).is_none_or(|pod| pod.deleted)
 }
 
 fn has_confirmed(step: &HandoverInput<'_>, name: &PodName, version: u64) -> bool {
-    let reported = step.pods.get(name).and_then(|seen| seen.reported);
+    let reported = step.pods.get(name).and_then(|pod| pod.reported);
     reported.is_some_and(|reported| reported >= version)
 }
 
@@ -141,10 +141,10 @@ fn release_unwanted(
     name: &PodName,
     share: &Share,
 ) -> Option<Share> {
-    let keeps = |id: &TargetId| step.desired.get(id).is_some_and(|wanted| wanted.pod == *name);
+    let stays = |id: &TargetId| step.desired.get(id).is_some_and(|desired| desired.pod == *name);
     let changed = |(id, entry): (&TargetId, &TargetEntry)| {
-        let wanted = step.desired.get(id).filter(|wanted| wanted.pod == *name);
-        wanted.is_none_or(|wanted| has_changed(&wanted.entry, entry))
+        let desired = step.desired.get(id).filter(|desired| desired.pod == *name);
+        desired.is_none_or(|desired| has_changed(&desired.entry, entry))
     };
     if !share.targets.iter().any(changed) {
         return None;
@@ -152,14 +152,14 @@ fn release_unwanted(
     let (version, jobs) = (share.version + 1, share.jobs.clone());
     let mut next = Share { version, jobs, ..Share::default() };
     for (id, entry) in &share.targets {
-        let wanted = step.desired.get(id);
-        if keeps(id) {
-            let entry = wanted.map_or(entry, |wanted| &wanted.entry);
+        let desired = step.desired.get(id);
+        if stays(id) {
+            let entry = desired.map_or(entry, |desired| &desired.entry);
             next.targets.insert(*id, entry.clone());
         } else {
-            let to = wanted.map(|wanted| wanted.pod.clone());
-            let turn = releases.get(id).map_or(0, |note| note.turn) + 1;
-            next.released.insert(*id, Released { version, turn, to });
+            let to = desired.map(|desired| desired.pod.clone());
+            let release_count = releases.get(id).map_or(0, |note| note.turn) + 1;
+            next.released.insert(*id, Released { version, turn: release_count, to });
         }
     }
     retain_releases(step, name, share, &mut next);
@@ -167,8 +167,8 @@ fn release_unwanted(
 }
 
 /// A change of only the weight does not count.
-fn has_changed(wanted: &TargetEntry, entry: &TargetEntry) -> bool {
-    (&wanted.job, &wanted.address, &wanted.labels) != (&entry.job, &entry.address, &entry.labels)
+fn has_changed(desired: &TargetEntry, entry: &TargetEntry) -> bool {
+    (&desired.job, &desired.address, &desired.labels) != (&entry.job, &entry.address, &entry.labels)
 }
 
 /// Retains notes that aren't confirmed, with the current destination.
@@ -177,7 +177,7 @@ fn retain_releases(step: &HandoverInput<'_>, name: &PodName, share: &Share, next
         if next.targets.contains_key(id) || has_confirmed(step, name, note.version) {
             continue;
         }
-        let to = step.desired.get(id).map(|wanted| wanted.pod.clone());
+        let to = step.desired.get(id).map(|desired| desired.pod.clone());
         next.released.entry(*id).or_insert(Released { to, ..*note });
     }
 }
@@ -218,11 +218,11 @@ fn assign_free_targets<'a>(
     blocked: &HashMap<TargetId, Vec<&'a PodName>>,
     next: &mut BTreeMap<&'a PodName, Share>,
 ) {
-    for (id, wanted) in step.desired {
+    for (id, desired) in step.desired {
         let holders = blocked.get(id).map_or(&[][..], Vec::as_slice);
         let pod = match holders {
             [holder] if state_of(step, holder) == Some(PodState::Unreachable) => *holder,
-            _ => &wanted.pod,
+            _ => &desired.pod,
         };
         let Some((name, _)) = step.pods.get_key_value(pod) else { continue };
         let takes = matches!(
@@ -239,7 +239,7 @@ fn assign_free_targets<'a>(
         }
         let share = next.entry(name).or_insert_with(|| next_version(step, name, stored));
         share.released.remove(id);
-        share.targets.insert(*id, wanted.entry.clone());
+        share.targets.insert(*id, desired.entry.clone());
     }
 }
 
@@ -280,7 +280,7 @@ fn job_settings(step: &HandoverInput<'_>, share: &Share) -> BTreeMap<String, Val
 /// continue from what the pod has applied: the pod ignores lower ones.
 fn next_version(step: &HandoverInput<'_>, name: &PodName, stored: Option<&Share>) -> Share {
     let Some(stored) = stored else {
-        let reported = step.pods.get(name).and_then(|seen| seen.reported).unwrap_or(0);
+        let reported = step.pods.get(name).and_then(|pod| pod.reported).unwrap_or(0);
         return Share { version: reported + 1, ..Share::default() };
     };
     let (jobs, targets) = (stored.jobs.clone(), stored.targets.clone());

@@ -68,8 +68,8 @@ impl Holders {
         let parts: Vec<&str> = who.rsplitn(4, '/').collect();
         let [name, kind, namespace, cluster] = parts[..] else { return None };
         let all = self.namespaces.is_empty();
-        let looked_after = all || self.namespaces.iter().any(|it| it == namespace);
-        let is_ours = looked_after && self.cluster.as_deref() == Some(cluster);
+        let is_watched = all || self.namespaces.iter().any(|it| it == namespace);
+        let is_ours = is_watched && self.cluster.as_deref() == Some(cluster);
         is_ours.then(|| super::object_key(kind, namespace, name))
     }
 

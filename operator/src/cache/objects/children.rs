@@ -306,7 +306,7 @@ impl ChildCache {
     /// Returns whether the child was verified for another desired state and is unchanged since: it
     /// is ours, unedited, and must be written.
     #[must_use]
-    pub fn is_outdated(&self, key: &ChildKey, wanted: &str, now: Timestamp) -> bool {
+    pub fn is_outdated(&self, key: &ChildKey, hash: &str, now: Timestamp) -> bool {
         let children = self.lock();
         let Some(ChildEntry { observed, verified, .. }) = children.entries.get(key) else {
             return false;
@@ -314,14 +314,14 @@ impl ChildCache {
         verified.as_ref().is_some_and(|it| {
             is_fresh(it, *key, now)
                 && *observed == Some(it.state)
-                && it.desired != fingerprint_of(&wanted)
+                && it.desired != fingerprint_of(&hash)
         })
     }
 
     /// Drops the children missing from a watch's finished new list, and returns the owners to
     /// reconcile.
     pub fn finish_list(&self, round: ListRound) -> Vec<DeletedChild> {
-        let mut gone = Vec::new();
+        let mut deleted = Vec::new();
         let mut children = self.lock();
         let is_stale =
             |entry: &ChildEntry| entry.round.watch == round.watch && entry.round.list != round.list;
@@ -329,10 +329,10 @@ impl ChildCache {
         for key in stale.map(|(key, _)| *key).collect::<Vec<_>>() {
             if let Some(ChildOwner { owner, .. }) = children.remove(key).and_then(|it| it.owner) {
                 let (namespace, owner) = (owner.namespace.to_string(), owner.name.to_string());
-                gone.push(DeletedChild { namespace, owner });
+                deleted.push(DeletedChild { namespace, owner });
             }
         }
-        gone
+        deleted
     }
 
     /// Returns the child's newest state if that is the desired one: it was compared and is watched
@@ -342,11 +342,11 @@ impl ChildCache {
     pub fn verified_child(
         &self,
         key: &ChildKey,
-        wanted: &str,
+        hash: &str,
         claim: impl FnOnce() -> AppliedState,
         now: Timestamp,
     ) -> Option<VerifiedChild> {
-        let desired = fingerprint_of(&wanted);
+        let desired = fingerprint_of(&hash);
         let mut children = self.lock();
         let entry = children.entries.get_mut(key)?;
         let state = entry.observed?;
@@ -369,13 +369,14 @@ impl ChildCache {
     pub fn record_verified(
         &self,
         key: ChildKey,
-        wanted: &str,
+        hash: &str,
         state: ObjectVersion,
         figures: Option<WorkloadObservation>,
         now: Timestamp,
     ) {
-        let wanted = fingerprint_of(&wanted);
-        let verified = Verified { state, desired: wanted, at: now, figures: figures.map(Box::new) };
+        let fingerprint = fingerprint_of(&hash);
+        let verified =
+            Verified { state, desired: fingerprint, at: now, figures: figures.map(Box::new) };
         let mut children = self.lock();
         if let Some(entry) = children.entries.get_mut(&key) {
             entry.verified = Some(verified);

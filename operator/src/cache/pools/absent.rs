@@ -46,16 +46,16 @@ impl LostPods {
     pub fn record_pods(
         &mut self,
         (change, has_begun): (&str, bool),
-        (wanted, existing): (u32, u32),
+        (desired, existing): (u32, u32),
         now: i64,
     ) -> Option<AbsentCount> {
         if !has_begun || self.change != change {
             *self = Self { change: change.to_owned(), ..Self::default() };
         }
         // Pods of removed nodes are not lost.
-        let left = self.desired.saturating_sub(wanted);
-        self.existed = self.existed.saturating_sub(left).max(existing).min(wanted);
-        self.desired = wanted;
+        let left = self.desired.saturating_sub(desired);
+        self.existed = self.existed.saturating_sub(left).max(existing).min(desired);
+        self.desired = desired;
         self.clock.record_count(self.existed.saturating_sub(existing), now)
     }
 }
@@ -81,12 +81,12 @@ impl AbsentPods {
     /// change already.
     pub fn record_pods(
         &mut self,
-        wanted: impl IntoIterator<Item = (String, bool)>,
+        desired: impl IntoIterator<Item = (String, bool)>,
         has_begun: bool,
         now: i64,
     ) {
         let before = std::mem::take(self);
-        for (name, exists) in wanted {
+        for (name, exists) in desired {
             let is_lost = has_begun && before.existed.contains(&name);
             if exists || is_lost {
                 self.existed.insert(name.clone());

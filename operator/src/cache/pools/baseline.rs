@@ -159,8 +159,9 @@ fn loads_between(base: &SamplesByPod, now: &SamplesByPod) -> Vec<(String, LoadFi
 fn files_load(base: &NodeLogsSample, now: &NodeLogsSample) -> Option<FilesLoad> {
     let behind = now.behind_bytes?;
     let counted = now.accepted_bytes.zip(now.confirmed_bytes);
-    let unaccounted_bytes = counted
-        .map_or(0, |(taken, confirmed)| FilesLoad::count_unaccounted(taken, confirmed, behind));
+    let unaccounted_bytes = counted.map_or(0, |(accepted, confirmed)| {
+        FilesLoad::count_unaccounted(accepted, confirmed, behind)
+    });
     Some(FilesLoad {
         unaccounted_bytes,
         behind_change: signed_change(behind, base.behind_bytes.unwrap_or(0)),

@@ -56,11 +56,11 @@ pub(super) async fn apply_pool(
     access::ensure_binding(context, Right::Namespaces, pool).await?;
     let gate = Gate { context, pool, names: &names, desired: &desired, children: &children };
     let GateOutcome { mut observation, change, pending, mut pods } = match workload {
-        Workload::Deployment(mut wanted) => {
-            scale::release_replicas(context, pool, &children, &mut wanted).await?;
-            gate.apply_workload(*wanted).await?
+        Workload::Deployment(mut deployment) => {
+            scale::release_replicas(context, pool, &children, &mut deployment).await?;
+            gate.apply_workload(*deployment).await?
         }
-        Workload::DaemonSet(wanted) => gate.apply_workload(*wanted).await?,
+        Workload::DaemonSet(daemon_set) => gate.apply_workload(*daemon_set).await?,
     };
     changes.push(change);
     let mut verdict = assess_rollout(&observation);
@@ -105,11 +105,11 @@ async fn apply_share_access(
     pool: &EdgePool,
     children: &Children<'_>,
     names: &PoolNames,
-    wanted: Option<RoleBinding>,
+    binding: Option<RoleBinding>,
 ) -> Result<(), ApplyError> {
     let scraped = pool.status.as_ref().is_some_and(|status| status.targets.is_some());
-    let outcome = match wanted {
-        Some(wanted) => children.apply_child(wanted).await.map(|_| ()),
+    let outcome = match binding {
+        Some(binding) => children.apply_child(binding).await.map(|_| ()),
         None if scraped && pool.spec.settings.receivers.prometheus.is_none() => {
             children.prune_children::<RoleBinding>(&names.selector_text(), &[]).await
         }

@@ -56,10 +56,11 @@ pub(super) fn decide_change(
     let over = |mode, pending| replacing(mode, pending, Vec::new());
     let Some(live) = &observed.live else { return over(WriteMode::Desired, None) };
     let (runs, before) = (desired.is_run_by(&live.template), live.rollback_target());
-    let kept_runs =
+    let baseline_runs =
         live.baseline.as_ref().is_some_and(|baseline| desired.is_run_by(&baseline.template));
-    let reported = reported_change(observed.pool).filter(|told| desired.is_reported_by(told));
-    let Some(before) = before.filter(|_| !kept_runs && (!runs || live.baseline.is_some())) else {
+    let reported = reported_change(observed.pool).filter(|change| desired.is_reported_by(change));
+    let Some(before) = before.filter(|_| !baseline_runs && (!runs || live.baseline.is_some()))
+    else {
         // The previous template is desired again, or nothing differs.
         return over(WriteMode::Desired, None);
     };
@@ -98,7 +99,8 @@ pub(super) fn reported_change(pool: &EdgePool) -> Option<&PendingChange> {
     pool.status.as_ref()?.pending_change.as_ref()
 }
 
-/// Decides about a change that no pod of the pool has yet; `told` if the status reports its trial.
+/// Decides about a change that no pod of the pool has yet; `reported` if the status reports its
+/// trial.
 fn try_change(
     desired: &DesiredUnit,
     reported: Option<&PendingChange>,
@@ -115,7 +117,7 @@ fn try_change(
         }
         false => WriteMode::Deferred,
     };
-    let since = reported.map_or_else(|| status_time(observed.now), |told| told.since.clone());
+    let since = reported.map_or_else(|| status_time(observed.now), |change| change.since.clone());
     let over = |mode, pending| {
         let (tries, replace) = (TrialPods::remove_all(observed.tries), Vec::new());
         ChangeDecision { pending: Some(pending), tries, mode, replace }
@@ -305,7 +307,7 @@ pub(super) fn rollout_stage(pending: Option<&PendingChange>) -> RolloutStage {
     }
 }
 
-/// Returns the event about a changed stage; `asked` is the current spec. Conditions report
+/// Returns the event about a changed stage; `desired` is the current spec. Conditions report
 /// failures.
 pub(super) fn change_notice(
     before: Option<&PendingChange>,

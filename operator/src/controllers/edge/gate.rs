@@ -45,17 +45,17 @@ impl Gate<'_> {
     /// Writes the workload if it differs, unless it must wait.
     pub(super) async fn apply_workload<K: EdgeWorkload>(
         &self,
-        wanted: K,
+        desired: K,
     ) -> Result<GateOutcome, StepError> {
         let reported = change::reported_change(self.pool);
         if is_paused(self.pool) {
             let (observation, change) =
-                self.children.apply_workload(wanted, K::observe_workload).await?;
+                self.children.apply_workload(desired, K::observe_workload).await?;
             return Ok(GateOutcome { observation, change, pending: reported.cloned(), pods: None });
         }
         let live = match reported {
-            Some(_) => self.children.read_live(&wanted).await?,
-            None => match self.children.compare_workload(wanted.clone()).await? {
+            Some(_) => self.children.read_live(&desired).await?,
+            None => match self.children.compare_workload(desired.clone()).await? {
                 WorkloadComparison::AsDesired(observation) => {
                     return Ok(GateOutcome::converged(observation, ChildChange::None));
                 }
@@ -65,20 +65,22 @@ impl Gate<'_> {
         let found = live.as_ref().and_then(observe_live);
         if reported.is_none() && !found.as_ref().is_some_and(|live| self.desired.matters_to(live)) {
             let (observation, change) =
-                self.children.apply_workload(wanted, K::observe_workload).await?;
+                self.children.apply_workload(desired, K::observe_workload).await?;
             return Ok(GateOutcome::converged(observation, change));
         }
         let found = match found {
             Some(found) => Some(self.with_secrets(found).await?),
             None => None,
         };
-        let (decision, pods) = self.decide_change(found, wanted.template()).await?;
+        let (decision, pods) = self.decide_change(found, desired.template()).await?;
         let ChangeDecision { pending, mode, replace, .. } = decision;
         let old = live.as_ref().map(K::observe_workload);
-        let (observation, change) = match (workload_to_write(mode, wanted), old) {
+        let (observation, change) = match (workload_to_write(mode, desired), old) {
             (None, Some(observation)) => (observation, ChildChange::None),
             (None, None) => (WorkloadObservation::default(), ChildChange::None),
-            (Some(wanted), _) => self.children.apply_workload(wanted, K::observe_workload).await?,
+            (Some(desired), _) => {
+                self.children.apply_workload(desired, K::observe_workload).await?
+            }
         };
         // The controller may not have observed a template that was just written: it would recreate
         // the pod from the old one.
@@ -103,7 +105,7 @@ impl Gate<'_> {
     /// Reads the present Secrets of the running and the stored template.
     async fn with_secrets(&self, live: Live) -> Result<Live, StepError> {
         let salt = self.pool.metadata.uid.as_deref().unwrap_or_default();
-        let baseline = live.baseline.as_ref().map(|kept| &kept.template);
+        let baseline = live.baseline.as_ref().map(|it| &it.template);
         let templates =
             [&live.template].into_iter().chain(baseline).map(SecretUses::from_template).collect();
         let (namespace, known) = (&self.names.namespace, self.desired.secrets.clone());
@@ -117,7 +119,7 @@ impl Gate<'_> {
     async fn decide_change(
         &self,
         live: Option<Live>,
-        wanted: Option<&PodTemplateSpec>,
+        desired_template: Option<&PodTemplateSpec>,
     ) -> Result<(ChangeDecision, Option<Vec<Pod>>), StepError> {
         let Self { context, pool, names, desired, .. } = self;
         let namespace = &names.namespace;
@@ -151,7 +153,7 @@ impl Gate<'_> {
         let mut observed = ChangeObservation {
             pool,
             names,
-            desired: wanted.unwrap_or(&none),
+            desired: desired_template.unwrap_or(&none),
             live,
             pods: pods.as_deref().unwrap_or_default(),
             lost,
@@ -176,7 +178,7 @@ fn record_lost(
     context: &Context,
     pool: &EdgePool,
     change: (&str, bool),
-    (wanted, existing): (u32, usize),
+    (desired, existing): (u32, usize),
 ) -> Option<AbsentCount> {
     // A Deployment's controller itself reports refusals (`ReplicaFailure`).
     if pool.spec.settings.mode != EdgeMode::DaemonSet {
@@ -184,7 +186,7 @@ fn record_lost(
     }
     let existing = u32::try_from(existing).unwrap_or(u32::MAX);
     let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-    let (pods, now) = ((wanted, existing), context.clock.now());
+    let (pods, now) = ((desired, existing), context.clock.now());
     context.baselines.update(uid, now, |it| it.lost.record_pods(change, pods, now.as_second()))
 }
 
@@ -192,13 +194,13 @@ fn record_lost(
 pub(super) fn creation_refused(
     context: &Context,
     pool: &EdgePool,
-    (wanted, existing): (u32, u32),
+    (desired, existing): (u32, u32),
 ) -> Option<String> {
     if pool.spec.settings.mode != EdgeMode::DaemonSet {
         return None;
     }
     let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-    let (absent, now) = (wanted.saturating_sub(existing), context.clock.now());
+    let (absent, now) = (desired.saturating_sub(existing), context.clock.now());
     let absent = context
         .baselines
         .update(uid, now, |it| it.absent_clock.record_count(absent, now.as_second()));
@@ -246,29 +248,29 @@ fn observe_live<K: EdgeWorkload>(live: &K) -> Option<Live> {
 }
 
 /// Returns the workload to write; `None` if it must wait.
-fn workload_to_write<K: EdgeWorkload>(mode: WriteMode, mut wanted: K) -> Option<K> {
+fn workload_to_write<K: EdgeWorkload>(mode: WriteMode, mut desired: K) -> Option<K> {
     let baseline = match mode {
         WriteMode::Deferred => return None,
-        WriteMode::Desired => return Some(wanted),
+        WriteMode::Desired => return Some(desired),
         WriteMode::WithBaseline(baseline) => baseline,
         WriteMode::Paused(baseline) => {
-            wanted.pause_updates();
+            desired.pause_updates();
             baseline
         }
         WriteMode::Stopped(live, baseline) => {
-            wanted.pause_updates();
-            if let Some(template) = wanted.template_mut() {
+            desired.pause_updates();
+            if let Some(template) = desired.template_mut() {
                 *template = *live;
             }
             baseline
         }
         WriteMode::Baseline(baseline) => {
-            if let Some(template) = wanted.template_mut() {
+            if let Some(template) = desired.template_mut() {
                 *template = baseline.template.clone();
             }
             baseline
         }
     };
-    wanted.annotations_mut().insert(BASELINE_ANNOTATION.into(), baseline.text);
-    Some(wanted)
+    desired.annotations_mut().insert(BASELINE_ANNOTATION.into(), baseline.text);
+    Some(desired)
 }

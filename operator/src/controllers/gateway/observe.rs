@@ -118,7 +118,7 @@ async fn observe_rollout(
     pool: &GatewayPool,
     draft: &PoolDraft,
     live: Option<&StatefulSet>,
-    (pods, look): (Vec<Pod>, &ScrapeResults),
+    (pods, scrapes): (Vec<Pod>, &ScrapeResults),
     now: Timestamp,
 ) -> Result<RolloutInputs, StepError> {
     let (tables, tries) = match rollout::is_near_its_beginning(pool, draft, live) {
@@ -131,9 +131,9 @@ async fn observe_rollout(
         false => (None, Vec::new()),
     };
     let mut baseline = context.baselines.get(pool.metadata.uid.as_deref().unwrap_or_default());
-    let wanted = live.map(|live| rollout::desired_pods(live, &pods)).unwrap_or_default();
-    baseline.absent.record_pods(wanted, rollout::has_begun(pool), now.as_second());
-    let counters = baseline::successful_samples(look);
+    let desired = live.map(|live| rollout::desired_pods(live, &pods)).unwrap_or_default();
+    baseline.absent.record_pods(desired, rollout::has_begun(pool), now.as_second());
+    let counters = baseline::successful_samples(scrapes);
     match rollout::sample_purpose(pool) {
         SamplePurpose::Past => baseline.record_past(counters),
         SamplePurpose::Nothing => {}

@@ -54,20 +54,20 @@ pub(super) async fn resize_pods(
     sizing: &SizingStatus,
     memory: &mut Sizing,
 ) -> Option<ResizeProgress> {
-    let wanted = desired_resources(sizing)?;
+    let desired = desired_resources(sizing)?;
     let running: Vec<&Pod> = observed.watched.pods.iter().filter(|pod| is_running(pod)).collect();
     let lacking: Vec<&Pod> =
-        running.iter().copied().filter(|it| !has_resources(it, &wanted)).collect();
+        running.iter().copied().filter(|it| !has_resources(it, &desired)).collect();
     let refusals = &mut memory.resizes_refused;
     refusals.retain(|name, it| {
-        it.requested == wanted && lacking.iter().any(|pod| pod.name_any() == *name)
+        it.requested == desired && lacking.iter().any(|pod| pod.name_any() == *name)
     });
     let requests = match is_paused(pool) {
         true => Requests { resized: Vec::new(), stop: Some("the pool is paused".to_owned()) },
-        false => patch(context, observed, &wanted, &lacking, refusals).await,
+        false => patch(context, observed, &desired, &lacking, refusals).await,
     };
     let refused = refusals.iter().next().map(|(name, it)| refused(name, &it.cause));
-    Some(refused.unwrap_or_else(|| progress(&running, &wanted, &requests)))
+    Some(refused.unwrap_or_else(|| progress(&running, &desired, &requests)))
 }
 
 /// The resizes of one check.
@@ -82,12 +82,12 @@ struct Requests {
 async fn patch(
     context: &Context,
     observed: &Observed,
-    wanted: &Value,
+    desired: &Value,
     lacking: &[&Pod],
     refusals: &mut BTreeMap<String, ResizeRefusal>,
 ) -> Requests {
     let api: Api<Pod> = Api::namespaced(context.client.clone(), &observed.draft.names.namespace);
-    let patch = json!({"spec": {"containers": [{"name": CONTAINER, "resources": wanted}]}});
+    let patch = json!({"spec": {"containers": [{"name": CONTAINER, "resources": desired}]}});
     let params =
         PatchParams { field_manager: Some(RESIZE_MANAGER.into()), ..PatchParams::default() };
     let young = |it: &ResizeRefusal| observed.now.duration_since(it.at).as_secs() < RETRY_SECONDS;
@@ -104,16 +104,16 @@ async fn patch(
         context.metrics.record_resize(answer.is_ok());
         let Err(error) = answer else {
             refusals.remove(&name);
-            tracing::info!(pod = name, resources = %wanted, "pod resized in place");
+            tracing::info!(pod = name, resources = %desired, "pod resized in place");
             requests.resized.push(name);
             continue;
         };
-        tracing::warn!(pod = name, resources = %wanted, %error, "pod not resized");
+        tracing::warn!(pod = name, resources = %desired, %error, "pod not resized");
         if let kube::Error::Api(status) = &error
             && REFUSALS.contains(&status.code)
         {
-            let (at, wanted, cause) = (observed.now, wanted.clone(), status.message.clone());
-            refusals.insert(name, ResizeRefusal { at, requested: wanted, cause });
+            let (at, desired, cause) = (observed.now, desired.clone(), status.message.clone());
+            refusals.insert(name, ResizeRefusal { at, requested: desired, cause });
         } else {
             requests.stop = Some(format!("the API server did not resize pod {name}: {error}"));
         }
@@ -130,7 +130,7 @@ fn is_pod_missing(error: &kube::Error) -> bool {
 }
 
 /// Returns the progress of all pods: the first refusal, else the first pod that waits.
-fn progress(running: &[&Pod], wanted: &Value, requests: &Requests) -> ResizeProgress {
+fn progress(running: &[&Pod], desired: &Value, requests: &Requests) -> ResizeProgress {
     let mut waits = None;
     for pod in running {
         let name = pod.name_any();
@@ -139,8 +139,8 @@ fn progress(running: &[&Pod], wanted: &Value, requests: &Requests) -> ResizeProg
         let why = match pending.and_then(|it| it.reason.as_deref()) {
             Some("Infeasible") => return refused(&name, cause),
             Some(reason) => format!("{reason}: {cause}"),
-            None if is_in_force(pod, wanted) => continue,
-            None if has_resources(pod, wanted) || requests.resized.contains(&name) => {
+            None if is_in_force(pod, desired) => continue,
+            None if has_resources(pod, desired) || requests.resized.contains(&name) => {
                 "its node has not reported the new resources yet".to_owned()
             }
             None => requests.stop.clone().unwrap_or_else(|| "the next check resizes it".to_owned()),
@@ -150,8 +150,8 @@ fn progress(running: &[&Pod], wanted: &Value, requests: &Requests) -> ResizeProg
     waits.map_or(ResizeProgress::Done, ResizeProgress::Pending)
 }
 
-fn is_in_force(pod: &Pod, wanted: &Value) -> bool {
-    desired_amounts(wanted).all(|it| in_force(pod, it.0, it.1) == Some(it.2))
+fn is_in_force(pod: &Pod, desired: &Value) -> bool {
+    desired_amounts(desired).all(|it| in_force(pod, it.0, it.1) == Some(it.2))
 }
 
 fn refused(pod: &str, cause: &str) -> ResizeProgress {
@@ -167,12 +167,12 @@ fn resize_pending(pod: &Pod) -> Option<&PodCondition> {
 
 /// Returns whether there are running pods, and each has at least the decided resources.
 pub(super) fn all_have(pods: &[Pod], sizing: &SizingStatus) -> bool {
-    let Some(wanted) = desired_resources(sizing) else { return false };
+    let Some(desired) = desired_resources(sizing) else { return false };
     let mut running = pods.iter().filter(|pod| is_running(pod)).peekable();
     // A node that can't give a request reports that, and the pod's spec has it all the same.
     let has = |pod: &Pod| {
         resize_pending(pod).is_none()
-            && desired_amounts(&wanted)
+            && desired_amounts(&desired)
                 .all(|it| in_force(pod, it.0, it.1).is_some_and(|has| has >= it.2))
     };
     running.peek().is_some() && running.all(has)
@@ -181,7 +181,7 @@ pub(super) fn all_have(pods: &[Pod], sizing: &SizingStatus) -> bool {
 /// Returns the desired container resources of each pod, as written into it; `None` if none change.
 /// Omits resources that the operator doesn't manage.
 fn desired_resources(sizing: &SizingStatus) -> Option<Value> {
-    let mut wanted = json!({});
+    let mut desired = json!({});
     for (kind, resource, amount) in [
         ("limits", "memory", &sizing.memory_limit),
         ("requests", "memory", &sizing.memory_request),
@@ -189,10 +189,10 @@ fn desired_resources(sizing: &SizingStatus) -> Option<Value> {
         ("requests", "cpu", &sizing.cpu_request),
     ] {
         if let Some(amount) = amount {
-            wanted[kind][resource] = amount.as_str().into();
+            desired[kind][resource] = amount.as_str().into();
         }
     }
-    wanted.as_object().is_some_and(|it| !it.is_empty()).then_some(wanted)
+    desired.as_object().is_some_and(|it| !it.is_empty()).then_some(desired)
 }
 
 /// Returns whether a pod has a node and will stay there.
@@ -205,15 +205,15 @@ fn is_running(pod: &Pod) -> bool {
 }
 
 /// Returns whether a pod's spec has all amounts, even if its node has not applied them.
-fn has_resources(pod: &Pod, wanted: &Value) -> bool {
-    desired_amounts(wanted).all(|(kind, resource, amount)| {
+fn has_resources(pod: &Pod, desired: &Value) -> bool {
+    desired_amounts(desired).all(|(kind, resource, amount)| {
         amount_of(spec_resources(pod), kind, resource) == Some(amount)
     })
 }
 
 /// Returns each desired amount, in thousandths, by resource and kind.
-fn desired_amounts(wanted: &Value) -> impl Iterator<Item = (&str, &str, i128)> {
-    let kinds = wanted.as_object().into_iter().flatten();
+fn desired_amounts(desired: &Value) -> impl Iterator<Item = (&str, &str, i128)> {
+    let kinds = desired.as_object().into_iter().flatten();
     kinds.flat_map(|(kind, amounts)| {
         let amounts = amounts.as_object().into_iter().flatten();
         amounts.filter_map(|(resource, amount)| {

@@ -123,9 +123,9 @@ impl Losses {
                         format!("{text}{new}; {}", tally_advice(tally, kind)),
                     );
                 }
-                Err(said) => {
+                Err(invalid) => {
                     let advice = tally_advice(tally, kind);
-                    let message = format!("{text}; {} is {said}; {advice}", kind.field);
+                    let message = format!("{text}; {} is {invalid}; {advice}", kind.field);
                     conditions.set_true(kind.type_, kind.some, message);
                 }
             }

@@ -179,7 +179,7 @@ pub(super) fn decide_rollout(
 fn rollout_observation(
     pool: &GatewayPool,
     observed: &Observed,
-    wanted: Unit,
+    desired: Unit,
     size: i32,
 ) -> RolloutObservation {
     let live = observed.live.as_ref();
@@ -205,13 +205,13 @@ fn rollout_observation(
     let before = reported_rollout(pool)
         .and_then(|reported| reported.before.as_ref())
         .map(|it| &it.config_map);
-    let same_settings = before.is_none_or(|before| *before == wanted.config);
+    let same_settings = before.is_none_or(|before| *before == desired.config);
     let lag = observed.lag.as_ref();
     let is_away = lag.is_err_and(|error| error.reason == Reason::KafkaUnreachable);
     RolloutObservation {
         now: observed.now.as_second(),
-        key: attempt_key(&wanted.image, &wanted.config, &pool.spec.settings.resources),
-        declared: wanted,
+        key: attempt_key(&desired.image, &desired.config, &pool.spec.settings.resources),
+        declared: desired,
         running,
         wish: rollout_request(pool),
         first: Precondition::Waits,
@@ -245,12 +245,12 @@ pub(super) fn plan_trial_pods(
     if !waits_for_try {
         return TrialPods::remove_all(pods);
     }
-    let is_told = reported_rollout(pool).is_some_and(|reported| {
+    let is_reported = reported_rollout(pool).is_some_and(|reported| {
         reported.stage == RolloutStage::Waiting && without_secrets(&reported.digest).0 == state.key
     });
     let name = trial_name(draft);
     let trial = || preflight::plan_trial(pool, &draft.names, &name, template);
-    TrialPods::wait_for(pods, &name, is_told, trial)
+    TrialPods::wait_for(pods, &name, is_reported, trial)
 }
 
 /// Returns the load of pods of the new and of the old unit: in the same time if old ones remain,
@@ -271,7 +271,7 @@ pub(super) fn build_template(
     decision: &RolloutDecision,
     pool: &GatewayPool,
     observed: &Observed,
-    wanted: PodTemplateSpec,
+    desired: PodTemplateSpec,
     size: i32,
 ) -> RolloutTemplate {
     let live = observed.live.as_ref();
@@ -283,7 +283,7 @@ pub(super) fn build_template(
     let is_moving = state.stage != Stage::Stable;
     let before = state.before.as_ref().filter(|_| is_moving);
     let old = before.map(|unit| {
-        let mut old = template::rollback_template(live, unit, &wanted);
+        let mut old = template::rollback_template(live, unit, &desired);
         observed.current.renew_digest(&mut old);
         old
     });
@@ -300,7 +300,7 @@ pub(super) fn build_template(
     };
     let template = match (plan, old) {
         (RolloutPlan::Previous, Some(old)) => old,
-        _ => wanted,
+        _ => desired,
     };
     let rolling_update = partition.map(|partition| RollingUpdateStatefulSetStrategy {
         partition: Some(partition),

@@ -248,17 +248,17 @@ fn sizing_signals(observed: &Observed) -> Option<SizingSignals> {
 }
 
 fn terms_of(terms: &rule::Terms) -> SizingTerms {
-    let whole = |rate: f64| rate.round() as i64;
+    let rounded = |rate: f64| rate.round() as i64;
     SizingTerms {
-        arrival_per_second: whole(terms.arrival_per_second),
-        expected_per_second: whole(terms.expected_per_second),
-        backlog_messages: whole(terms.backlog_messages),
-        backlog_per_second: whole(terms.backlog_per_second),
-        rebalance_per_second: whole(terms.rebalance_per_second),
-        needed_per_second: whole(terms.needed_per_second),
-        capacity_per_second: whole(terms.capacity_per_second),
+        arrival_per_second: rounded(terms.arrival_per_second),
+        expected_per_second: rounded(terms.expected_per_second),
+        backlog_messages: rounded(terms.backlog_messages),
+        backlog_per_second: rounded(terms.backlog_per_second),
+        rebalance_per_second: rounded(terms.rebalance_per_second),
+        needed_per_second: rounded(terms.needed_per_second),
+        capacity_per_second: rounded(terms.capacity_per_second),
         capacity_measured: terms.capacity_measured,
-        hottest_per_second: whole(terms.hottest_per_second),
+        hottest_per_second: rounded(terms.hottest_per_second),
         size_needed: as_i32(terms.size_needed),
     }
 }
@@ -362,12 +362,12 @@ fn decision_message(decision: &rule::Decision, observed: &Observed) -> String {
         .earliest_change
         .and_then(status_time)
         .map_or_else(String::new, |time| format!("; earliest change {}", time.0));
-    let only_told = observed.memory.sized_by().map_or_else(String::new, |scaler| {
+    let recommendation = observed.memory.sized_by().map_or_else(String::new, |scaler| {
         format!("recommendation only, {scaler} sets the size: ")
     });
     let pods = sizing_signals(observed).map_or_else(String::new, |it| pods_text(&it));
     let resources = resources::change_text(decision);
-    format!("{only_told}{decision}; {lag}{pods}{resources}{earliest}")
+    format!("{recommendation}{decision}; {lag}{pods}{resources}{earliest}")
 }
 
 fn pods_text(signals: &SizingSignals) -> String {

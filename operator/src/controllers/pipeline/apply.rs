@@ -97,10 +97,10 @@ pub(super) async fn apply_children(
 /// Compares a child that must wait for `first`.
 async fn withhold_child<K: Applicable>(
     children: &Children<'_>,
-    wanted: K,
+    desired: K,
     first: String,
 ) -> Result<(K, Option<HoldReason>), ApplyError> {
-    let ensured = Box::pin(children.compare_only().ensure_child(wanted)).await?;
+    let ensured = Box::pin(children.compare_only().ensure_child(desired)).await?;
     let held = (ensured.change == ChildChange::Withheld).then_some(HoldReason::WaitsFor(first));
     Ok((ensured.object, held))
 }
@@ -159,6 +159,6 @@ async fn prune_children<K: Applicable>(
     if is_true(conditions, ConditionType::Ready, generation) && !surplus && !blind {
         return Ok(());
     }
-    let keep: Vec<&str> = names.iter().map(String::as_str).collect();
-    children.prune_children::<K>(labels, &keep).await
+    let retained: Vec<&str> = names.iter().map(String::as_str).collect();
+    children.prune_children::<K>(labels, &retained).await
 }

@@ -52,7 +52,7 @@ pub(super) async fn finalize_pipeline(
         None => Ok(None),
     };
     let is_over = finalizer::remaining_time(metadata, context.clock.now(), patience).is_zero();
-    let gone = match waits {
+    let outcome = match waits {
         Ok(None) => Ok(()),
         Ok(Some(first)) if !is_over => {
             report_deletion(context, pipeline, &first).await?;
@@ -64,7 +64,8 @@ pub(super) async fn finalize_pipeline(
         }
         Err(error) => Err(error),
     };
-    finalizer::clean_up(context, pipeline, Some(std::future::ready(gone)), REMAINS, patience).await
+    finalizer::clean_up(context, pipeline, Some(std::future::ready(outcome)), REMAINS, patience)
+        .await
 }
 
 /// Returns the time limit of the steps: pods of edges and then of gateways drain, topics and tables
@@ -125,13 +126,13 @@ async fn delete_pools<K: Applicable>(
 async fn delete_child<K: Applicable>(
     children: &Children<'_>,
     live: &[PartialObjectMeta<K>],
-    wanted: K,
+    desired: K,
     policy: DeletionPolicy,
 ) -> Result<Option<String>, ApplyError> {
-    let name = wanted.name_any();
+    let name = desired.name_any();
     let Some(child) = live.iter().find(|child| child.name_any() == name) else { return Ok(None) };
     if child.metadata.deletion_timestamp.is_none() {
-        children.ensure_child(wanted).await?;
+        children.ensure_child(desired).await?;
         // Without its finalizer the child would be deleted, and its topic or tables would remain.
         if policy == DeletionPolicy::Delete && finalizer::has_finalizer(&child.metadata) {
             children.delete_child(child, PropagationPolicy::Background).await?;

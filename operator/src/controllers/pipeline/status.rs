@@ -136,7 +136,7 @@ fn state_facts(
     let ReachedChildren { topics, schema, edges, gateway, edges_declared, .. } = reached;
     let all: Vec<&Child> = all_reached(reached).collect();
     let ready = ConditionType::Ready;
-    let says = |child: &Option<Child>, type_| {
+    let condition_of = |child: &Option<Child>, type_| {
         child.as_ref().map_or_else(|| unreached_fact(failure), |child| child.current_fact(type_))
     };
     // The schema is applied after all topics.
@@ -144,13 +144,17 @@ fn state_facts(
     let topics = topics.iter().map(|topic| topic.current_fact(ready)).chain(rest);
     let rest = (edges.len() < *edges_declared).then(|| unreached_fact(failure));
     let edges = edges.iter().map(|edge| edge.child.current_fact(ready)).chain(rest);
-    let pods = says(gateway, ConditionType::PodsReady);
-    let lag = says(gateway, ConditionType::LagWithinBound);
+    let pods = condition_of(gateway, ConditionType::PodsReady);
+    let lag = condition_of(gateway, ConditionType::LagWithinBound);
     let unseen_secrets = failure.filter(|_| gateway.is_none()).map(|it| unreached_fact(Some(it)));
     let summed = [
         (ConditionType::SecretsFound, secrets_fact(&all, unseen_secrets), "every Secret exists"),
         (ConditionType::TopicsReady, first_failing(topics), "all topics are ready"),
-        (ConditionType::SchemaReady, says(schema, ready), "the tables have the desired revision"),
+        (
+            ConditionType::SchemaReady,
+            condition_of(schema, ready),
+            "the tables have the desired revision",
+        ),
         (ConditionType::EdgeReady, first_failing(edges), "all edge pods are updated and available"),
         (ConditionType::GatewayReady, pods, "all gateway pods are updated and available"),
         (ConditionType::LagWithinBound, lag, "lag is within its bound"),
@@ -281,7 +285,7 @@ fn fill_status(
     has_default_edge: bool,
 ) {
     let gateway = &reached.gateway_status;
-    let count = |wanted, ready| PodCount { desired: wanted, ready };
+    let count = |desired, ready| PodCount { desired, ready };
     let at_gateway = count(gateway.replicas, gateway.ready_replicas);
     let edges = reached.edges.iter().map(|Edge { name, child: _, status }| PipelineEdgeStatus {
         name: name.as_str().to_owned(),

@@ -208,9 +208,9 @@ fn change_notice(
         applied.done.iter().map(|step| format!("{}: {}", step.object, step.what)).collect();
     done.dedup();
     let numbers: Vec<String> = migrations.iter().map(u32::to_string).collect();
-    let taken_over =
+    let adoption =
         adopted.map_or(String::new(), |origin| format!("tables of {origin} were adopted; "));
-    let done = format!("{taken_over}migration {}: {}", numbers.join(", "), done.join("; "));
+    let done = format!("{adoption}migration {}: {}", numbers.join(", "), done.join("; "));
     match damaged {
         None => {
             Notice::normal(EventReason::TablesChanged, "Apply", format!("on {endpoint}: {done}"))

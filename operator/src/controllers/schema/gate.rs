@@ -120,21 +120,21 @@ fn are_strangers(schema: &TelemetrySchema, pool: &GatewayPool) -> bool {
 }
 
 fn outdated_reason(pool: &GatewayPool, images: &Images) -> Option<String> {
-    let asked = pool.spec.collector.version.as_ref().map(|version| version.as_str());
+    let pinned = pool.spec.collector.version.as_ref().map(|version| version.as_str());
     let current = images.collector_version_default.as_str();
-    if asked.is_some_and(|asked| version_numbers(asked) < version_numbers(current)) {
-        let asked = asked.unwrap_or_default();
-        return Some(format!("is pinned to collector {asked}, older than {current}"));
+    if pinned.is_some_and(|pinned| version_numbers(pinned) < version_numbers(current)) {
+        let pinned = pinned.unwrap_or_default();
+        return Some(format!("is pinned to collector {pinned}, older than {current}"));
     }
-    let wanted = template::collector_image(&pool.spec.collector, images, None);
-    let wanted = template::without_digest(&wanted);
+    let expected = template::collector_image(&pool.spec.collector, images, None);
+    let expected = template::without_digest(&expected);
     let status = pool.status.as_ref();
     let is_rolled = status.is_some_and(|status| {
         let generation = pool.metadata.generation.unwrap_or(i64::MAX);
-        status.image.as_deref().map(template::without_digest) == Some(wanted)
+        status.image.as_deref().map(template::without_digest) == Some(expected)
             && is_true(&status.conditions, ConditionType::PodsReady, generation)
     });
-    (!is_rolled).then(|| format!("has not rolled out {wanted} to all its pods"))
+    (!is_rolled).then(|| format!("has not rolled out {expected} to all its pods"))
 }
 
 /// Returns major, minor and patch; a pre-release suffix is ignored.

@@ -69,7 +69,7 @@ pub(super) async fn observe_servers(
 ) -> Result<Observed, StepError> {
     let clients = build_client(context, schema).await?.per_endpoint();
     let coordination = observe_coordination(context, schema, &declared, clients.clone());
-    let looks = clients.into_iter().map(|client| {
+    let reads = clients.into_iter().map(|client| {
         let declared = &declared;
         async move {
             let read =
@@ -83,7 +83,7 @@ pub(super) async fn observe_servers(
             ServerTables { client, tables }
         }
     });
-    let (servers, coordination) = join(join_all(looks), coordination).await;
+    let (servers, coordination) = join(join_all(reads), coordination).await;
     Ok(Observed { declared, servers, coordination: coordination? })
 }
 
@@ -98,18 +98,18 @@ async fn observe_coordination(
     if !ddl::needs_coordination(declared) {
         return Ok(None);
     }
-    let ask = super::coordination::probe_request(context, schema).await?;
+    let request = super::coordination::probe_request(context, schema).await?;
     let engines = clients.iter().map(|client| async move {
         let read = context.tables.observe_coordination(client, declared);
         let late = |_elapsed| {
             let seconds = OBSERVE_MAX.as_secs();
             Err(ViewError::Unreachable(format!("no answer in {seconds} s")))
         };
-        let said = tokio::time::timeout(OBSERVE_MAX, read).await.unwrap_or_else(late);
-        ClickHouseServer { endpoint: client.endpoint().to_string(), view: said }
+        let view = tokio::time::timeout(OBSERVE_MAX, read).await.unwrap_or_else(late);
+        ClickHouseServer { endpoint: client.endpoint().to_string(), view }
     });
     let (servers, engines) =
-        join(context.coordination.probe_servers(&ask), join_all(engines)).await;
+        join(context.coordination.probe_servers(&request), join_all(engines)).await;
     let shards = usize::from(schema.spec.clickhouse.shards());
     Ok(Some(Observation { servers, engines, shards }))
 }

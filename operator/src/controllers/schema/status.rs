@@ -58,9 +58,8 @@ fn state_tables(
     applied: Applied,
 ) -> Option<StepError> {
     use ConditionType::{Blocked, Drifted, SchemaReady};
-    let Applied { revision, database, differences: standing, failure, withheld, coordination: _ } =
-        applied;
-    let TablesComparison { trouble, pending, plan_hash, waiting, blocked, drift } = standing;
+    let Applied { revision, database, differences, failure, withheld, coordination: _ } = applied;
+    let TablesComparison { trouble, pending, plan_hash, waiting, blocked, drift } = differences;
     // A failed server may lack something: differences of the others are stated, equality isn't.
     let is_complete = failure.is_none();
     if is_complete || waiting.is_some() || withheld {

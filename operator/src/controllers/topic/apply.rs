@@ -33,26 +33,27 @@ pub(super) async fn apply_changes(
     observed: Observed,
     changes: Vec<TopicChange>,
 ) -> Result<Applied, StepError> {
-    let Observed { declared: wanted, observation, settings } = observed;
+    let Observed { declared, observation, settings } = observed;
     if changes.is_empty() || is_paused(topic) {
-        return Ok(Applied { declared: wanted, observation, withheld: !changes.is_empty() });
+        return Ok(Applied { declared, observation, withheld: !changes.is_empty() });
     }
     for change in changes {
-        let notice = change_notice(&wanted, &observation, &change);
-        let changed = context.brokers.change_topic(settings.clone(), wanted.name.as_str(), change);
+        let notice = change_notice(&declared, &observation, &change);
+        let changed =
+            context.brokers.change_topic(settings.clone(), declared.name.as_str(), change);
         changed.await.map_err(|failure| failure.at_step(ReconcileStep::Apply))?;
         context.events.publish(&topic.object_ref(&()), notice).await;
     }
-    let observation = observe::describe_topic(context, &settings, &wanted).await?;
-    Ok(Applied { declared: wanted, observation, withheld: false })
+    let observation = observe::describe_topic(context, &settings, &declared).await?;
+    Ok(Applied { declared, observation, withheld: false })
 }
 
 fn change_notice(
-    wanted: &DesiredTopic,
+    desired: &DesiredTopic,
     observation: &TopicObservation,
     change: &TopicChange,
 ) -> Notice {
-    let name = &wanted.name;
+    let name = &desired.name;
     match (change, observation) {
         (TopicChange::Create { partitions, .. }, _) => {
             let note = format!("topic {name} created with {partitions} partitions");
@@ -68,7 +69,7 @@ fn change_notice(
             Notice::normal(EventReason::TopicPartitionsAdded, "Apply", note)
         }
         (TopicChange::Set { .. }, _) => {
-            let names: Vec<&str> = wanted.settings.keys().map(String::as_str).collect();
+            let names: Vec<&str> = desired.settings.keys().map(String::as_str).collect();
             let note = format!("settings of topic {name} changed: {}", names.join(", "));
             Notice::normal(EventReason::TopicSettingsChanged, "Apply", note)
         }
@@ -83,9 +84,9 @@ pub(super) async fn delete_topic(
     context: &Context,
     topic: &TelemetryTopic,
 ) -> Result<(), StepError> {
-    let wanted = validate::validate_topic(topic)?;
+    let desired = validate::validate_topic(topic)?;
     let settings = observe::read_connection(context, topic).await?;
-    let thing = validate::claimed_resource(topic, &wanted, settings.clone());
+    let thing = validate::claimed_resource(topic, &desired, settings.clone());
     let checked = holders::check_claim(context, topic, &thing).await;
     if let Some(why) =
         holders::reason_to_retain(context, topic.spec.ownership.is_shared(), checked)?
@@ -94,9 +95,9 @@ pub(super) async fn delete_topic(
         context.events.publish(&topic.object_ref(&()), notice).await;
         return Ok(());
     }
-    let deleted = context.brokers.delete_topic(settings, wanted.name.as_str());
+    let deleted = context.brokers.delete_topic(settings, desired.name.as_str());
     deleted.await.map_err(|failure| failure.at_step(ReconcileStep::Apply))?;
-    let note = format!("topic {} and its records deleted", wanted.name);
+    let note = format!("topic {} and its records deleted", desired.name);
     let notice = Notice::normal(EventReason::TopicDeleted, "Delete", note);
     context.events.publish(&topic.object_ref(&()), notice).await;
     Ok(())

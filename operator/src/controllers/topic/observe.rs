@@ -23,11 +23,11 @@ pub(super) struct Observed {
 pub(super) async fn observe_topic(
     context: &Context,
     topic: &TelemetryTopic,
-    wanted: DesiredTopic,
+    desired: DesiredTopic,
 ) -> Result<Observed, StepError> {
     let settings = read_connection(context, topic).await?;
-    let observation = describe_topic(context, &settings, &wanted).await?;
-    Ok(Observed { declared: wanted, observation, settings })
+    let observation = describe_topic(context, &settings, &desired).await?;
+    Ok(Observed { declared: desired, observation, settings })
 }
 
 /// Returns the connection with its secrets.
@@ -49,8 +49,8 @@ pub(super) async fn read_connection(
 pub(super) async fn describe_topic(
     context: &Context,
     settings: &ConnectionSettings,
-    wanted: &DesiredTopic,
+    desired: &DesiredTopic,
 ) -> Result<TopicObservation, StepError> {
-    let observed = context.brokers.observe_topic(settings.clone(), wanted.name.as_str()).await;
+    let observed = context.brokers.observe_topic(settings.clone(), desired.name.as_str()).await;
     observed.map_err(|failure| failure.at_step(ReconcileStep::Observe))
 }

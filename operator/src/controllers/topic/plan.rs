@@ -12,15 +12,15 @@ use crate::kafka::{TopicChange, TopicObservation};
 /// Returns the changes that bring the topic to its declaration, in order: none for an observed
 /// topic, and settings only if they are `ours_to_set`.
 pub(super) fn plan_changes(
-    wanted: &DesiredTopic,
-    seen: &TopicObservation,
+    desired: &DesiredTopic,
+    observation: &TopicObservation,
     ours_to_set: bool,
 ) -> Vec<TopicChange> {
-    let DesiredTopic { name: _, management, partitions, replication_factor, settings } = wanted;
+    let DesiredTopic { name: _, management, partitions, replication_factor, settings } = desired;
     if *management == TopicManagement::Observed {
         return Vec::new();
     }
-    match seen {
+    match observation {
         TopicObservation::Missing => vec![TopicChange::Create {
             partitions: *partitions,
             replication_factor: *replication_factor,
@@ -68,24 +68,24 @@ pub(super) fn is_ours_to_set(topic: &TelemetryTopic) -> bool {
 }
 
 /// Returns whether the topic has all declared settings.
-pub(super) fn has_settings(wanted: &DesiredTopic, observation: &TopicObservation) -> bool {
+pub(super) fn has_settings(desired: &DesiredTopic, observation: &TopicObservation) -> bool {
     match observation {
         TopicObservation::Missing => false,
         TopicObservation::Exists { settings, .. } => {
-            find_differences(&wanted.settings, settings).next().is_none()
+            find_differences(&desired.settings, settings).next().is_none()
         }
     }
 }
 
 pub(super) fn compare_topic(
-    wanted: &DesiredTopic,
-    seen: &TopicObservation,
+    desired: &DesiredTopic,
+    observation: &TopicObservation,
     ours_to_set: bool,
 ) -> TopicComparison {
-    let name = &wanted.name;
-    let is_observed = wanted.management == TopicManagement::Observed;
+    let name = &desired.name;
+    let is_observed = desired.management == TopicManagement::Observed;
     let TopicObservation::Exists { partitions, replication_factor, settings, own_settings: _ } =
-        seen
+        observation
     else {
         if is_observed {
             let message = format!(
@@ -99,19 +99,19 @@ pub(super) fn compare_topic(
             format!("topic {name} does not exist"),
         );
     };
-    let (has, asked) = (*partitions, wanted.partitions);
-    if has < asked && is_observed {
+    let (has, requested) = (*partitions, desired.partitions);
+    if has < requested && is_observed {
         let message = format!(
-            "topic {name} has {has} of {asked} partitions, and its management is Observed: add \
+            "topic {name} has {has} of {requested} partitions, and its management is Observed: add \
              partitions where it is managed, or write partitions: {has}"
         );
         return TopicComparison::Stuck(Reason::TopicTooFewPartitions, message);
     }
-    if has < asked {
-        let message = format!("topic {name} has {has} of {asked} partitions");
+    if has < requested {
+        let message = format!("topic {name} has {has} of {requested} partitions");
         return TopicComparison::Differs(Reason::TopicTooFewPartitions, message);
     }
-    let differ: Vec<String> = find_differences(&wanted.settings, settings).collect();
+    let differ: Vec<String> = find_differences(&desired.settings, settings).collect();
     let message = format!("settings of topic {name} differ: {}", differ.join(", "));
     match (differ.is_empty(), ours_to_set) {
         (true, _) => {}
@@ -134,7 +134,7 @@ pub(super) fn compare_topic(
             );
         }
     }
-    match wanted.replication_factor {
+    match desired.replication_factor {
         Some(copies) if copies != *replication_factor => {
             let message = format!(
                 "topic {name} has {replication_factor} copies of a partition, not {copies}: move \
@@ -143,9 +143,9 @@ pub(super) fn compare_topic(
             );
             TopicComparison::Stuck(Reason::ReplicationFactorDiffers, message)
         }
-        _ if has > asked => TopicComparison::Fits(
+        _ if has > requested => TopicComparison::Fits(
             Reason::TopicTooManyPartitions,
-            format!("topic {name} has {has} partitions, more than the {asked} declared"),
+            format!("topic {name} has {has} partitions, more than the {requested} declared"),
         ),
         _ => {
             TopicComparison::Fits(Reason::Reconciled, format!("topic {name} has {has} partitions"))
@@ -155,10 +155,10 @@ pub(super) fn compare_topic(
 
 /// Returns `name is x, not y` for each desired setting that is not in effect.
 fn find_differences<'a>(
-    wanted: &'a BTreeMap<String, String>,
+    desired: &'a BTreeMap<String, String>,
     effective: &'a BTreeMap<String, String>,
 ) -> impl Iterator<Item = String> + 'a {
-    wanted.iter().filter_map(|(name, value)| match effective.get(name) {
+    desired.iter().filter_map(|(name, value)| match effective.get(name) {
         Some(live) if is_same_value(value, live) => None,
         Some(live) => Some(format!("{name} is {live}, not {value}")),
         None => Some(format!("{name} is not set to {value}")),
@@ -168,18 +168,20 @@ fn find_differences<'a>(
 /// Returns whether Kafka reads both texts as one value. It reports a setting as it has parsed it:
 /// `False` as `false`, `0.50` as `0.5`, `compact, delete` without the space. As differences these
 /// would be written again for ever.
-fn is_same_value(wanted: &str, live: &str) -> bool {
+fn is_same_value(desired: &str, live: &str) -> bool {
     let items = |text: &str| text.split(',').map(|item| item.trim().to_owned()).collect::<Vec<_>>();
-    let (wanted, live) = (items(wanted), items(live));
-    wanted.len() == live.len() && wanted.iter().zip(&live).all(|(one, other)| is_same(one, other))
+    let (desired, live) = (items(desired), items(live));
+    desired.len() == live.len() && desired.iter().zip(&live).all(|(one, other)| is_same(one, other))
 }
 
-fn is_same(wanted: &str, live: &str) -> bool {
+fn is_same(desired: &str, live: &str) -> bool {
     let is_boolean = ["true", "false"].contains(&live);
-    match (wanted.parse::<i64>(), live.parse::<i64>()) {
-        (Ok(wanted), Ok(live)) => wanted == live,
-        _ if is_boolean => wanted.eq_ignore_ascii_case(live),
-        _ => wanted == live || wanted.parse::<f64>().is_ok_and(|it| Ok(it) == live.parse::<f64>()),
+    match (desired.parse::<i64>(), live.parse::<i64>()) {
+        (Ok(desired), Ok(live)) => desired == live,
+        _ if is_boolean => desired.eq_ignore_ascii_case(live),
+        _ => {
+            desired == live || desired.parse::<f64>().is_ok_and(|it| Ok(it) == live.parse::<f64>())
+        }
     }
 }
 

@@ -62,8 +62,8 @@ fn set_observed(status: &mut TelemetryTopicStatus, applied: &Applied) {
 /// Sets TopicReady, Progressing and Stalled; returns whether nothing is left to do.
 fn state_topic(conditions: &mut Conditions, applied: &Applied, ours_to_set: bool) -> bool {
     use ConditionType::TopicReady;
-    let Applied { declared: wanted, observation, withheld } = applied;
-    match compare_topic(wanted, observation, ours_to_set) {
+    let Applied { declared, observation, withheld } = applied;
+    match compare_topic(declared, observation, ours_to_set) {
         TopicComparison::Fits(reason, message) => {
             conditions.set_true(TopicReady, reason, message);
             conditions.set_idle();

@@ -78,10 +78,10 @@ pub(super) fn claim_of_topic(topic: &TelemetryTopic) -> Option<Claim> {
 /// Returns the claim in the form that Kafka stores.
 pub(super) fn claimed_resource(
     topic: &TelemetryTopic,
-    wanted: &DesiredTopic,
+    desired: &DesiredTopic,
     settings: ConnectionSettings,
 ) -> ClaimedResource {
-    let name = wanted.name.to_string();
+    let name = desired.name.to_string();
     ClaimedResource {
         settings,
         resource: KafkaResource::Topic(name.clone()),

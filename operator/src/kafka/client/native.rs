@@ -130,30 +130,30 @@ pub(in crate::kafka) fn send_requests(
         questions.iter().map(|_| Err(Code::OperationTimedOut)).collect();
     let line = ResponseQueue::new(link);
     let mut waiting: VecDeque<(usize, &AdminRequest)> = questions.iter().enumerate().collect();
-    let mut under_way = BTreeSet::new();
+    let mut pending = BTreeSet::new();
     let mut sent_at = Instant::now();
     loop {
-        while under_way.len() < IN_FLIGHT_MAX && Instant::now() < until {
+        while pending.len() < IN_FLIGHT_MAX && Instant::now() < until {
             let Some((number, question)) = waiting.pop_front() else { break };
             match line.submit_request(number, question, limit) {
                 Ok(()) => {
-                    under_way.insert(number);
+                    pending.insert(number);
                     sent_at = Instant::now();
                 }
                 Err(code) => answers[number] = Err(code),
             }
         }
-        if under_way.is_empty() {
+        if pending.is_empty() {
             return answers;
         }
         let wait = (sent_at + limit + GRACE).saturating_duration_since(Instant::now());
         let Some(event) = line.next(wait) else {
-            if under_way.iter().any(|number| questions[*number].is_of_group()) {
+            if pending.iter().any(|number| questions[*number].is_of_group()) {
                 link.mark_unusable();
             }
             return answers;
         };
-        under_way.remove(&event.request_index());
+        pending.remove(&event.request_index());
         if let Some(question) = questions.get(event.request_index()) {
             answers[event.request_index()] = event.read_response(question);
         }
@@ -286,11 +286,13 @@ impl Prepared {
                 // To the library, no list means all partitions, and an empty one is an error.
                 let list = (!partitions.is_empty()).then_some(list);
                 let group = to_c_string(group)?;
-                let given = list.as_ref().map_or(std::ptr::null(), |list| list.0.cast_const());
+                let list_pointer =
+                    list.as_ref().map_or(std::ptr::null(), |list| list.0.cast_const());
                 // SAFETY: a name that ends in a zero byte, and a valid list or none; both are
                 // copied.
-                let group =
-                    unsafe { sys::rd_kafka_ListConsumerGroupOffsets_new(group.as_ptr(), given) };
+                let group = unsafe {
+                    sys::rd_kafka_ListConsumerGroupOffsets_new(group.as_ptr(), list_pointer)
+                };
                 Ok(Self::Commits(list, group))
             }
             AdminRequest::Commit { group, commits } => {

@@ -57,25 +57,25 @@ pub(in crate::kafka) fn describe_topics<'a>(
     topics
 }
 
-/// Finds the offsets of `wants`, and answers the `beside` requests, all at once. Wants of one
+/// Finds the offsets of `queries`, and answers the `beside` requests, all at once. Queries of one
 /// leader should be adjacent: a request goes to each leader it names.
 pub(in crate::kafka) fn list_offsets(
     link: &BrokerClient,
-    wants: &[OffsetQuery],
+    queries: &[OffsetQuery],
     extra: Vec<AdminRequest>,
     deadline: Deadline,
 ) -> (ListedOffsets, Vec<AdminResult>) {
-    let mut questions = offset_requests(wants);
+    let mut questions = offset_requests(queries);
     let listed = questions.len();
     questions.extend(extra);
     let mut answers = send_requests(link, &questions, deadline);
     let beside = answers.split_off(listed);
-    let mut located = ListedOffsets::with_capacity(wants.len());
+    let mut located = ListedOffsets::with_capacity(queries.len());
     collect_offsets(&mut located, &questions, answers);
     let relearned = refresh_metadata(link, &located, deadline);
     if !relearned.is_empty() {
-        let again = |want: &&OffsetQuery| relearned.contains(&want.0.0);
-        let again: Vec<OffsetQuery> = wants.iter().filter(again).cloned().collect();
+        let again = |query: &&OffsetQuery| relearned.contains(&query.0.0);
+        let again: Vec<OffsetQuery> = queries.iter().filter(again).cloned().collect();
         let questions = offset_requests(&again);
         let answers = send_requests(link, &questions, deadline);
         collect_offsets(&mut located, &questions, answers);
@@ -92,19 +92,19 @@ pub(in crate::kafka) fn send_requests(
     native::send_requests(link, questions, deadline.at_most(QUESTION_MAX), deadline.as_instant())
 }
 
-/// Combines `wants` into as few requests as possible.
-fn offset_requests(wants: &[OffsetQuery]) -> Vec<AdminRequest> {
+/// Combines `queries` into as few requests as possible.
+fn offset_requests(queries: &[OffsetQuery]) -> Vec<AdminRequest> {
     // A layer names each partition once.
     let mut layers: Vec<(HashSet<&TopicPartition>, Vec<OffsetQuery>)> = Vec::new();
-    for want in wants {
-        let index = layers.iter().position(|(named, _)| !named.contains(&want.0));
+    for query in queries {
+        let index = layers.iter().position(|(named, _)| !named.contains(&query.0));
         let index = index.unwrap_or_else(|| {
             layers.push((HashSet::new(), Vec::new()));
             layers.len() - 1
         });
         if let Some((named, layer)) = layers.get_mut(index) {
-            named.insert(&want.0);
-            layer.push(want.clone());
+            named.insert(&query.0);
+            layer.push(query.clone());
         }
     }
     let layers = layers.iter().flat_map(|(_, layer)| layer.chunks(native::PARTITIONS_MAX));
@@ -118,11 +118,11 @@ fn collect_offsets(
     answers: Vec<AdminResult>,
 ) {
     for (question, answer) in questions.iter().zip(answers) {
-        let AdminRequest::Offsets(wants) = question else { continue };
+        let AdminRequest::Offsets(queries) = question else { continue };
         match answer {
             Ok(AdminResponse::Offsets(found)) => {
                 let specs: HashMap<&TopicPartition, i64> =
-                    wants.iter().map(|(partition, spec)| (partition, *spec)).collect();
+                    queries.iter().map(|(partition, spec)| (partition, *spec)).collect();
                 for (partition, found) in found {
                     if let Some(spec) = specs.get(&partition) {
                         located.insert((partition, *spec), found);
@@ -131,7 +131,7 @@ fn collect_offsets(
             }
             Ok(_) => {}
             Err(code) => {
-                located.extend(wants.iter().map(|want| (want.clone(), Err(code))));
+                located.extend(queries.iter().map(|query| (query.clone(), Err(code))));
             }
         }
     }

@@ -92,7 +92,7 @@ impl Search {
         let low = lows.iter().map(|(_, low)| *low).min().flatten();
         let high = highs.min();
         // Query only partitions that may have a message older than `at`.
-        let ask = |at: i64| {
+        let query = |at: i64| {
             let open = lows.iter().filter(|(_, low)| low.is_none_or(|low| low < at));
             SearchStep::Query(at.max(0), open.map(|(partition, _)| (*partition).clone()).collect())
         };
@@ -106,12 +106,12 @@ impl Search {
             return query_all(behind, young);
         }
         match is_older_than(young) {
-            None => return ask(young),
+            None => return query(young),
             Some(false) => return SearchStep::Known(Age { seconds: 0.0, within_bound: true }),
             Some(true) => {}
         }
         let Some(old) = is_older_than(now.saturating_sub(self.bound_millis)) else {
-            return ask(now.saturating_sub(self.bound_millis));
+            return query(now.saturating_sub(self.bound_millis));
         };
         // The query for `young` was answered, so `high` exists.
         let high = high.unwrap_or(young);
@@ -124,9 +124,9 @@ impl Search {
         }
         match low {
             // The partition's first message has a time, too.
-            None => ask(0),
+            None => query(0),
             Some(low) if high.saturating_sub(low) <= (age / SHARE).max(YOUNG_MILLIS) => known(age),
-            Some(low) => ask(geometric_mean(now, low, high)),
+            Some(low) => query(geometric_mean(now, low, high)),
         }
     }
 }

@@ -124,22 +124,22 @@ impl LagQueue {
         state.answered.retain(|_, at| now.duration_since(*at) < FORGOTTEN_AFTER);
         let waiting = std::mem::take(&mut state.waiting);
         let is_due = |it: &Waiting| everybody || !state.is_known(&it.request.group);
-        let (mut taken, mut left): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_due);
-        left.extend(taken.drain(TOGETHER_MAX.min(taken.len())..));
+        let (mut due, mut left): (Vec<_>, Vec<_>) = waiting.into_iter().partition(is_due);
+        left.extend(due.drain(TOGETHER_MAX.min(due.len())..));
         // Groups that did not fit get the next observation, at once.
         if everybody && left.is_empty() {
             state.ticked = Some(now);
         }
         state.waiting = left;
-        taken
+        due
     }
 
     /// Answers the waiting groups; those with a temporary failure continue to wait.
-    fn send_replies(&self, taken: Vec<Waiting>, results: Vec<LagResult>) {
+    fn send_replies(&self, due: Vec<Waiting>, results: Vec<LagResult>) {
         let mut state = self.lock_state();
         let now = Instant::now();
         state.observed_at = Some(now);
-        for (mut waiting, result) in taken.into_iter().zip(results) {
+        for (mut waiting, result) in due.into_iter().zip(results) {
             let passes = result.as_ref().err().is_some_and(|failure| failure.passes);
             if passes && waiting.since.elapsed() + RETRY_INTERVAL < CONVERSATION_MAX {
                 waiting.tries += 1;
@@ -210,18 +210,18 @@ async fn serve_queue(session: Arc<KafkaSession>, pace: Pace) {
                 () = session.lags.came.notified() => continue,
             }
         }
-        let taken = session.lags.take_due(pace);
-        let again = taken.iter().map(|it| it.tries).max().unwrap_or(0);
+        let batch = session.lags.take_due(pace);
+        let again = batch.iter().map(|it| it.tries).max().unwrap_or(0);
         if again > 0 {
             tokio::time::sleep(RETRY_INTERVAL).await;
         }
         let doubted = again > 0 && again.is_multiple_of(COORDINATOR_DOUBTED);
-        let all: Vec<LagRequest> = taken.iter().map(|it| it.request.clone()).collect();
+        let all: Vec<LagRequest> = batch.iter().map(|it| it.request.clone()).collect();
         let talking = session.clone();
         let results =
             tokio::task::spawn_blocking(move || talking.observe_once(&all, doubted)).await;
-        let interrupted = |_| taken.iter().map(|_| Err(Failure::interrupted())).collect();
+        let interrupted = |_| batch.iter().map(|_| Err(Failure::interrupted())).collect();
         let results = results.unwrap_or_else(interrupted);
-        session.lags.send_replies(taken, results);
+        session.lags.send_replies(batch, results);
     }
 }

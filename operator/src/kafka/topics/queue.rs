@@ -74,22 +74,22 @@ impl TopicQueue {
     /// one topic run one after the other.
     fn take_batch(&self) -> Option<Vec<Waiting>> {
         let mut state = self.lock_state();
-        let (mut taken, mut left) = (Vec::new(), VecDeque::new());
+        let (mut batch, mut left) = (Vec::new(), VecDeque::new());
         let mut changed = HashSet::new();
         for waiting in std::mem::take(&mut state.waiting) {
             if waiting.reply.is_closed() {
                 continue;
             }
             let changes = waiting.job.is_change();
-            if taken.len() >= BATCH_MAX || (changes && !changed.insert(waiting.job.topic.clone())) {
+            if batch.len() >= BATCH_MAX || (changes && !changed.insert(waiting.job.topic.clone())) {
                 left.push_back(waiting);
             } else {
-                taken.push(waiting);
+                batch.push(waiting);
             }
         }
         state.waiting = left;
-        state.running = !taken.is_empty();
-        state.running.then_some(taken)
+        state.running = !batch.is_empty();
+        state.running.then_some(batch)
     }
 }
 
@@ -159,9 +159,9 @@ impl KafkaSession {
 
 /// Performs the jobs of a queue until it is empty.
 async fn drain_queue(session: Arc<KafkaSession>, changes: bool) {
-    while let Some(taken) = session.topics.queue_for(changes).take_batch() {
+    while let Some(batch) = session.topics.queue_for(changes).take_batch() {
         let (jobs, replies): (Vec<TopicJob>, Vec<_>) =
-            taken.into_iter().map(|it| (it.job, it.reply)).unzip();
+            batch.into_iter().map(|it| (it.job, it.reply)).unzip();
         let working = session.clone();
         let outcomes = tokio::task::spawn_blocking(move || working.run_batch(&jobs)).await;
         let interrupted = |_| replies.iter().map(|_| Err(Failure::interrupted())).collect();

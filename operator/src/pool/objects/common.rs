@@ -72,17 +72,17 @@ pub struct Pruning<'a> {
 }
 
 impl Pruning<'_> {
-    /// Deletes the configurations of the pool, of kind `P`, except those in `keep`. `is_due`:
+    /// Deletes the configurations of the pool, of kind `P`, except those in `retained`. `is_due`:
     /// there may be some that no watch shows.
     ///
     /// # Errors
     /// When the API server refuses or can't be reached.
     pub async fn prune_configs<P: Applicable>(
         &self,
-        keep: &[&str],
+        retained: &[&str],
         is_due: bool,
     ) -> Result<(), ApplyError> {
-        self.prune::<P, ConfigMap>(keep, self.is_blind || is_due).await
+        self.prune::<P, ConfigMap>(retained, self.is_blind || is_due).await
     }
 
     /// Deletes the object of kind `C`, of which the pool has one at most, unless it `stays`.
@@ -93,18 +93,18 @@ impl Pruning<'_> {
         &self,
         stays: bool,
     ) -> Result<(), ApplyError> {
-        let keep: &[&str] = if stays { &[&self.names.base] } else { &[] };
+        let retained: &[&str] = if stays { &[&self.names.base] } else { &[] };
         // All have the same name: if one is retained, no other exists.
-        self.prune::<P, C>(keep, self.is_blind && !stays).await
+        self.prune::<P, C>(retained, self.is_blind && !stays).await
     }
 
     async fn prune<P: Applicable, C: Applicable>(
         &self,
-        keep: &[&str],
+        retained: &[&str],
         is_due: bool,
     ) -> Result<(), ApplyError> {
-        if is_due || self.children.has_more_than::<P, C>(keep.len()) {
-            self.children.prune_children::<C>(&self.names.selector_text(), keep).await?;
+        if is_due || self.children.has_more_than::<P, C>(retained.len()) {
+            self.children.prune_children::<C>(&self.names.selector_text(), retained).await?;
         }
         Ok(())
     }

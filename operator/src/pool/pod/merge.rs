@@ -67,8 +67,8 @@ const RESTRICTED_ADVICE: &str =
 pub fn declared_template(template: &PodTemplate) -> Option<Value> {
     let mut written = json!({"metadata": template.metadata, "spec": template.spec});
     drop_nothings(&mut written);
-    let says = |part: &str| written[part].as_object().is_some_and(|part| !part.is_empty());
-    (says("metadata") || says("spec")).then_some(written)
+    let has_content = |part: &str| written[part].as_object().is_some_and(|part| !part.is_empty());
+    (has_content("metadata") || has_content("spec")).then_some(written)
 }
 
 /// Merges the spec's template over the operator's. `per_node` states that no two of its pods share
@@ -92,16 +92,16 @@ pub fn merge_template(
             "Kubernetes has no such field in a pod: check its spelling",
         ));
     }
-    let mut whole = to_json(&built)?;
-    check_pod(&whole["spec"], &theirs["spec"], per_node)?;
-    merge_value(&mut whole, &theirs, &mut String::new());
-    let bytes = whole.to_string().len();
+    let mut merged = to_json(&built)?;
+    check_pod(&merged["spec"], &theirs["spec"], per_node)?;
+    merge_value(&mut merged, &theirs, &mut String::new());
+    let bytes = merged.to_string().len();
     if bytes > TEMPLATE_BYTES_MAX {
         let why =
             format!("the template has {bytes} bytes; at most {TEMPLATE_BYTES_MAX} are allowed");
         return Err(template_error("", &why));
     }
-    serde_json::from_value(whole).map_err(|error| template_error("", &error.to_string()))
+    serde_json::from_value(merged).map_err(|error| template_error("", &error.to_string()))
 }
 
 /// Checks labels and annotations that an object gets in addition to the operator's `labels`.
@@ -113,9 +113,9 @@ pub fn check_metadata(
     theirs: &ExtraMetadata,
     labels: Option<&BTreeMap<String, String>>,
 ) -> Result<(), Invalid> {
-    let is_taken = |key: &&String| labels.is_some_and(|ours| ours.contains_key(*key));
+    let is_used = |key: &&String| labels.is_some_and(|ours| ours.contains_key(*key));
     let is_ours = |key: &&String| key.starts_with(OUR_ANNOTATIONS);
-    let label = theirs.labels.keys().find(is_taken).map(|key| ("labels", key));
+    let label = theirs.labels.keys().find(is_used).map(|key| ("labels", key));
     let annotation = theirs.annotations.keys().find(is_ours).map(|key| ("annotations", key));
     match label.or(annotation) {
         None => Ok(()),
@@ -151,8 +151,9 @@ fn parse_typed(theirs: &Value) -> Result<PodTemplateSpec, Invalid> {
     serde_json::from_value(theirs.clone()).map_err(|error| {
         // The message begins with the value, which may be a secret.
         let text = error.to_string();
-        let wanted = text.split_once("expected ").map_or("another type", |(_, wanted)| wanted);
-        template_error(&find_misfit(theirs), &format!("has another type: write {wanted}"))
+        let expected =
+            text.split_once("expected ").map_or("another type", |(_, expected)| expected);
+        template_error(&find_misfit(theirs), &format!("has another type: write {expected}"))
     })
 }
 
@@ -233,7 +234,7 @@ fn check_pod(ours: &Value, theirs: &Value, per_node: bool) -> Result<(), Invalid
                    DaemonSet in an edge pool";
         return Err(template_error("spec.hostNetwork", why));
     }
-    let context = |whole: &Value| whole["securityContext"].clone();
+    let context = |spec: &Value| spec["securityContext"].clone();
     check_context("spec", &context(ours), &context(theirs))?;
     let name = |item: &Value| item["name"].as_str().unwrap_or_default().to_owned();
     if let Some(name) =

@@ -278,8 +278,11 @@ const WITH_SECRETS: char = '/';
 
 /// Returns a change's identity in a status: the change, and the digest of its Secrets then.
 #[must_use]
-pub fn with_secrets(asked: &str, secrets: Option<&str>) -> String {
-    secrets.map_or_else(|| asked.to_owned(), |secrets| format!("{asked}{WITH_SECRETS}{secrets}"))
+pub fn with_secrets(requested: &str, secrets: Option<&str>) -> String {
+    secrets.map_or_else(
+        || requested.to_owned(),
+        |secrets| format!("{requested}{WITH_SECRETS}{secrets}"),
+    )
 }
 
 /// Splits a change's identity into both.

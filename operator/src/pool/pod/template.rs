@@ -272,10 +272,10 @@ pub fn annotate_secrets(template: &mut PodTemplateSpec, digest: Option<&str>) {
 }
 
 /// Sets the collector's resources.
-pub fn set_resources(template: &mut PodTemplateSpec, wanted: &PodResources) {
+pub fn set_resources(template: &mut PodTemplateSpec, resources: &PodResources) {
     let containers = template.spec.iter_mut().flat_map(|pod| &mut pod.containers);
     for container in containers.filter(|container| container.name == CONTAINER) {
-        container.resources = Some(build_resources(wanted, None));
+        container.resources = Some(build_resources(resources, None));
     }
 }
 
@@ -476,9 +476,9 @@ fn build_probe(path: &str, period_seconds: i32, failures: i32) -> Probe {
 
 /// Returns the spec's resources, with defaults.
 #[must_use]
-pub fn declared_resources(wanted: &Resources) -> PodResources {
-    let (memory_request_bytes, memory_limit_bytes) = wanted.memory_bytes();
-    let (cpu_request_millicores, cpu_limit_millicores) = wanted.cpu_millicores();
+pub fn declared_resources(resources: &Resources) -> PodResources {
+    let (memory_request_bytes, memory_limit_bytes) = resources.memory_bytes();
+    let (cpu_request_millicores, cpu_limit_millicores) = resources.cpu_millicores();
     PodResources {
         memory_request_bytes,
         memory_limit_bytes,
@@ -489,15 +489,15 @@ pub fn declared_resources(wanted: &Resources) -> PodResources {
 
 /// Requests the node's disk, so that no node gets more buffers than fit: it would evict pods, and
 /// their buffers with them.
-fn build_resources(wanted: &PodResources, node_disk_bytes: Option<u64>) -> ResourceRequirements {
+fn build_resources(resources: &PodResources, node_disk_bytes: Option<u64>) -> ResourceRequirements {
     let memory = |bytes| ("memory".to_owned(), Quantity(memory_text(bytes)));
     let disk =
         node_disk_bytes.map(|it| ("ephemeral-storage".to_owned(), Quantity(memory_text(it))));
     let cpu = |millicores| ("cpu".to_owned(), Quantity(cpu_text(millicores)));
-    let limits = BTreeMap::from([memory(wanted.memory_limit_bytes)]);
-    let requests = [memory(wanted.memory_request_bytes), cpu(wanted.cpu_request_millicores)];
+    let limits = BTreeMap::from([memory(resources.memory_limit_bytes)]);
+    let requests = [memory(resources.memory_request_bytes), cpu(resources.cpu_request_millicores)];
     let requests = requests.into_iter().chain(disk).collect();
-    let limits = limits.into_iter().chain(wanted.cpu_limit_millicores.map(cpu)).collect();
+    let limits = limits.into_iter().chain(resources.cpu_limit_millicores.map(cpu)).collect();
     ResourceRequirements { limits: Some(limits), requests: Some(requests), claims: None }
 }
 

@@ -143,19 +143,19 @@ impl TrialPods {
         Self { make: None, remove: staying.collect() }
     }
 
-    /// Waits for the trial pod `wanted`, which is created if the status reports the trial and the
+    /// Waits for the trial pod `expected`, which is created if the status reports the trial and the
     /// pod is missing; all others are deleted.
     #[must_use]
     pub fn wait_for(
         pods: &[Pod],
-        wanted: &str,
-        is_told: bool,
+        expected: &str,
+        is_reported: bool,
         trial: impl FnOnce() -> Trial,
     ) -> Self {
-        let is_there = pods.iter().any(|pod| pod.name_any() == wanted);
+        let is_there = pods.iter().any(|pod| pod.name_any() == expected);
         let mut tries = Self::remove_all(pods);
-        tries.remove.retain(|name| name != wanted);
-        tries.make = (is_told && !is_there).then(|| Box::new(trial()));
+        tries.remove.retain(|name| name != expected);
+        tries.make = (is_reported && !is_there).then(|| Box::new(trial()));
         tries
     }
 }

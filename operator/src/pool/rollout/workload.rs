@@ -97,7 +97,8 @@ pub fn observe_deployment(live: &Deployment) -> WorkloadObservation {
 #[must_use]
 pub fn observe_stateful_set(live: &StatefulSet) -> WorkloadObservation {
     let status = live.status.clone().unwrap_or_default();
-    let wanted = live.spec.as_ref().and_then(|spec| spec.replicas).map_or(1, |n| to_count(Some(n)));
+    let desired =
+        live.spec.as_ref().and_then(|spec| spec.replicas).map_or(1, |n| to_count(Some(n)));
     // Once all pods have the newest revision, the controller may count them as current only.
     let same =
         status.update_revision.is_some() && status.update_revision == status.current_revision;
@@ -106,7 +107,7 @@ pub fn observe_stateful_set(live: &StatefulSet) -> WorkloadObservation {
     WorkloadObservation {
         generation: live.metadata.generation.unwrap_or(i64::MAX),
         observed_generation: status.observed_generation,
-        desired: wanted,
+        desired,
         existing: to_count(Some(status.replicas)),
         updated,
         ready: to_count(status.ready_replicas),

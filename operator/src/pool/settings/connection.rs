@@ -303,9 +303,9 @@ pub fn build_telemetry(
     let tls = tls.as_ref().map(|crds::OwnTls { ca, certificate_secret: pair }| {
         client_tls(ca.as_ref(), pair.as_ref(), uses)
     });
-    let given = [("service.namespace", &names.namespace), ("millrace.pool", &names.pool)];
+    let defaults = [("service.namespace", &names.namespace), ("millrace.pool", &names.pool)];
     let mut all: BTreeMap<_, _> =
-        given.map(|(name, value)| (name.to_owned(), value.clone())).into();
+        defaults.map(|(name, value)| (name.to_owned(), value.clone())).into();
     all.extend(attributes.clone());
     Ok(config::OwnTelemetry {
         otlp: Some(config::OwnOtlp {

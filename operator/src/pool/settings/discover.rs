@@ -47,8 +47,8 @@ pub fn discovery_request(pool: &crds::EdgePool) -> Option<DiscoveryRequest> {
         (MonitorKind::Probe, probes),
         (MonitorKind::ScrapeConfig, scrape_configs),
     ];
-    let monitors = monitors.into_iter().filter_map(|(kind, wanted)| {
-        let crds::MonitorSelection { selector, namespace_selector } = wanted.as_ref()?;
+    let monitors = monitors.into_iter().filter_map(|(kind, selection)| {
+        let crds::MonitorSelection { selector, namespace_selector } = selection.as_ref()?;
         Some((kind, build_pick(selector, namespace_selector.as_ref())))
     });
     let annotated = annotations.as_ref().map(|annotations| {

@@ -57,8 +57,8 @@ fn check_rules(job: &config::ScrapeJob) -> Result<(), Invalid> {
     for (field, rules) in [("relabel", &job.relabel), ("metricRelabel", &job.metric_relabel)] {
         let rules: Vec<_> = rules.iter().map(Rule::from).collect();
         Rules::new(&rules).map_err(|error| {
-            let (place, fault) = (error.place, error.fault);
-            let field = format!("receivers.prometheus.jobs: {}: {field}[{place}]", job.name);
+            let (position, fault) = (error.place, error.fault);
+            let field = format!("receivers.prometheus.jobs: {}: {field}[{position}]", job.name);
             Invalid::spec_invalid(format!("{field}: {fault}"))
         })?;
     }
@@ -97,7 +97,7 @@ fn build_job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::Sc
         authorization: header,
         basic_auth,
         oauth2: token,
-        proxy: way,
+        proxy,
         follow_redirects,
         relabel,
         metric_relabel,
@@ -125,7 +125,7 @@ fn build_job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::Sc
             None => None,
         },
         oauth2: token.as_ref().map(|it| build_oauth2(name, it, uses)).transpose()?,
-        proxy: way.as_ref().map(|it| build_proxy((name, "proxy"), it, uses)).transpose()?,
+        proxy: proxy.as_ref().map(|it| build_proxy((name, "proxy"), it, uses)).transpose()?,
         follow_redirects: *follow_redirects,
         labels: labels.clone(),
         honor_labels: *honor_labels,
@@ -237,7 +237,7 @@ fn build_oauth2(
         scopes,
         endpoint_params,
         tls: encryption,
-        proxy: way,
+        proxy,
     } = spec;
     Ok(config::OAuth2 {
         client_id: None,
@@ -247,7 +247,7 @@ fn build_oauth2(
         scopes: scopes.clone(),
         endpoint_params: BTreeMap::clone(endpoint_params),
         tls: encryption.as_ref().map(|it| build_tls(it, uses)).transpose()?,
-        proxy: way.as_ref().map(|it| build_proxy((job, "oauth2.proxy"), it, uses)).transpose()?,
+        proxy: proxy.as_ref().map(|it| build_proxy((job, "oauth2.proxy"), it, uses)).transpose()?,
     })
 }
 

@@ -29,6 +29,6 @@ pub fn reserve_slot<T>(known: &mut Vec<T>, most: usize, exists: impl Fn(&T) -> b
     if known.len() < most {
         return true;
     }
-    let gone = known.iter().position(|it| !exists(it));
-    gone.map(|at| known.remove(at)).is_some()
+    let obsolete = known.iter().position(|it| !exists(it));
+    obsolete.map(|at| known.remove(at)).is_some()
 }

@@ -66,14 +66,14 @@ impl InputFile {
             .iter()
             .enumerate()
             .filter(|(_, value)| is_object(value) || is_configuration(value))
-            .map(|(place, _)| place)
+            .map(|(index, _)| index)
             .collect();
-        let place = match found[..] {
+        let index = match found[..] {
             [] => return Err(Unreadable::Nothing),
             [one] => one,
             [..] => return Err(Unreadable::Several(found.len())),
         };
-        let document = documents.remove(place);
+        let document = documents.remove(index);
         let others = documents.into_iter().enumerate();
         let others = others.map(|(number, value)| {
             let kind = value.get("kind").and_then(Value::as_str).unwrap_or("document");

@@ -75,7 +75,7 @@ pub struct Conversion {
 ///
 /// # Errors
 /// When the file has no configuration with pipelines of Millrace's signals, or several.
-pub fn convert_config(text: &str, wanted: &ConvertOptions) -> Result<Conversion, Unreadable> {
+pub fn convert_config(text: &str, options: &ConvertOptions) -> Result<Conversion, Unreadable> {
     let input = InputFile::read(text)?;
     let config = input.configuration();
     let service = ServiceSection::read(&config).ok_or(Unreadable::NoPipelines)?;
@@ -96,26 +96,26 @@ pub fn convert_config(text: &str, wanted: &ConvertOptions) -> Result<Conversion,
         let node = Node { path: path.clone(), value };
         work.account.unsupported(&node, "not a Collector: only Collectors are converted");
     }
-    finish_conversion(work, &input, object.as_ref(), wanted)
+    finish_conversion(work, &input, object.as_ref(), options)
 }
 
 /// Converts the configuration: receivers first, since they determine the pools.
 fn convert_configuration(work: &mut Work, config: &Node<'_>, service: &ServiceSection<'_>) {
     let mut fields = work.account.open_block(config, Fate::unsupported(advice::UNKNOWN));
-    let mut gone = BTreeSet::new();
+    let mut dropped = BTreeSet::new();
     if let Some(receivers) = fields.take_field("receivers") {
-        gone.extend(convert_components(work, &receivers, service, ComponentRole::Receiver));
+        dropped.extend(convert_components(work, &receivers, service, ComponentRole::Receiver));
     }
-    if !gone.is_empty() && !work.draft.edges.is_empty() {
+    if !dropped.is_empty() && !work.draft.edges.is_empty() {
         // The Collectors that stay for these send OTLP to the edge.
         let (name, mode) = (work.draft.otlp_pool(), work.draft.mode.of_pool());
         let _ = work.draft.pool_settings(name, mode);
     }
     if let Some(exporters) = fields.take_field("exporters") {
-        gone.extend(convert_components(work, &exporters, service, ComponentRole::Exporter));
+        dropped.extend(convert_components(work, &exporters, service, ComponentRole::Exporter));
     }
     if let Some(processors) = fields.take_field("processors") {
-        gone.extend(convert_components(work, &processors, service, ComponentRole::Processor));
+        dropped.extend(convert_components(work, &processors, service, ComponentRole::Processor));
     }
     let rules = CarriedRules::ordered(work, service);
     for (section, fate) in [
@@ -127,7 +127,7 @@ fn convert_configuration(work: &mut Work, config: &Node<'_>, service: &ServiceSe
         work.account.account_remaining(each, fate);
     }
     if let Some(node) = fields.take_field("service") {
-        convert_service(work, &node, service, (&gone, &rules));
+        convert_service(work, &node, service, (&dropped, &rules));
     }
     work.account.account_remaining(fields, |_| {
         Fate::unsupported("not part of a Collector's configuration")
@@ -143,7 +143,7 @@ fn convert_components(
 ) -> BTreeSet<(ComponentRole, String)> {
     // Each component adds its own entry; an empty or invalid section gets one here.
     let _ = work.account.open_block(node, Fate::not_needed("the list is empty"));
-    let mut gone = BTreeSet::new();
+    let mut dropped = BTreeSet::new();
     let mut jobs = Vec::new();
     for (id, component) in node.entries() {
         let signals = match service.use_of(part, &id) {
@@ -160,7 +160,7 @@ fn convert_components(
                 continue;
             }
         };
-        let taken = match part {
+        let is_carried = match part {
             ComponentRole::Receiver => {
                 convert_receiver(work, &component, &id, (&signals, &mut jobs))
             }
@@ -172,14 +172,14 @@ fn convert_components(
                 (&signals, service),
             ),
         };
-        if !taken {
-            gone.insert((part, id));
+        if !is_carried {
+            dropped.insert((part, id));
         }
     }
     if part == ComponentRole::Receiver {
         components::prometheus::store_jobs(work, jobs);
     }
-    gone
+    dropped
 }
 
 /// Converts a used receiver. Returns false if it is not carried over.
@@ -219,7 +219,7 @@ fn convert_service(
     work: &mut Work,
     node: &Node<'_>,
     service: &ServiceSection<'_>,
-    (gone, rules): (&BTreeSet<(ComponentRole, String)>, &CarriedRules),
+    (dropped, rules): (&BTreeSet<(ComponentRole, String)>, &CarriedRules),
 ) {
     let mut fields = work.account.open_block(node, Fate::unsupported(advice::UNKNOWN));
     // Each pipeline adds its own entry.
@@ -232,7 +232,7 @@ fn convert_service(
             ),
             (Some(signal), true) => {
                 let reordered = rules.reordered.contains(&number).then(|| REORDERED.to_owned());
-                let but = [lost_components(pipeline, gone), reordered];
+                let but = [lost_components(pipeline, dropped), reordered];
                 let but: Vec<String> = but.into_iter().flatten().collect();
                 let but = (!but.is_empty()).then(|| but.join("; "));
                 Fate::Carried { to: signal_path(signal), but }
@@ -274,7 +274,7 @@ impl CarriedRules {
 /// Returns the components of a pipeline that are not carried over.
 fn lost_components(
     pipeline: &service::Pipeline<'_>,
-    gone: &BTreeSet<(ComponentRole, String)>,
+    dropped: &BTreeSet<(ComponentRole, String)>,
 ) -> Option<String> {
     let mut lost = Vec::new();
     for (part, list) in [
@@ -282,7 +282,7 @@ fn lost_components(
         (ComponentRole::Processor, &pipeline.processors),
         (ComponentRole::Exporter, &pipeline.exporters),
     ] {
-        lost.extend(list.iter().filter(|id| gone.contains(&(part, (*id).clone()))).cloned());
+        lost.extend(list.iter().filter(|id| dropped.contains(&(part, (*id).clone()))).cloned());
     }
     (!lost.is_empty()).then(|| format!("without {}", lost.join(", ")))
 }
@@ -291,20 +291,20 @@ fn lost_components(
 fn pipeline_names(
     work: &mut Work,
     object: Option<&Node<'_>>,
-    wanted: &ConvertOptions,
+    options: &ConvertOptions,
 ) -> Result<(String, Option<String>), Unreadable> {
     let of_object = |field: &str| object?.get("metadata")?.get(field)?.plain_text();
-    let namespace = wanted.namespace.clone().or_else(|| of_object("namespace"));
-    if let Some(name) = &wanted.name {
+    let namespace = options.namespace.clone().or_else(|| of_object("namespace"));
+    if let Some(name) = &options.name {
         return match is_name(name) {
             true => Ok((name.clone(), namespace)),
             false => Err(Unreadable::Name(name.clone())),
         };
     }
     let name = of_object("name").filter(|name| is_name(name)).unwrap_or_else(|| {
-        let is_told =
+        let is_reported =
             work.account.entries.iter().any(|it| it.target_field() == Some("metadata.name"));
-        if !is_told {
+        if !is_reported {
             work.account.missing("metadata.name", NAME);
         }
         NAME_USUAL.to_owned()
@@ -323,15 +323,15 @@ fn finish_conversion(
     mut work: Work,
     input: &InputFile,
     object: Option<&Node<'_>>,
-    wanted: &ConvertOptions,
+    options: &ConvertOptions,
 ) -> Result<Conversion, Unreadable> {
-    let (name, namespace) = pipeline_names(&mut work, object, wanted)?;
+    let (name, namespace) = pipeline_names(&mut work, object, options)?;
     if let [only] = &work.draft.edges[..] {
         // The one pool that every pipeline has need not be written.
         let usual = PipelineEdge::default();
-        let is_told =
+        let is_reported =
             work.account.entries.iter().any(|it| it.target_field().is_some_and(of_clients));
-        if *only == usual && !is_told {
+        if *only == usual && !is_reported {
             work.draft.edges.clear();
         }
     }
@@ -355,9 +355,10 @@ fn finish_conversion(
         let index = entry.at.as_ref().and_then(|at| first.get(at)).copied();
         index.unwrap_or(leaves.len())
     });
-    let keep = entries.iter().filter_map(AccountEntry::target_field).chain(["apiVersion", "kind"]);
-    let keep: Vec<&str> = keep.collect();
-    let tree = yaml::remove_defaults(&pipeline, &keep)?;
+    let required =
+        entries.iter().filter_map(AccountEntry::target_field).chain(["apiVersion", "kind"]);
+    let required: Vec<&str> = required.collect();
+    let tree = yaml::remove_defaults(&pipeline, &required)?;
     let holes: Vec<Placeholder> = entries.iter().filter_map(placeholder_of).collect();
     let yaml = yaml::render_yaml(&tree, &holes)?;
     Ok(Conversion { pipeline, yaml, entries })

@@ -136,14 +136,14 @@ fn other_fate(name: &str) -> Fate {
 fn convert_mode(work: &mut Work, node: &Node<'_>) {
     let Some(text) = work.account.require_text(node, "spec.edges") else { return };
     let pool = work.draft.otlp_pool();
-    let place = format!("{}.mode", pool_path(pool));
+    let path = format!("{}.mode", pool_path(pool));
     let is_there = work.draft.edges.iter().any(|edge| edge.name.as_str() == pool);
     match &*text {
         "sidecar" => work.account.unsupported(node, advice::SIDECAR),
         "statefulset" if is_there => {
-            work.account.differs(node, place, "pods of a Deployment, which distribute the targets");
+            work.account.differs(node, path, "pods of a Deployment, which distribute the targets");
         }
-        "deployment" | "daemonset" if is_there => work.account.carried(node, place),
+        "deployment" | "daemonset" if is_there => work.account.carried(node, path),
         _ => work.account.not_needed(node, "each pool has the mode that its receivers need"),
     }
 }
@@ -191,9 +191,9 @@ fn pod_annotations(work: &mut Work, node: &Node<'_>) {
     /// Maximum annotations of a pool's pods, and the maximum length of one.
     const MAX: usize = 32;
     const BYTES_MAX: usize = 4_096;
-    let said: Vec<(String, TextValue)> =
+    let values: Vec<(String, TextValue)> =
         node.entries().map(|(name, value)| (name, value.scalar_text())).collect();
-    let texts: Vec<(String, String)> = said
+    let texts: Vec<(String, String)> = values
         .iter()
         .filter_map(|(name, text)| match text {
             TextValue::Plain(text) if text.len() <= BYTES_MAX => Some((name.clone(), text.clone())),
@@ -201,7 +201,8 @@ fn pod_annotations(work: &mut Work, node: &Node<'_>) {
         })
         .collect();
     let first = work.draft.edges.first().map(|edge| pool_path(edge.name.as_str()));
-    match first.filter(|_| texts.len() == said.len() && !said.is_empty() && said.len() <= MAX) {
+    match first.filter(|_| texts.len() == values.len() && !values.is_empty() && values.len() <= MAX)
+    {
         Some(first) => {
             for edge in &mut work.draft.edges {
                 let annotations = &mut edge.settings.pod_template.metadata.annotations;
@@ -243,8 +244,8 @@ fn convert_monitors(work: &mut Work, node: &Node<'_>) {
             continue;
         }
         let of_labels = convert_selector(work, labels.as_ref(), &format!("{base}.{to}.selector"));
-        let place = format!("{base}.{to}.namespaceSelector");
-        let of_namespaces = convert_selector(work, namespaces.as_ref(), &place);
+        let path = format!("{base}.{to}.namespaceSelector");
+        let of_namespaces = convert_selector(work, namespaces.as_ref(), &path);
         let selection = MonitorSelection {
             selector: of_labels,
             // All namespaces, as that allocator's RBAC allows.
@@ -300,12 +301,12 @@ fn convert_selector(work: &mut Work, node: Option<&Node<'_>>, to: &str) -> Label
             .map(|match_labels| LabelSelector { match_labels, ..LabelSelector::default() }),
     };
     // A value that does not round-trip was not part of a selector.
-    let is_whole = |read: &LabelSelector| match is_plain {
+    let is_complete = |read: &LabelSelector| match is_plain {
         true => true,
         false => serde_norway::to_value(read).is_ok_and(|again| again == written),
     };
     let none = LabelSelector::default();
-    match read.filter(|read| !node.has_variable() && is_whole(read) && is_usable(read)) {
+    match read.filter(|read| !node.has_variable() && is_complete(read) && is_usable(read)) {
         Some(selector) if selector == none => work.account.not_needed(node, "it selects all"),
         Some(selector) => {
             work.account.carried(node, to);

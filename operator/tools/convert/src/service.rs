@@ -75,8 +75,8 @@ impl<'a> ServiceSection<'a> {
 
     /// Returns the signals that are carried over.
     pub(crate) fn carried_signals(&self) -> Vec<Signal> {
-        let taken = self.pipelines.iter().filter(|it| it.is_carried).filter_map(|it| it.signal);
-        taken.collect::<BTreeSet<_>>().into_iter().collect()
+        let carried = self.pipelines.iter().filter(|it| it.is_carried).filter_map(|it| it.signal);
+        carried.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Returns the use of a component.
@@ -84,8 +84,8 @@ impl<'a> ServiceSection<'a> {
         let by =
             self.pipelines.iter().filter(|it| it.components_of(part).iter().any(|one| one == id));
         let by: Vec<_> = by.collect();
-        let taken = by.iter().filter(|it| it.is_carried).filter_map(|it| it.signal);
-        let signals: BTreeSet<Signal> = taken.collect();
+        let carried = by.iter().filter(|it| it.is_carried).filter_map(|it| it.signal);
+        let signals: BTreeSet<Signal> = carried.collect();
         match (by.is_empty(), signals.is_empty()) {
             (true, _) => Use::Unused,
             (false, true) => Use::NotCarried,
@@ -138,13 +138,13 @@ fn stored_pipelines(pipelines: &[Pipeline<'_>]) -> BTreeSet<usize> {
     loop {
         let before = found.len();
         for (index, pipeline) in pipelines.iter().enumerate() {
-            let goes_on = |id: &String| {
+            let continues = |id: &String| {
                 found
                     .iter()
                     .filter_map(|next: &usize| pipelines.get(*next))
                     .any(|next| next.signal == pipeline.signal && next.receivers.contains(id))
             };
-            if pipeline.exporters.iter().any(|id| stores(id) || goes_on(id)) {
+            if pipeline.exporters.iter().any(|id| stores(id) || continues(id)) {
                 found.insert(index);
             }
         }

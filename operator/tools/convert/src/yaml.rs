@@ -17,11 +17,11 @@ pub(crate) fn remove_defaults(
     pipeline: &TelemetryPipeline,
     required: &[&str],
 ) -> Result<Value, serde_norway::Error> {
-    let mut whole = serde_norway::to_value(pipeline)?;
-    let mut places = Vec::new();
-    push_paths(&whole, &mut Vec::new(), &mut String::new(), &mut places);
+    let mut tree = serde_norway::to_value(pipeline)?;
+    let mut paths = Vec::new();
+    push_paths(&tree, &mut Vec::new(), &mut String::new(), &mut paths);
     // Children before parents: a block that becomes empty is then removed completely.
-    for (steps, path) in places.into_iter().rev() {
+    for (steps, path) in paths.into_iter().rev() {
         let leads = |required_path: &&str| {
             required_path.strip_prefix(&*path).is_some_and(|rest| {
                 rest.is_empty() || rest.starts_with('.') || rest.starts_with('[')
@@ -30,16 +30,16 @@ pub(crate) fn remove_defaults(
         if required.iter().any(leads) {
             continue;
         }
-        let mut without = whole.clone();
+        let mut without = tree.clone();
         if !remove(&mut without, &steps) {
             continue;
         }
         let same = serde_norway::from_value::<TelemetryPipeline>(without.clone());
         if same.is_ok_and(|same| same == *pipeline) {
-            whole = without;
+            tree = without;
         }
     }
-    Ok(whole)
+    Ok(tree)
 }
 
 /// A step within the tree of values.
@@ -54,7 +54,7 @@ fn push_paths(
     value: &Value,
     steps: &mut Vec<TreeStep>,
     path: &mut String,
-    places: &mut Vec<(Vec<TreeStep>, String)>,
+    paths: &mut Vec<(Vec<TreeStep>, String)>,
 ) {
     let length = path.len();
     match value {
@@ -62,8 +62,8 @@ fn push_paths(
             for (key, inner) in fields {
                 push_key(path, key.as_str().unwrap_or_default());
                 steps.push(TreeStep::Key(key.clone()));
-                places.push((steps.clone(), path.clone()));
-                push_paths(inner, steps, path, places);
+                paths.push((steps.clone(), path.clone()));
+                push_paths(inner, steps, path, paths);
                 steps.pop();
                 path.truncate(length);
             }
@@ -72,7 +72,7 @@ fn push_paths(
             for (index, inner) in items.iter().enumerate() {
                 path.push_str(&item_name(inner, index));
                 steps.push(TreeStep::Index(index));
-                push_paths(inner, steps, path, places);
+                push_paths(inner, steps, path, paths);
                 steps.pop();
                 path.truncate(length);
             }
@@ -88,10 +88,10 @@ fn push_key(path: &mut String, key: &str) {
     path.push_str(key);
 }
 
-fn item_name(item: &Value, place: usize) -> String {
+fn item_name(item: &Value, index: usize) -> String {
     match item.get("name").and_then(Value::as_str) {
         Some(name) => format!("[{name}]"),
-        None => format!("[{place}]"),
+        None => format!("[{index}]"),
     }
 }
 
@@ -101,8 +101,8 @@ fn remove(value: &mut Value, steps: &[TreeStep]) -> bool {
         (Value::Mapping(fields), [TreeStep::Key(key), rest @ ..]) => {
             fields.get_mut(key).is_some_and(|inner| remove(inner, rest))
         }
-        (Value::Sequence(items), [TreeStep::Index(place), rest @ ..]) => {
-            items.get_mut(*place).is_some_and(|inner| remove(inner, rest))
+        (Value::Sequence(items), [TreeStep::Index(index), rest @ ..]) => {
+            items.get_mut(*index).is_some_and(|inner| remove(inner, rest))
         }
         _ => false,
     }
@@ -110,9 +110,9 @@ fn remove(value: &mut Value, steps: &[TreeStep]) -> bool {
 
 /// Returns whether the tree has a field at a path.
 pub(crate) fn has_path(tree: &Value, path: &str) -> bool {
-    let mut places = Vec::new();
-    push_paths(tree, &mut Vec::new(), &mut String::new(), &mut places);
-    places.iter().any(|(_, one)| one == path)
+    let mut paths = Vec::new();
+    push_paths(tree, &mut Vec::new(), &mut String::new(), &mut paths);
+    paths.iter().any(|(_, one)| one == path)
 }
 
 /// Renders the tree as text. Each placeholder's comment precedes its field, or the block where that
@@ -133,17 +133,17 @@ pub(crate) fn render_yaml(
 fn placeholder_paths(tree: &Value, holes: &[Placeholder]) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     for Placeholder { to, what } in holes {
-        let mut place = to.as_str();
-        while !place.is_empty() && !has_path(tree, place) {
-            let end = place.rfind(['.', '[']).unwrap_or_default();
-            place = place.get(..end).unwrap_or_default();
+        let mut ancestor = to.as_str();
+        while !ancestor.is_empty() && !has_path(tree, ancestor) {
+            let end = ancestor.rfind(['.', '[']).unwrap_or_default();
+            ancestor = ancestor.get(..end).unwrap_or_default();
         }
-        let missing = to.strip_prefix(place).unwrap_or_default().trim_start_matches('.');
+        let missing = to.strip_prefix(ancestor).unwrap_or_default().trim_start_matches('.');
         let comment = match missing {
             "" => format!("fill in: {what}"),
             field => format!("fill in {field}: {what}"),
         };
-        let one = (place.to_owned(), comment);
+        let one = (ancestor.to_owned(), comment);
         if !found.contains(&one) {
             found.push(one);
         }
@@ -235,7 +235,7 @@ impl YamlWriter {
     }
 
     fn write_comments(&mut self, path: &str, indent: usize) {
-        for (_, comment) in self.holes.iter().filter(|(place, _)| place == path) {
+        for (_, comment) in self.holes.iter().filter(|(hole_path, _)| hole_path == path) {
             for line in wrap_text(comment, indent) {
                 self.out.push_str(&format!("{:indent$}# {line}\n", ""));
             }

@@ -19,14 +19,14 @@ pub struct Right {
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { verb, group, resource, namespace } = self;
-        let place = match namespace {
+        let scope = match namespace {
             Some(namespace) => format!("in namespace {namespace}"),
             None => "in all namespaces".to_owned(),
         };
         let role = if namespace.is_some() { "Role" } else { "ClusterRole" };
         write!(
             f,
-            "no right to {verb} {resource} {place}: request a {role} with apiGroups: \
+            "no right to {verb} {resource} {scope}: request a {role} with apiGroups: \
              [\"{group}\"], resources: [{resource}], verbs: [{verb}]"
         )
     }

@@ -64,9 +64,9 @@ async fn run(cli: &Cli) -> Result<CommandOutput, Error> {
         .await
 }
 
-fn should_color(asked: Color) -> bool {
+fn should_color(color: Color) -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    match asked {
+    match color {
         Color::Always => true,
         Color::Never => false,
         Color::Auto => std::io::stdout().is_terminal() && !refused,

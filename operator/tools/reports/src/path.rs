@@ -126,7 +126,9 @@ pub struct TablesHop {
 #[must_use]
 pub fn signal_paths(facts: &Facts) -> Vec<SignalPath> {
     let signals = facts.pipeline.spec.signals.iter();
-    signals.map(|(signal, asked)| signal_path(facts, signal, asked.topic_name.as_ref())).collect()
+    signals
+        .map(|(signal, settings)| signal_path(facts, signal, settings.topic_name.as_ref()))
+        .collect()
 }
 
 fn signal_path(facts: &Facts, signal: Signal, named: Option<&TopicName>) -> SignalPath {
@@ -196,14 +198,14 @@ fn gateway_hop(facts: &Facts, signal: &str) -> GatewayHop {
     let status = pool.and_then(|one| one.status.as_ref());
     let pods: Vec<&PodFacts> =
         facts.pods_of(Role::Gateway, name.as_deref().unwrap_or_default()).collect();
-    let letters = status.and_then(|status| status.dead_letters.as_ref());
-    let letters = letters.into_iter().flat_map(|tally| &tally.parts);
+    let dead_letters = status.and_then(|status| status.dead_letters.as_ref());
+    let dead_letters = dead_letters.into_iter().flat_map(|tally| &tally.parts);
     GatewayHop {
         pods: status.and_then(|status| status.pods.clone()),
         in_per_second: rate_over_pods(facts, &pods, |sample| count_of(&sample.received, signal)),
         out_per_second: rate_over_pods(facts, &pods, |sample| count_of(&sample.passed, signal)),
         in_flight: sum_over_pods(&pods, |sample| count_of(&sample.held, signal)),
-        dead_letters: letters.filter(|part| part.name == signal).map(|part| part.count).sum(),
+        dead_letters: dead_letters.filter(|part| part.name == signal).map(|part| part.count).sum(),
         dead_letters_reason: most_frequent(&pods, signal, |sample| &sample.dead_lettered),
         reporting: ReportingPods::from_pods(&pods),
         pool: name,

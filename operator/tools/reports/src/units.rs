@@ -28,10 +28,10 @@ pub fn format_plural(number: impl Into<i128>, noun: &str) -> String {
 #[must_use]
 pub fn format_rate(per_second: f64) -> String {
     // The cast saturates, and a NaN becomes 0.
-    let whole = per_second.round() as i64;
+    let rounded = per_second.round() as i64;
     match per_second.abs() {
         small if small > 0.0 && small < 9.95 => format!("{per_second:.1}/s"),
-        _ => format!("{}/s", format_count(whole)),
+        _ => format!("{}/s", format_count(rounded)),
     }
 }
 

@@ -43,10 +43,10 @@ pub(crate) fn record_regret(policy: &ScalingPolicy, state: &mut ScalingState, ch
     let Some(last) = state.memory.last_change else { return };
     let shrank = last.to < last.from;
     let grows = change.to > change.from;
-    let apart = change.at - last.at;
-    if shrank && grows && apart < 2 * policy.shrink_after_seconds {
+    let interval = change.at - last.at;
+    if shrank && grows && interval < 2 * policy.shrink_after_seconds {
         state.memory.premature_shrinks = (state.memory.premature_shrinks + 1).min(REGRET_MAX);
-    } else if apart > 8 * policy.shrink_after_seconds {
+    } else if interval > 8 * policy.shrink_after_seconds {
         state.memory.premature_shrinks = state.memory.premature_shrinks.saturating_sub(1);
     }
 }

@@ -71,17 +71,17 @@ impl Need<'_> {
         let Self { policy, arrivals, capacity } = *self;
         let expected = arrivals.expected_rate(policy.reaction_seconds);
         let growth = expected / arrivals.smoothed_rate().max(f64::MIN_POSITIVE);
-        let (mut backlog, mut whole) = (0.0, Vec::with_capacity(group.partitions.len()));
+        let (mut backlog, mut per_partition) = (0.0, Vec::with_capacity(group.partitions.len()));
         for (rate, partition) in arrivals.partition_rates().iter().zip(&group.partitions) {
             let waiting = partition.lag_messages as f64 - rate * IN_FLIGHT_SECONDS;
             backlog += waiting.max(0.0);
-            whole.push(
+            per_partition.push(
                 self.arrival_need(rate * growth) + waiting.max(0.0) / policy.catch_up_seconds,
             );
         }
         let hottest = self.arrival_need(arrivals.hottest_rate() * growth);
-        let behind = whole.iter().copied().fold(0.0, f64::max).min(capacity * BEHIND_SHARE);
-        let needs = Needs { per_partition: whole, hottest: hottest.max(behind) };
+        let behind = per_partition.iter().copied().fold(0.0, f64::max).min(capacity * BEHIND_SHARE);
+        let needs = Needs { per_partition, hottest: hottest.max(behind) };
         let found = self.size_with_growth(&needs, bounds, size);
         Terms {
             arrival_per_second: arrivals.current_rate(),
@@ -102,13 +102,12 @@ impl Need<'_> {
     /// present spread over partitions stays.
     pub(crate) fn max_arrivals(&self, size: u32) -> f64 {
         let smoothed = self.arrivals.smoothed_rate();
-        let whole: Vec<f64> =
+        let per_partition: Vec<f64> =
             self.arrivals.partition_rates().iter().map(|rate| self.arrival_need(*rate)).collect();
-        let needed: f64 = whole.iter().sum();
-        let hottest = whole.iter().copied().fold(0.0, f64::max);
-        let given =
-            self.supply_of_size(&Needs { per_partition: whole, hottest }, size) * SHRINK_SLACK;
-        if needed <= 0.0 { f64::INFINITY } else { smoothed * given / needed }
+        let needed: f64 = per_partition.iter().sum();
+        let hottest = per_partition.iter().copied().fold(0.0, f64::max);
+        let supply = self.supply_of_size(&Needs { per_partition, hottest }, size) * SHRINK_SLACK;
+        if needed <= 0.0 { f64::INFINITY } else { smoothed * supply / needed }
     }
 
     /// Returns the total throughput of a pool of this size, if it is spread evenly.
@@ -143,16 +142,16 @@ impl Need<'_> {
     /// Returns the supply of `size` pods, in the units of the sum of `needs`: scaled so that the
     /// busiest pod is exactly full.
     fn supply_of_size(&self, needs: &Needs, size: u32) -> f64 {
-        let Needs { per_partition: whole, hottest } = needs;
-        let (count, hottest) = (whole.len() as f64, *hottest);
-        let partitions = u32::try_from(whole.len()).unwrap_or(u32::MAX);
+        let Needs { per_partition, hottest } = needs;
+        let (count, hottest) = (per_partition.len() as f64, *hottest);
+        let partitions = u32::try_from(per_partition.len()).unwrap_or(u32::MAX);
         let busiest = f64::from(partitions.div_ceil(size.max(1)).max(1));
         let even = self.capacity * count / busiest;
-        let needed: f64 = whole.iter().map(|need| need.min(self.capacity)).sum();
+        let needed: f64 = per_partition.iter().map(|need| need.min(self.capacity)).sum();
         if count < 2.0 || hottest >= self.capacity {
             return even;
         }
-        let largest = whole.iter().copied().fold(0.0, f64::max).min(self.capacity);
+        let largest = per_partition.iter().copied().fold(0.0, f64::max).min(self.capacity);
         let others = (needed - largest).max(0.0) / (count - 1.0);
         let held = hottest + (busiest - 1.0) * others;
         if held <= 0.0 { even } else { even.min(needed * self.capacity / held) }

@@ -168,8 +168,8 @@ pub(crate) const KUBERNETES: &[MonitorField<KubernetesDraft>] = &[
     read("role", |r, to, at, it| {
         to.role = r.read_text(at, it).to_ascii_lowercase();
         if !["pod", "endpointslice", "endpoints"].contains(&to.role.as_str()) {
-            let said = text_excerpt(&to.role);
-            r.refuse(at, format!("role `{said}` is not supported: write Pod or EndpointSlice"));
+            let excerpt = text_excerpt(&to.role);
+            r.refuse(at, format!("role `{excerpt}` is not supported: write Pod or EndpointSlice"));
         }
     }),
     read("namespaces", |r, to, at, it| r.read_fields(at, it, &[KUBERNETES_NAMESPACES], to)),

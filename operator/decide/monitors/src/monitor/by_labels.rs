@@ -177,14 +177,14 @@ pub(crate) fn read_monitor(reader: &mut MonitorReader<'_>, spec: &Value) -> Vec<
         return Vec::new();
     }
     let all = std::mem::take(&mut draft.endpoints).into_iter().enumerate();
-    all.filter_map(|(place, (at, value))| read_endpoint(reader, &draft, place, &at, &value))
+    all.filter_map(|(index, (at, value))| read_endpoint(reader, &draft, index, &at, &value))
         .collect()
 }
 
 fn read_endpoint(
     reader: &mut MonitorReader<'_>,
     spec: &SpecDraft,
-    place: usize,
+    index: usize,
     at: &str,
     value: &Value,
 ) -> Option<MonitorEndpoint> {
@@ -207,7 +207,7 @@ fn read_endpoint(
         }
     };
     let id = reader.id();
-    let name = format!("{word}/{}/{}/{place}", id.namespace, id.name);
+    let name = format!("{word}/{}/{}/{index}", id.namespace, id.name);
     let parts = EndpointParts {
         at: at.to_owned(),
         name,

@@ -299,7 +299,7 @@ pub(crate) fn assemble_endpoint(
     let ready = Rules::new(&rules);
     if let Err(error) = &ready {
         let at = match error.place.checked_sub(firsts) {
-            Some(place) => format!("{own_at}[{place}]"),
+            Some(index) => format!("{own_at}[{index}]"),
             None => at.clone(),
         };
         reader.refuse(&at, error.fault.to_string());
@@ -324,11 +324,11 @@ pub(crate) fn assemble_endpoint(
 fn check_job(reader: &mut MonitorReader<'_>, at: &str, job: &ScrapeJob) {
     if job.name.chars().count() > JOB_CHARACTERS_MAX {
         let name = &job.name;
-        let said = format!("the job's name `{name}` is too long: write a shorter metadata.name");
-        reader.refuse(at, said);
+        let message = format!("the job's name `{name}` is too long: write a shorter metadata.name");
+        reader.refuse(at, message);
     }
-    let ways = [job.authorization.is_some(), job.basic_auth.is_some(), job.oauth2.is_some()];
-    if ways.into_iter().filter(|is| *is).count() > 1 {
+    let methods = [job.authorization.is_some(), job.basic_auth.is_some(), job.oauth2.is_some()];
+    if methods.into_iter().filter(|is| *is).count() > 1 {
         reader.refuse(at, "authorization, basicAuth and oauth2: write at most one");
     }
     if job.params.contains_key("") || job.path_and_query().len() > QUERY_BYTES_MAX {

@@ -124,17 +124,17 @@ impl<'a> MonitorReader<'a> {
         self.read_fields_where(at, value, tables, draft, |value| !is_empty(value));
     }
 
-    /// Reads only the fields whose values are `is_given`.
+    /// Reads only the fields whose values pass `is_set`.
     pub(crate) fn read_fields_where<T>(
         &mut self,
         at: &str,
         value: &Value,
         tables: &[&[MonitorField<T>]],
         draft: &mut T,
-        is_given: fn(&Value) -> bool,
+        is_set: fn(&Value) -> bool,
     ) {
         let Some(map) = self.read_object(at, value) else { return };
-        for (name, value) in map.iter().filter(|(_, value)| is_given(value)) {
+        for (name, value) in map.iter().filter(|(_, value)| is_set(value)) {
             let at = format!("{at}.{name}");
             let known = tables.iter().flat_map(|table| table.iter());
             match known.into_iter().find(|field| field.name == name).map(|field| &field.handling) {
@@ -208,8 +208,8 @@ impl<'a> MonitorReader<'a> {
         let seconds = good.as_ref().map(Duration::as_secs).and_then(|it| u32::try_from(it).ok());
         let seconds = seconds.filter(|seconds| (1..=3_600).contains(seconds));
         if seconds.is_none() {
-            let said = text_excerpt(&text);
-            self.refuse(at, format!("`{said}` can't be used: write whole seconds, 1s to 1h"));
+            let excerpt = text_excerpt(&text);
+            self.refuse(at, format!("`{excerpt}` can't be used: write whole seconds, 1s to 1h"));
         }
         seconds
     }
@@ -226,7 +226,7 @@ impl<'a> MonitorReader<'a> {
             return Vec::new();
         };
         let entries = list.iter().enumerate();
-        entries.map(|(place, value)| one(self, &format!("{at}[{place}]"), value)).collect()
+        entries.map(|(index, value)| one(self, &format!("{at}[{index}]"), value)).collect()
     }
 
     /// Reads a map.

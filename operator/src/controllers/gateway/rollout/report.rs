@@ -236,7 +236,7 @@ pub(in crate::controllers::gateway) fn rollout_of_decision(
     let waits = decision.step.waits.as_ref();
     let fault = FaultKind::parse(&reported.reason).map(|_| parse_reason(&reported.reason));
     let message = reported.message.clone();
-    let says = |reason, progressing, stalled, message| Rollout::Reported {
+    let report = |reason, progressing, stalled, message| Rollout::Reported {
         reason,
         message,
         progressing,
@@ -245,23 +245,23 @@ pub(in crate::controllers::gateway) fn rollout_of_decision(
     match reported.stage {
         RolloutStage::Stable => Rollout::Evaluated(verdict.clone()),
         RolloutStage::Waiting => match fault {
-            Some(fault) => says(fault, false, true, message),
-            None => says(Reason::Waiting, false, false, message),
+            Some(fault) => report(fault, false, true, message),
+            None => report(Reason::Waiting, false, false, message),
         },
-        RolloutStage::Paused => says(Reason::RolloutPaused, false, false, message),
+        RolloutStage::Paused => report(Reason::RolloutPaused, false, false, message),
         RolloutStage::RollingBack => match waits {
             Some(UnitFault { kind, text }) => {
                 let text = format!("{} is rolled back, which waits: {text}", reported.after.image);
-                says(parse_reason(kind.as_str()), false, true, text)
+                report(parse_reason(kind.as_str()), false, true, text)
             }
-            None => says(fault.unwrap_or(Reason::RolloutAborted), true, false, message),
+            None => report(fault.unwrap_or(Reason::RolloutAborted), true, false, message),
         },
         RolloutStage::RolledBack => {
             let text =
                 format!("{} was rolled back: {}: {message}", reported.after.image, reported.reason);
-            says(Reason::RolledBack, false, true, text)
+            report(Reason::RolledBack, false, true, text)
         }
-        RolloutStage::Aborted => says(Reason::RolloutAborted, false, true, message),
+        RolloutStage::Aborted => report(Reason::RolloutAborted, false, true, message),
         RolloutStage::Canary | RolloutStage::Analyzing | RolloutStage::Promoting => {
             // Only a refused pod that the change lost is a fault; any other rolls nothing back.
             let is_the_clusters = match verdict {
@@ -270,21 +270,29 @@ pub(in crate::controllers::gateway) fn rollout_of_decision(
                 _ => false,
             };
             match (fault, waits, verdict) {
-                (Some(fault), ..) => says(fault, false, true, message),
-                (None, Some(UnitFault { kind, text }), _) => {
-                    says(parse_reason(kind.as_str()), false, true, format!("{text}; {ABORT_HINT}"))
-                }
+                (Some(fault), ..) => report(fault, false, true, message),
+                (None, Some(UnitFault { kind, text }), _) => report(
+                    parse_reason(kind.as_str()),
+                    false,
+                    true,
+                    format!("{text}; {ABORT_HINT}"),
+                ),
                 (None, None, RolloutVerdict::Moving(_)) => Rollout::Evaluated(verdict.clone()),
                 (None, None, RolloutVerdict::Stuck(_)) if !rolls_back || is_the_clusters => {
                     Rollout::Evaluated(verdict.clone())
                 }
                 (None, None, RolloutVerdict::Stuck(stuck)) => {
                     let (reason, text) = crate::pool::status::stuck_text(stuck);
-                    says(reason, true, false, format!("{text}; rolled back soon if this continues"))
+                    report(
+                        reason,
+                        true,
+                        false,
+                        format!("{text}; rolled back soon if this continues"),
+                    )
                 }
                 // All pods are up; whether they remain so is not decided.
                 (None, None, RolloutVerdict::Complete) => {
-                    says(Reason::PodsNotReady, true, false, message)
+                    report(Reason::PodsNotReady, true, false, message)
                 }
             }
         }

@@ -37,13 +37,13 @@ pub(super) fn unit_of(template: &PodTemplateSpec) -> Option<Unit> {
 pub(super) fn rollback_template(
     live: Option<&StatefulSet>,
     unit: &Unit,
-    wanted: &PodTemplateSpec,
+    desired: &PodTemplateSpec,
 ) -> PodTemplateSpec {
     let stored = live.and_then(template::baseline_template).map(|it| it.template);
     let live = || live.and_then(|live| Some(live.spec.as_ref()?.template.clone()));
     let holds = |it: &PodTemplateSpec| unit_of(it).is_some_and(|held| held.runs_as(unit));
     let found = stored.filter(holds).or_else(|| live().filter(holds));
-    found.unwrap_or_else(|| with_unit(wanted.clone(), unit))
+    found.unwrap_or_else(|| with_unit(desired.clone(), unit))
 }
 
 fn with_unit(mut template: PodTemplateSpec, unit: &Unit) -> PodTemplateSpec {

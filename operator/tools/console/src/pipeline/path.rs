@@ -30,7 +30,7 @@ impl HopState {
     /// Returns the state by ready and wanted pods, as text.
     fn of_pods(pods: Option<&str>) -> Self {
         match pods.and_then(|pods| pods.split_once('/')) {
-            Some((ready, wanted)) if ready == wanted => Self::Good,
+            Some((ready, desired)) if ready == desired => Self::Good,
             Some(("?", _)) | None => Self::Unknown,
             Some(_) => Self::Bad,
         }

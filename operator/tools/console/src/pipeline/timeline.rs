@@ -87,8 +87,8 @@ struct TimeSpan {
 
 impl TimeSpan {
     fn x_position(&self, second: i64) -> f64 {
-        let whole = (self.to - self.from).max(1) as f64;
-        ((second - self.from) as f64 / whole * WIDTH).clamp(0.0, WIDTH)
+        let span = (self.to - self.from).max(1) as f64;
+        ((second - self.from) as f64 / span * WIDTH).clamp(0.0, WIDTH)
     }
 }
 

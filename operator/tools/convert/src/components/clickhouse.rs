@@ -59,13 +59,13 @@ pub(crate) fn convert_exporter(work: &mut Work, node: &Node<'_>, signals: &[Sign
     let mut fields = work.account.open_block(node, Fate::carried("spec.clickhouse"));
     let in_endpoint = fields.take_field("endpoint").and_then(|node| convert_address(work, &node));
     convert_database(work, &mut fields, in_endpoint);
-    let mut asked = false;
+    let mut is_requested = false;
     for name in ["username", "password"] {
         let Some(field) = fields.take_field(name) else { continue };
-        asked = true;
+        is_requested = true;
         work.account.fill_in(&field, CREDENTIALS, MAKE_USER);
     }
-    if asked {
+    if is_requested {
         work.draft.clickhouse.authentication = password_login();
     }
     if let Some(encryption) = fields.take_field("tls") {
@@ -144,7 +144,7 @@ fn convert_address(work: &mut Work, node: &Node<'_>) -> Option<String> {
 
 fn convert_database(work: &mut Work, fields: &mut Fields<'_>, in_endpoint: Option<String>) {
     let written = fields.take_field("database");
-    let said = match &written {
+    let in_field = match &written {
         None => None,
         Some(node) => match work.account.require_text(node, DATABASE) {
             Some(text) => Some(text),
@@ -153,7 +153,7 @@ fn convert_database(work: &mut Work, fields: &mut Fields<'_>, in_endpoint: Optio
         },
     };
     // As in the exporter: its own field wins, unless that has the default.
-    let name = match (&said, in_endpoint) {
+    let name = match (&in_field, in_endpoint) {
         (Some(name), Some(inner)) if name == DATABASE_USUAL => inner,
         (Some(name), _) => name.clone(),
         (None, inner) => inner.unwrap_or_else(|| DATABASE_USUAL.to_owned()),
@@ -163,12 +163,12 @@ fn convert_database(work: &mut Work, fields: &mut Fields<'_>, in_endpoint: Optio
 
 fn put_database(work: &mut Work, node: Option<&Node<'_>>, name: &str) {
     let now = &mut work.draft.clickhouse.database;
-    let asked = name.parse::<DatabaseName>();
-    let fate = match (&now, asked) {
+    let requested = name.parse::<DatabaseName>();
+    let fate = match (&now, requested) {
         (_, Err(error)) => Fate::unsupported(error.says),
-        (Some(other), Ok(asked)) if *other != asked => Fate::unsupported(ONE_DESTINATION),
-        (_, Ok(asked)) => {
-            *now = Some(asked);
+        (Some(other), Ok(requested)) if *other != requested => Fate::unsupported(ONE_DESTINATION),
+        (_, Ok(requested)) => {
+            *now = Some(requested);
             Fate::carried(DATABASE)
         }
     };
@@ -191,9 +191,9 @@ fn convert_tls(work: &mut Work, node: &Node<'_>) {
         return;
     }
     let authority = Some(("spec.clickhouse.tls.ca", CA_SECRET));
-    let asked =
+    let requested =
         account_tls(work, node, ENDPOINTS, TlsTargets { authority, ..TlsTargets::default() });
-    if asked.authority {
+    if requested.authority {
         let ca = checked_name(CA_SECRET).map(CaSource::of_secret);
         work.draft.clickhouse.tls = Some(ClickHouseTls { ca });
     }
@@ -281,21 +281,21 @@ fn convert_retention(work: &mut Work, fields: &mut Fields<'_>, signals: &[Signal
     each_table(work, signals, |_, table| table.ttl = Some(TableTtl::Forever));
     for (name, factor) in [("ttl", None), ("ttl_days", Some(86_400))] {
         let Some(node) = fields.take_field(name) else { continue };
-        let place = signals.first().map(|first| format!("{}.table.ttl", signal_path(*first)));
-        let place = place.unwrap_or_default();
-        let Some(text) = work.account.require_text(&node, &place) else { continue };
+        let path = signals.first().map(|first| format!("{}.table.ttl", signal_path(*first)));
+        let path = path.unwrap_or_default();
+        let Some(text) = work.account.require_text(&node, &path) else { continue };
         let seconds = match factor {
             Some(factor) => text.parse::<u64>().ok().and_then(|days| days.checked_mul(factor)),
             None => amounts::parse_seconds(&text),
         };
         match seconds {
-            Some(0) => work.account.carried(&node, place),
+            Some(0) => work.account.carried(&node, path),
             Some(seconds) => match amounts::to_period(seconds) {
                 None => work.account.unsupported(&node, "write a whole number of s, m, h or d"),
                 Some(period) => {
                     let ttl = TableTtl::After(period);
                     each_table(work, signals, |_, table| table.ttl = Some(ttl.clone()));
-                    work.account.carried(&node, place);
+                    work.account.carried(&node, path);
                 }
             },
             None => work.account.unsupported(&node, "write a whole number of s, m, h or d"),
@@ -307,12 +307,12 @@ fn convert_retention(work: &mut Work, fields: &mut Fields<'_>, signals: &[Signal
 /// feature gate, which is not in the file.
 fn convert_attributes(work: &mut Work, fields: &mut Fields<'_>) {
     let written = fields.take_field("json");
-    let asked = match written.as_ref().is_some_and(Node::is_true) {
+    let requested = match written.as_ref().is_some_and(Node::is_true) {
         true => Attributes::Json,
         false => Attributes::Map,
     };
     let table = &mut work.draft.defaults.table;
-    if table.attributes.is_some_and(|other| other != asked) {
+    if table.attributes.is_some_and(|other| other != requested) {
         if let Some(node) = written {
             let instead = "all signals of a pipeline store attributes the same way: create a \
                            second one";
@@ -320,7 +320,7 @@ fn convert_attributes(work: &mut Work, fields: &mut Fields<'_>) {
         }
         return;
     }
-    table.attributes = Some(asked);
+    table.attributes = Some(requested);
     if let Some(node) = written {
         work.account.carried(&node, "spec.signals.defaults.table.attributes");
     }

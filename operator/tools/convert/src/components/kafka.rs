@@ -214,7 +214,7 @@ fn convert_brokers(work: &mut Work, node: &Node<'_>) {
 }
 
 fn convert_tls(work: &mut Work, node: &Node<'_>) {
-    let places = TlsTargets {
+    let targets = TlsTargets {
         authority: Some(("spec.kafka.tls.ca", CA_SECRET)),
         certificate: Some(("spec.kafka.authentication.certificateSecret", CERTIFICATE_SECRET)),
         clients: None,
@@ -223,12 +223,12 @@ fn convert_tls(work: &mut Work, node: &Node<'_>) {
         let _ = account_tls(work, node, "spec.kafka", TlsTargets::default());
         return;
     }
-    let asked = account_tls(work, node, "spec.kafka.tls", places);
+    let requested = account_tls(work, node, "spec.kafka.tls", targets);
     let now: &mut KafkaTls = work.draft.kafka.tls.get_or_insert_default();
-    if asked.authority {
+    if requested.authority {
         now.ca = checked_name(CA_SECRET).map(CaSource::of_secret);
     }
-    if asked.certificate {
+    if requested.certificate {
         let secret = checked_name(CERTIFICATE_SECRET).map(CertificateSecret::of_secret);
         work.draft.kafka.authentication = secret.map(KafkaAuthentication::of_certificate);
     }
@@ -300,14 +300,14 @@ fn convert_topic(work: &mut Work, node: &Node<'_>, signal: Signal) {
 
 /// Sets a signal's topic. Returns false if it has another, or another signal has that one.
 fn name_topic(draft: &mut PipelineDraft, signal: Signal, name: &str) -> bool {
-    let taken = draft.signals.iter().any(|(other, settings)| {
+    let is_used = draft.signals.iter().any(|(other, settings)| {
         let of_other = settings.topic_name.as_ref().map(TopicName::as_str);
         other != signal && of_other.unwrap_or(other.default_topic()) == name
     });
     let Some(settings) = draft.signal_settings(signal) else { return false };
     match &settings.topic_name {
         Some(other) => other.as_str() == name,
-        None if taken => false,
+        None if is_used => false,
         None => {
             settings.topic_name = name.parse().ok();
             settings.topic_name.is_some()

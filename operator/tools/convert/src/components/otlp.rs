@@ -107,9 +107,9 @@ pub(crate) fn convert_receiver(work: &mut Work, node: &Node<'_>) -> bool {
         for protocol in PROTOCOLS {
             if let Some(node) = each.take_field(protocol.name) {
                 let plain = !node.get("tls").as_ref().is_some_and(is_certified);
-                let place =
+                let listener =
                     ListenerPath { pool: name, to: &to, gets_encrypted: certified && plain };
-                convert_listener(work, &node, protocol, place);
+                convert_listener(work, &node, protocol, listener);
             }
         }
         work.account.account_remaining(each, |_| {
@@ -138,20 +138,20 @@ fn convert_listener(
     work: &mut Work,
     node: &Node<'_>,
     protocol: ReceiverProtocol,
-    place: ListenerPath<'_>,
+    listener: ListenerPath<'_>,
 ) {
-    let ListenerPath { pool, to, gets_encrypted } = place;
+    let ListenerPath { pool, to, gets_encrypted } = listener;
     let but = gets_encrypted.then(|| "either both ports are encrypted or neither".to_owned());
-    let whole = Fate::Carried { to: to.to_owned(), but };
-    let mut fields = work.account.open_block(node, whole.clone());
+    let fate = Fate::Carried { to: to.to_owned(), but };
+    let mut fields = work.account.open_block(node, fate.clone());
     if let Some(endpoint) = fields.take_field("endpoint") {
-        check_address(work, &endpoint, protocol.port, whole);
+        check_address(work, &endpoint, protocol.port, fate);
     }
     if let Some(encryption) = fields.take_field("tls") {
         convert_tls(work, &encryption, pool, to);
     }
     if let Some(size) = fields.take_field(protocol.longest.field) {
-        convert_limit(work, &size, protocol.longest, place);
+        convert_limit(work, &size, protocol.longest, listener);
     }
     let account = &mut work.account;
     for (name, usual) in [
@@ -160,8 +160,8 @@ fn convert_listener(
         ("logs_url_path", "v1/logs"),
     ] {
         let Some(path) = fields.take_field(name) else { continue };
-        let said = path.plain_text();
-        match said.as_deref().map(|text| text.trim_start_matches('/')) == Some(usual) {
+        let written = path.plain_text();
+        match written.as_deref().map(|text| text.trim_start_matches('/')) == Some(usual) {
             true => account.carried(&path, to),
             false => account
                 .unsupported(&path, format!("an edge has the standard path: send to /{usual}")),
@@ -179,19 +179,24 @@ fn convert_listener(
     });
 }
 
-fn convert_limit(work: &mut Work, size: &Node<'_>, limit: RequestLimit, place: ListenerPath<'_>) {
+fn convert_limit(
+    work: &mut Work,
+    size: &Node<'_>,
+    limit: RequestLimit,
+    listener: ListenerPath<'_>,
+) {
     let declared = size.plain_text().and_then(|text| text.parse::<u64>().ok());
     let bytes = declared.and_then(|number| number.checked_mul(limit.unit_bytes));
     let quantity = bytes.and_then(|bytes| quantity_of(bytes).parse::<MemoryQuantity>().ok());
     let edges = &mut work.draft.edges;
-    let pool = edges.iter_mut().find(|edge| edge.name.as_str() == place.pool);
+    let pool = edges.iter_mut().find(|edge| edge.name.as_str() == listener.pool);
     match (bytes, quantity, pool) {
         (Some(bytes), ..) if bytes <= limit.default_bytes => {
             work.account.not_needed(size, advice::LISTENER);
         }
         (Some(..=REQUEST_BYTES_MAX), Some(quantity), Some(pool)) => {
             (limit.set)(&mut pool.settings.receivers.otlp.limits, quantity);
-            work.account.carried(size, format!("{}.limits.{}", place.to, limit.to));
+            work.account.carried(size, format!("{}.limits.{}", listener.to, limit.to));
         }
         _ => work.account.unsupported(
             size,
@@ -209,9 +214,9 @@ pub(crate) fn quantity_of(bytes: u64) -> String {
     }
 }
 
-fn check_address(work: &mut Work, node: &Node<'_>, port: &str, whole: Fate) {
+fn check_address(work: &mut Work, node: &Node<'_>, port: &str, fate: Fate) {
     let account = &mut work.account;
-    let Fate::Carried { to, .. } = &whole else { return account.add_entry(node, whole) };
+    let Fate::Carried { to, .. } = &fate else { return account.add_entry(node, fate) };
     let to = to.clone();
     // The host is often a variable (the pod's address): only the port counts.
     let written = match node.value.as_str() {
@@ -225,7 +230,7 @@ fn check_address(work: &mut Work, node: &Node<'_>, port: &str, whole: Fate) {
         return account.differs(node, to, format!("an edge always listens on {port}"));
     }
     match (its_port == port, ["localhost", "127.0.0.1", "::1"].contains(&host)) {
-        (true, false) => account.add_entry(node, whole),
+        (true, false) => account.add_entry(node, fate),
         (true, true) => account.differs(
             node,
             to,
@@ -240,18 +245,18 @@ fn check_address(work: &mut Work, node: &Node<'_>, port: &str, whole: Fate) {
 
 fn convert_tls(work: &mut Work, node: &Node<'_>, pool: &str, to: &str) {
     let (own, clients) = (format!("{to}.tls.certificateSecret"), format!("{to}.tls.clientCa"));
-    let places = TlsTargets {
+    let targets = TlsTargets {
         authority: None,
         certificate: Some((&own, CERTIFICATE_SECRET)),
         clients: Some((&clients, CLIENTS_SECRET)),
     };
     let certified = is_certified(node);
-    let places = if certified { places } else { TlsTargets::default() };
+    let targets = if certified { targets } else { TlsTargets::default() };
     let target = if certified { format!("{to}.tls") } else { to.to_owned() };
-    let asked = account_tls(work, node, &target, places);
+    let requested = account_tls(work, node, &target, targets);
     let pool = work.draft.edges.iter_mut().find(|edge| edge.name.as_str() == pool);
     let (Some(pool), Some(name)) = (pool, checked_name(CERTIFICATE_SECRET)) else { return };
-    if !asked.certificate {
+    if !requested.certificate {
         return;
     }
     let before = pool.settings.receivers.otlp.tls.take();
@@ -259,7 +264,7 @@ fn convert_tls(work: &mut Work, node: &Node<'_>, pool: &str, to: &str) {
         certificate_secret: CertificateSecret::of_secret(name),
         client_ca: None,
     });
-    if asked.clients {
+    if requested.clients {
         tls.client_ca = checked_name(CLIENTS_SECRET).map(CaSource::of_secret);
     }
     pool.settings.receivers.otlp.tls = Some(tls);

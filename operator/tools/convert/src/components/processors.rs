@@ -69,10 +69,10 @@ fn pod_attributes(work: &mut Work, node: &Node<'_>) -> bool {
         return false;
     };
     let base = format!("{}.receivers.containers", pool_path(&pool));
-    let whole = Fate::carried(base.clone());
-    let mut fields = work.account.open_block(node, whole.clone());
+    let fate = Fate::carried(base.clone());
+    let mut fields = work.account.open_block(node, fate.clone());
     if let Some(extract) = fields.take_field("extract") {
-        convert_extraction(work, &extract, &base, &whole);
+        convert_extraction(work, &extract, &base, &fate);
     }
     work.account.account_remaining(fields, |name| match name {
         "auth_type"
@@ -89,12 +89,12 @@ fn pod_attributes(work: &mut Work, node: &Node<'_>) -> bool {
     true
 }
 
-fn convert_extraction(work: &mut Work, node: &Node<'_>, base: &str, whole: &Fate) {
+fn convert_extraction(work: &mut Work, node: &Node<'_>, base: &str, fate: &Fate) {
     let mut fields = work.account.open_block(node, Fate::not_needed("it is empty"));
     if let Some(list) = fields.take_field("metadata") {
         for item in work.account.list_items(&list, "it is empty") {
             match item.plain_text().is_some_and(|name| KNOWN.contains(&&*name)) {
-                true => work.account.add_entry(&item, whole.clone()),
+                true => work.account.add_entry(&item, fate.clone()),
                 false => {
                     work.account.unsupported(&item, "records of log files have no such attribute")
                 }

@@ -273,8 +273,8 @@ fn scrapes_itself(job: &Node<'_>) -> bool {
 fn uses_annotations(job: &Node<'_>) -> bool {
     let usual = |rule: &Node<'_>| {
         let labels = rule.get("source_labels").map(|it| it.list_texts()).unwrap_or_default();
-        let keeps = rule.get("action").and_then(|it| it.plain_text()).as_deref() == Some("keep");
-        keeps && labels.iter().any(|label| label.ends_with("_annotation_prometheus_io_scrape"))
+        let retains = rule.get("action").and_then(|it| it.plain_text()).as_deref() == Some("keep");
+        retains && labels.iter().any(|label| label.ends_with("_annotation_prometheus_io_scrape"))
     };
     job.get("kubernetes_sd_configs").is_some()
         && job.get("relabel_configs").is_some_and(|rules| rules.items().any(|rule| usual(&rule)))

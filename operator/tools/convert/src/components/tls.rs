@@ -64,14 +64,14 @@ pub(crate) fn account_tls(
     work: &mut Work,
     node: &Node<'_>,
     to: &str,
-    places: TlsTargets<'_>,
+    targets: TlsTargets<'_>,
 ) -> RequestedTls {
     let account = &mut work.account;
-    let mut asked = RequestedTls { encrypted: true, ..RequestedTls::default() };
+    let mut requested = RequestedTls { encrypted: true, ..RequestedTls::default() };
     let mut fields = account.open_block(node, Fate::carried(to));
     if let Some(insecure) = fields.take_field("insecure") {
-        asked.encrypted = !insecure.is_true();
-        match asked.encrypted {
+        requested.encrypted = !insecure.is_true();
+        match requested.encrypted {
             true => account.carried(&insecure, to),
             false => account.not_needed(&insecure, "there is no encryption without tls"),
         }
@@ -88,14 +88,14 @@ pub(crate) fn account_tls(
     }
     for (name, kind) in FILES {
         let Some(field) = fields.take_field(name) else { continue };
-        let (place, is_asked) = match kind {
-            TlsFileKind::Authority => (places.authority, &mut asked.authority),
-            TlsFileKind::Certificate => (places.certificate, &mut asked.certificate),
-            TlsFileKind::Clients => (places.clients, &mut asked.clients),
+        let (target, is_requested) = match kind {
+            TlsFileKind::Authority => (targets.authority, &mut requested.authority),
+            TlsFileKind::Certificate => (targets.certificate, &mut requested.certificate),
+            TlsFileKind::Clients => (targets.clients, &mut requested.clients),
         };
-        match place {
+        match target {
             Some((to, secret)) => {
-                *is_asked = true;
+                *is_requested = true;
                 account.fill_in(&field, to, kind.to_make(secret));
             }
             None => account.unsupported(&field, "a pipeline has no such field"),
@@ -121,5 +121,5 @@ pub(crate) fn account_tls(
         }
         _ => Fate::unsupported("cipher suites, curves and key stores are fixed"),
     });
-    asked
+    requested
 }

@@ -164,10 +164,10 @@ async fn add_pods(
         }
     }
     if args.lines > 0 {
-        let place = &args.operator_namespace;
-        for pod in cluster.operator_pods(place, gaps).await {
+        let operator_namespace = &args.operator_namespace;
+        for pod in cluster.operator_pods(operator_namespace, gaps).await {
             let part = Logs { lines: args.lines, previous: false, since_seconds: None };
-            let read = cluster.operator_log(place, &pod, part).await;
+            let read = cluster.operator_log(operator_namespace, &pod, part).await;
             add_or_gap(files, gaps, &format!("logs/operator-{pod}.txt"), read);
         }
     }

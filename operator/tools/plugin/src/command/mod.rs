@@ -125,9 +125,9 @@ async fn complete_words(
     words: &[String],
 ) -> Result<CommandOutput, Error> {
     let next = completion::next_words(words);
-    let asked =
+    let outcome =
         tokio::time::timeout(COMPLETION_MAX, session.cluster.read_pipelines(None, false)).await;
-    let found = asked.ok().and_then(Result::ok).unwrap_or_default();
+    let found = outcome.ok().and_then(Result::ok).unwrap_or_default();
     let begun = words.last().map_or("", String::as_str);
     let names = found.into_iter().filter_map(|one| one.metadata.name);
     let names: Vec<String> = names.filter(|name| name.starts_with(begun)).collect();

@@ -32,21 +32,21 @@ pub struct Raw {
 impl Cluster {
     /// Returns the objects of a pipeline's pools, their pods, and events about any of them.
     pub async fn raw_objects(&self, facts: &Facts, gaps: &mut Vec<Gap>) -> Vec<Raw> {
-        let place = facts.namespace();
+        let namespace = facts.namespace();
         // The operator's label on its objects.
         let ours = &format!("app.kubernetes.io/managed-by={MANAGED_BY}");
         let mut all = Vec::new();
-        self.list_raw::<Deployment>(&mut all, gaps, place, ours).await;
-        self.list_raw::<StatefulSet>(&mut all, gaps, place, ours).await;
-        self.list_raw::<DaemonSet>(&mut all, gaps, place, ours).await;
-        self.list_raw::<Service>(&mut all, gaps, place, ours).await;
-        self.list_raw::<ConfigMap>(&mut all, gaps, place, ours).await;
-        self.list_raw::<PodDisruptionBudget>(&mut all, gaps, place, ours).await;
-        self.list_raw::<HorizontalPodAutoscaler>(&mut all, gaps, place, "").await;
-        self.list_raw::<Pod>(&mut all, gaps, place, &of_pools()).await;
+        self.list_raw::<Deployment>(&mut all, gaps, namespace, ours).await;
+        self.list_raw::<StatefulSet>(&mut all, gaps, namespace, ours).await;
+        self.list_raw::<DaemonSet>(&mut all, gaps, namespace, ours).await;
+        self.list_raw::<Service>(&mut all, gaps, namespace, ours).await;
+        self.list_raw::<ConfigMap>(&mut all, gaps, namespace, ours).await;
+        self.list_raw::<PodDisruptionBudget>(&mut all, gaps, namespace, ours).await;
+        self.list_raw::<HorizontalPodAutoscaler>(&mut all, gaps, namespace, "").await;
+        self.list_raw::<Pod>(&mut all, gaps, namespace, &of_pools()).await;
         all.retain(|one| is_of(facts, &one.name));
         let mut events = Vec::new();
-        self.list_raw::<Event>(&mut events, gaps, place, "").await;
+        self.list_raw::<Event>(&mut events, gaps, namespace, "").await;
         events.retain(|one| {
             let about = one.value["involvedObject"]["name"].as_str().unwrap_or_default();
             is_of(facts, about)

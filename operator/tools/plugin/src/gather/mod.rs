@@ -119,9 +119,9 @@ impl Cluster {
         let namespace = (!everywhere).then_some(&*self.namespace);
         let found: Vec<TelemetryPipeline> = self.list(namespace, "").await?;
         if found.is_empty() {
-            let place = namespace.map_or("this cluster".to_owned(), |it| format!("namespace {it}"));
+            let scope = namespace.map_or("this cluster".to_owned(), |it| format!("namespace {it}"));
             return Err(Error::Impossible(format!(
-                "{place} has no TelemetryPipeline: name another namespace with -n, or all with -A"
+                "{scope} has no TelemetryPipeline: name another namespace with -n, or all with -A"
             )));
         }
         Ok(found)
@@ -152,11 +152,11 @@ impl Cluster {
         let mut gaps = Vec::new();
         let ours =
             format!("app.kubernetes.io/component=pipeline,app.kubernetes.io/instance={name}");
-        let (place, ours) = (Some(&*namespace), &*ours);
-        let topics = or_gap(&mut gaps, "topics", self.list::<TelemetryTopic>(place, ours).await);
-        let schemas = or_gap(&mut gaps, "tables", self.list::<TelemetrySchema>(place, ours).await);
-        let edges = or_gap(&mut gaps, "edge pools", self.list::<EdgePool>(place, ours).await);
-        let pools = self.list::<GatewayPool>(place, ours).await;
+        let (scope, ours) = (Some(&*namespace), &*ours);
+        let topics = or_gap(&mut gaps, "topics", self.list::<TelemetryTopic>(scope, ours).await);
+        let schemas = or_gap(&mut gaps, "tables", self.list::<TelemetrySchema>(scope, ours).await);
+        let edges = or_gap(&mut gaps, "edge pools", self.list::<EdgePool>(scope, ours).await);
+        let pools = self.list::<GatewayPool>(scope, ours).await;
         let gateways = or_gap(&mut gaps, "the gateway pool and its sizing", pools);
         let mut facts = Facts {
             at_second: at.as_second(),

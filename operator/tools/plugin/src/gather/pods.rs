@@ -50,12 +50,12 @@ impl Cluster {
             );
             facts.gaps.push(Gap { what: "all pods' metrics".to_owned(), why });
         }
-        let asked = stream::iter(names).map(|name| async move {
+        let requests = stream::iter(names).map(|name| async move {
             let read = self.read_pod_metrics(namespace, &name).await;
             (name, read.and_then(|text| read_sample(&text)))
         });
         let answers: Vec<(String, Result<CounterSample, Error>)> =
-            asked.buffer_unordered(AT_ONCE).collect().await;
+            requests.buffer_unordered(AT_ONCE).collect().await;
         for (name, answer) in answers {
             match answer {
                 Ok(read) => {

@@ -58,10 +58,10 @@ fn decision_sentences(report: &SizingReport, decision: &SizingStatus) -> Vec<Str
         text.push(format!("Meaning: {meaning}."));
     }
     if decision.proposed_replicas > 0 && decision.proposed_replicas != decision.replicas {
-        let wanted = format_plural(decision.proposed_replicas, "pod");
+        let recommended = format_plural(decision.proposed_replicas, "pod");
         text.push(match &decision.sized_by {
-            Some(other) => format!("The rule recommends {wanted}; {other} sets the size."),
-            None => format!("Without the hold it would be {wanted}."),
+            Some(other) => format!("The rule recommends {recommended}; {other} sets the size."),
+            None => format!("Without the hold it would be {recommended}."),
         });
     }
     if let Some(fixed) = report.fixed.as_ref().filter(|fixed| !fixed.by_operator) {

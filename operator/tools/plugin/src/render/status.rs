@@ -101,12 +101,12 @@ fn push_path(page: &mut TextPage, path: &SignalPath, report: &StatusReport<'_>) 
     );
     let gateway = &path.gateway;
     let mut cells = flow_cells(gateway.in_per_second, gateway.out_per_second, gateway.in_flight);
-    let mut letters = lost_cell("dead letters", gateway.dead_letters, "");
+    let mut dead_letters = lost_cell("dead letters", gateway.dead_letters, "");
     if let (Some(reason), true) = (&gateway.dead_letters_reason, gateway.dead_letters > 0) {
         let text = format!("dead letters {} ({reason})", format_count(gateway.dead_letters));
-        letters = TextCell::text(text).with_paint(Paint::Warn);
+        dead_letters = TextCell::text(text).with_paint(Paint::Warn);
     }
-    cells.push(letters);
+    cells.push(dead_letters);
     cells.push(partial_cell(gateway.reporting));
     let pool = gateway.pool.as_deref().unwrap_or("?");
     push_hop(&mut table, "gateway", pool, pods_cell(gateway.pods.as_deref()), cells);
@@ -127,9 +127,9 @@ fn push_hop(table: &mut TextTable, hop: &str, name: &str, pods: TextCell, figure
     table.push_row(cells);
 }
 
-fn flow_cells(taken: Option<f64>, passed: Option<f64>, in_flight: Option<u64>) -> Vec<TextCell> {
+fn flow_cells(accepted: Option<f64>, passed: Option<f64>, in_flight: Option<u64>) -> Vec<TextCell> {
     vec![
-        number_cell("in", taken.map(format_rate)),
+        number_cell("in", accepted.map(format_rate)),
         number_cell("out", passed.map(format_rate)),
         number_cell("in flight", in_flight.map(format_count)),
     ]
@@ -158,7 +158,7 @@ fn lost_cell(word: &str, number: i64, unit: &str) -> TextCell {
 
 fn pods_cell(pods: Option<&str>) -> TextCell {
     let Some(pods) = pods else { return TextCell::text("?/?") };
-    let full = pods.split_once('/').is_some_and(|(ready, wanted)| ready == wanted);
+    let full = pods.split_once('/').is_some_and(|(ready, desired)| ready == desired);
     TextCell::text(pods).with_paint(if full { Paint::Good } else { Paint::Bad })
 }
 

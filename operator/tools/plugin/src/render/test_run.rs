@@ -17,11 +17,11 @@ pub fn render_hops(run: &TestRun, palette: Palette) -> String {
     page.push_line(&format!("{title}: one {word}, run {}", run.run));
     let mut table = TextTable::new(2);
     let edge = run.pods.join(", ");
-    let taken = format!("accepted: HTTP 200 after {}", format_millis(run.accepted_millis));
+    let accepted = format!("accepted: HTTP 200 after {}", format_millis(run.accepted_millis));
     table.push_row(vec![
         "edge".into(),
         TextCell::text(edge),
-        TextCell::text(taken).with_paint(Paint::Good),
+        TextCell::text(accepted).with_paint(Paint::Good),
     ]);
     let kafka = match run.in_kafka {
         InKafka::Yes => "stored: this pool acknowledges after Kafka",
@@ -74,12 +74,12 @@ pub fn render_tally(run: &TestRun, palette: Palette) -> String {
         let number = TextCell::number(Some(format_count(number))).with_paint(paint);
         table.push_row(vec![word.into(), number, TextCell::text(note)]);
     };
-    let taken = format!(
+    let accepted = format!(
         "accepted by {} within {}",
         format_plural(run.pods.len() as u64, "edge pod"),
         format_millis(run.accepted_millis)
     );
-    row("sent", run.records.into(), taken, Paint::Plain);
+    row("sent", run.records.into(), accepted, Paint::Plain);
     let stored = match run.stored_millis {
         Some(millis) => {
             format!("in {}, all stored after {}", run.rows.table, format_millis(millis))

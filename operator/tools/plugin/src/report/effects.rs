@@ -75,11 +75,11 @@ fn edge_made(name: &str, edge: &str) -> ChangeEffect {
     new_effect(EffectKind::Made, format!("EdgePool {name}-{edge}"), service)
 }
 
-fn signal_made(name: &str, signal: &str, asked: &Value) -> Vec<ChangeEffect> {
+fn signal_made(name: &str, signal: &str, settings: &Value) -> Vec<ChangeEffect> {
     let default = Signal::ALL.into_iter().find(|one| one.as_str() == signal);
     let default = default.map_or("", Signal::default_topic);
-    let topic = asked["topicName"].as_str().unwrap_or(default);
-    let partitions = asked["topic"]["partitions"].as_u64();
+    let topic = settings["topicName"].as_str().unwrap_or(default);
+    let partitions = settings["topic"]["partitions"].as_u64();
     let partitions = partitions.unwrap_or(u64::from(TopicSettings::DEFAULT_PARTITIONS));
     vec![
         new_effect(
@@ -172,7 +172,7 @@ fn signal_effects(name: &str, rest: &str, change: &FieldChange, spec: &Value) ->
     let topic = format!("TelemetryTopic {name}-{signal}");
     if field.is_empty() {
         let mut effects = match &change.after {
-            Some(asked) => signal_made(name, signal, asked),
+            Some(settings) => signal_made(name, signal, settings),
             None => vec![new_effect(
                 EffectKind::Removed,
                 topic,

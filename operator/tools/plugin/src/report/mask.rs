@@ -113,10 +113,10 @@ fn quote_mask(value: &str) -> String {
 pub fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let named = NAMES.iter().any(|word| name.contains(word));
-    let place = REFERENCE_ENDINGS.iter().any(|end| name.ends_with(end));
+    let is_reference = REFERENCE_ENDINGS.iter().any(|end| name.ends_with(end));
     // `apiKey` and `privateKey` are credentials; `secretKey` names a key in a Secret.
     let key = ["apikey", "api_key", "api-key", "accesskey", "privatekey"];
-    named && (!place || key.iter().any(|end| name.ends_with(end)))
+    named && (!is_reference || key.iter().any(|end| name.ends_with(end)))
 }
 
 /// Removes an object's credentials, and fields that only repeat or enlarge it.

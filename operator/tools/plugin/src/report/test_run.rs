@@ -78,7 +78,7 @@ fn pool_entrances(
     signal: Signal,
 ) -> Result<Vec<Entrance>, String> {
     let settings = &edge.spec.settings;
-    let Some(asked) = edge.spec.signals.get(signal) else {
+    let Some(signal_settings) = edge.spec.signals.get(signal) else {
         return Err(format!("it does not receive {}", signal.as_str()));
     };
     let tls = settings.receivers.otlp.tls.as_ref();
@@ -94,7 +94,7 @@ fn pool_entrances(
         (Acknowledge::AfterKafka, Some(_)) => InKafka::OrOnDisk,
         (Acknowledge::AfterKafka, None) => InKafka::Yes,
     };
-    let topic = asked.topic_name.as_ref().map(|name| name.as_str().to_owned());
+    let topic = signal_settings.topic_name.as_ref().map(|name| name.as_str().to_owned());
     let topic = topic.unwrap_or_else(|| signal.default_topic().to_owned());
     let ready = facts.pods_of(Role::Edge, pool).filter(|pod| pod.ready);
     let pods: Vec<Entrance> = ready
@@ -190,11 +190,11 @@ pub fn collect_hints(facts: &Facts) -> Vec<String> {
                 facts.name()
             ));
         }
-        if let Some(letters) = status.dead_letters.as_ref().filter(|tally| tally.total > 0) {
+        if let Some(dead_letters) = status.dead_letters.as_ref().filter(|tally| tally.total > 0) {
             hints.push(format!(
                 "dead letters so far: {}; those of the test name the cause: `kubectl millrace \
                  dead-letters list`",
-                letters.total
+                dead_letters.total
             ));
         }
     }

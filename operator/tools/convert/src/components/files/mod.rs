@@ -80,13 +80,13 @@ pub(crate) fn convert_receiver(work: &mut Work, node: &Node<'_>, id: &str) -> bo
         return false;
     };
     let mark = work.account.entries.len();
-    let files_place = work
+    let files_index = work
         .draft
         .pool_settings(&pool, EdgeMode::DaemonSet)
         .map(|pool| pool.receivers.files.len())
         .unwrap_or_default();
     let of_pods = format!("{}.receivers.containers", pool_path(&pool));
-    let of_files = format!("{}.receivers.files[{files_place}]", pool_path(&pool));
+    let of_files = format!("{}.receivers.files[{files_index}]", pool_path(&pool));
     let base = if reads_pods { &of_pods } else { &of_files };
 
     let mut fields = work.account.open_block(node, Fate::unsupported("it includes no file"));

@@ -107,9 +107,9 @@ pub(super) fn convert_operators(work: &mut Work, list: &Node<'_>, plan: &mut Par
 }
 
 fn convert_operator(work: &mut Work, node: &Node<'_>, plan: &mut ParserPlan) {
-    let said = |name: &str| node.get(name).and_then(|it| it.plain_text());
-    let kind = said("type").unwrap_or_default().replace('-', "_");
-    let field = |name: &str| said(name).as_deref().and_then(EntryField::read);
+    let text_of = |name: &str| node.get(name).and_then(|it| it.plain_text());
+    let kind = text_of("type").unwrap_or_default().replace('-', "_");
+    let field = |name: &str| text_of(name).as_deref().and_then(EntryField::read);
     if plan.reads_pods && is_of_container_format(node, &kind) {
         return work.account.not_needed(node, CONTAINERS_FORMAT);
     }
@@ -141,16 +141,16 @@ fn convert_operator(work: &mut Work, node: &Node<'_>, plan: &mut ParserPlan) {
 /// Returns whether an operator parses a container runtime's format, as files did before the
 /// `container` operator existed: by the usual names, or by the fields that the pattern finds.
 fn is_of_container_format(node: &Node<'_>, kind: &str) -> bool {
-    let said = |name: &str| node.get(name).and_then(|it| it.plain_text()).unwrap_or_default();
-    let id = said("id");
+    let text_of = |name: &str| node.get(name).and_then(|it| it.plain_text()).unwrap_or_default();
+    let id = text_of("id");
     match kind {
         "regex_parser" => {
-            let regex = said("regex");
+            let regex = text_of("regex");
             regex.contains("stdout|stderr") && regex.contains("<stream>")
         }
         "json_parser" => id == "parser-docker",
         "router" => id == "get-format",
-        "recombine" => said("is_last_entry").contains("logtag"),
+        "recombine" => text_of("is_last_entry").contains("logtag"),
         _ => false,
     }
 }

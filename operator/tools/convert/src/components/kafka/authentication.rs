@@ -64,14 +64,14 @@ fn convert_password(work: &mut Work, node: &Node<'_>, mechanism: KafkaAuthentica
     let what = format!(
         "create the Secret {USER_SECRET} in the pipeline's namespace: keys username and password"
     );
-    let mut asked = false;
+    let mut is_requested = false;
     for name in ["username", "password"] {
         if let Some(field) = fields.take_field(name) {
-            asked = true;
+            is_requested = true;
             work.account.fill_in(&field, AUTHENTICATION, &*what);
         }
     }
-    if !asked {
+    if !is_requested {
         work.account.missing(AUTHENTICATION, &*what);
     }
     if let Some(field) = fields.take_field("mechanism") {

@@ -40,8 +40,8 @@ fn has_path(text: &str, name: &str) -> bool {
 
 /// Returns a statement that also requires a condition.
 pub(super) fn with_condition(statement: &str, condition: &str) -> String {
-    let place = words(statement).find(|(_, word)| *word == "where").map(|(start, _)| start);
-    match place.and_then(|place| statement.split_at_checked(place)) {
+    let offset = words(statement).find(|(_, word)| *word == "where").map(|(start, _)| start);
+    match offset.and_then(|offset| statement.split_at_checked(offset)) {
         Some((editor, own)) => {
             let own = own.trim_start_matches("where").trim();
             format!("{} where ({own}) and ({condition})", editor.trim_end())

@@ -37,15 +37,15 @@ fn merged_order(service: &ServiceSection<'_>) -> Vec<String> {
     for pipeline in service.pipelines.iter().filter(|it| it.is_carried) {
         let mut begin = 0;
         for (number, id) in pipeline.processors.iter().enumerate() {
-            if let Some(place) = merged.iter().position(|one| one == id) {
-                begin = begin.max(place + 1);
+            if let Some(position) = merged.iter().position(|one| one == id) {
+                begin = begin.max(position + 1);
                 continue;
             }
             let later = pipeline.processors.iter().skip(number + 1);
             let before = later.filter_map(|next| merged.iter().position(|one| one == next)).min();
-            let place = before.map_or(merged.len(), |place| place.max(begin));
-            merged.insert(place, id.clone());
-            begin = begin.max(place + 1);
+            let position = before.map_or(merged.len(), |position| position.max(begin));
+            merged.insert(position, id.clone());
+            begin = begin.max(position + 1);
         }
     }
     merged

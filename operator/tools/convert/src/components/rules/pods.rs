@@ -59,8 +59,8 @@ pub(super) fn convert(work: &mut Work, node: &Node<'_>, processor: &RuleProcesso
     if !written.is_empty() && written.iter().all(|item| read_association(item).is_none()) {
         return work.account.unsupported(node, ASSOCIATIONS);
     }
-    let whole = processor.carried(path.clone(), None);
-    let mut fields = work.account.open_block(node, whole.clone());
+    let fate = processor.carried(path.clone(), None);
+    let mut fields = work.account.open_block(node, fate.clone());
     if let Some(list) = fields.take_field("pod_association") {
         let associations = convert_associations(work, &list, &path);
         if !associations.is_empty() {
@@ -68,7 +68,7 @@ pub(super) fn convert(work: &mut Work, node: &Node<'_>, processor: &RuleProcesso
         }
     }
     if let Some(extract) = fields.take_field("extract") {
-        convert_extraction(work, &extract, (&path, &whole), &mut metadata);
+        convert_extraction(work, &extract, (&path, &fate), &mut metadata);
     }
     work.account.account_remaining(fields, |name| match name {
         "auth_type" => Fate::not_needed("pods use their service account"),
@@ -148,7 +148,7 @@ fn read_association(item: &Node<'_>) -> Option<PodAssociation> {
 fn convert_extraction(
     work: &mut Work,
     node: &Node<'_>,
-    (path, whole): (&str, &Fate),
+    (path, fate): (&str, &Fate),
     metadata: &mut PodMetadataStep,
 ) {
     let mut fields = work.account.open_block(node, Fate::not_needed("it is empty"));
@@ -156,7 +156,7 @@ fn convert_extraction(
         for item in work.account.list_items(&list, "it is empty") {
             match item.plain_text().as_deref() {
                 Some(name) if KNOWN.contains(&name) => {
-                    work.account.add_entry(&item, whole.clone());
+                    work.account.add_entry(&item, fate.clone());
                 }
                 Some("container.image.tag") => {
                     let tags = "the attribute is container.image.tags, a list";

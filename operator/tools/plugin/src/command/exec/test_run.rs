@@ -84,7 +84,7 @@ async fn follow_records(
     let mut looking = RowWatch::start(cluster_args, route, &facts, &pod, &load, wait).await?;
     let began = Instant::now();
     let used = send_requests(session, &facts, &entrances, &load).await?;
-    let taken = began.elapsed();
+    let accepted_after = began.elapsed();
     (session.progress)(&format!(
         "{} accepted; waiting for rows in {}",
         format_plural(records, "record"),
@@ -105,9 +105,9 @@ async fn follow_records(
         pods: used.iter().map(|one| one.pod.clone()).collect(),
         topics,
         in_kafka: used.iter().map(|one| one.in_kafka).max().unwrap_or(InKafka::NotTold),
-        accepted_millis: as_millis(taken),
+        accepted_millis: as_millis(accepted_after),
         stored_millis: stored.map(as_millis),
-        waited_millis: as_millis(began.elapsed().saturating_sub(taken)),
+        waited_millis: as_millis(began.elapsed().saturating_sub(accepted_after)),
         missing: u64::from(records).saturating_sub(rows.found),
         rows,
         hints: Vec::new(),
@@ -125,8 +125,8 @@ fn as_millis(span: Duration) -> u64 {
 fn choose_signal(facts: &Facts, route: &TestRunArgs) -> Result<Signal, Error> {
     let handled: Vec<Signal> =
         facts.pipeline.spec.signals.iter().map(|(signal, _)| signal).collect();
-    let asked = route.signal.map(Signal::from).or(handled.first().copied());
-    asked.filter(|signal| handled.contains(signal)).ok_or_else(|| {
+    let requested = route.signal.map(Signal::from).or(handled.first().copied());
+    requested.filter(|signal| handled.contains(signal)).ok_or_else(|| {
         let names: Vec<&str> = handled.iter().map(|signal| signal.as_str()).collect();
         Error::Impossible(format!(
             "pipeline {} does not handle that signal: write --signal {}",
@@ -145,7 +145,7 @@ async fn send_requests<'a>(
 ) -> Result<Vec<&'a Entrance>, Error> {
     let deadline = Instant::now() + SENDING_MAX;
     let used = entrances.iter().take(load.request_count() as usize).collect();
-    let mut taken = 0;
+    let mut accepted = 0;
     for (request, entrance) in (0..load.request_count()).zip(entrances.iter().cycle()) {
         let door = EdgeAddress { pod: entrance.pod.clone(), encrypted: entrance.encrypted };
         let body = load.request_body(request);
@@ -158,18 +158,18 @@ async fn send_requests<'a>(
         });
         if let Err(error) = sent {
             // An error about a right stays unchanged if nothing was sent before it.
-            return Err(match (taken, error) {
+            return Err(match (accepted, error) {
                 (0, error @ Error::Denied(_)) => error,
-                (taken, error) => Error::Impossible(format!(
+                (accepted, error) => Error::Impossible(format!(
                     "{error}. {} of {} records were accepted before, as run {}; this request was \
                      not repeated",
-                    format_count(taken),
+                    format_count(accepted),
                     format_count(load.records),
                     load.run_id()
                 )),
             });
         }
-        taken += load.records_of(request);
+        accepted += load.records_of(request);
     }
     Ok(used)
 }
@@ -259,7 +259,7 @@ impl RowWatch {
         let line = self.lines.next_line().await.map_err(|error| failed(error.to_string()))?;
         let Some(line) = line else { return Ok(false) };
         match serde_json::from_str(&line) {
-            Ok(OutputLine::Counts(seen)) => (self.counts, self.trouble) = (seen, None),
+            Ok(OutputLine::Counts(counts)) => (self.counts, self.trouble) = (counts, None),
             Ok(OutputLine::Failed { error }) => self.trouble = Some(error),
             Err(error) => return Err(failed(format!("{error}: {}", render::sanitize_text(&line)))),
         }
@@ -280,11 +280,11 @@ impl RowWatch {
             match tokio::time::timeout_at(deadline, self.next()).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => {
-                    let taken = format!(
+                    let accepted = format!(
                         "accepted: {}; whether each is stored is unknown",
                         format_plural(records, "record")
                     );
-                    return Err(self.ended_error(&taken).await);
+                    return Err(self.ended_error(&accepted).await);
                 }
                 Ok(Err(error)) => return Err(error),
                 Err(_elapsed) => return Ok(None),

@@ -15,9 +15,9 @@ pub(in crate::command) fn run(
     args: &Convert,
 ) -> Result<CommandOutput, Error> {
     let text = file::read_input(&args.filename)?;
-    let wanted =
+    let options =
         ConvertOptions { name: args.name.clone(), namespace: cluster_args.namespace.clone() };
-    let conversion = convert_config(&text, &wanted).map_err(|error| match error {
+    let conversion = convert_config(&text, &options).map_err(|error| match error {
         Unreadable::Name(_) => Error::Impossible(error.to_string()),
         other => Error::File { path: args.filename.clone(), cause: other.to_string() },
     })?;

@@ -20,9 +20,9 @@ pub(in crate::command) async fn run(
     let (name, namespace, document) =
         parse_pipeline(&args.filename, &file::read_input(&args.filename)?)?;
     let cluster = match (namespace, &cluster_args.namespace) {
-        (Some(file), Some(asked)) if file != *asked => {
+        (Some(file), Some(requested)) if file != *requested => {
             return Err(Error::Impossible(format!(
-                "{} is for namespace {file}, and -n is {asked}: omit one of them",
+                "{} is for namespace {file}, and -n is {requested}: omit one of them",
                 args.filename
             )));
         }

@@ -55,13 +55,13 @@ fn read_steps(text: &str, args: &RulesTest) -> Result<Vec<ProcessingStep>, Strin
 }
 
 /// Returns the edge pool whose rules run.
-fn chosen_edge(edges: &[PipelineEdge], wanted: Option<&str>) -> Result<PipelineEdge, String> {
+fn chosen_edge(edges: &[PipelineEdge], requested: Option<&str>) -> Result<PipelineEdge, String> {
     let names: Vec<&str> = edges.iter().map(|edge| edge.name.as_str()).collect();
-    match (wanted, edges) {
-        (Some(wanted), _) => {
-            let edge = edges.iter().find(|edge| edge.name.as_str() == wanted);
+    match (requested, edges) {
+        (Some(requested), _) => {
+            let edge = edges.iter().find(|edge| edge.name.as_str() == requested);
             edge.cloned().ok_or_else(|| {
-                format!("it has no edge pool {wanted:?}: its pools are {}", names.join(", "))
+                format!("it has no edge pool {requested:?}: its pools are {}", names.join(", "))
             })
         }
         (None, [only]) => Ok(only.clone()),

@@ -135,9 +135,9 @@ pub(super) fn convert_time(work: &mut Work, mut fields: Fields<'_>, plan: &mut P
     );
     let name = from.as_ref().and_then(|it| it.plain_text()).as_deref().and_then(EntryField::read);
     let name = name.as_ref().and_then(EntryField::parsed_name).map(str::to_owned);
-    let said =
+    let text_of =
         |node: &Option<Node<'_>>| node.as_ref().and_then(|it| it.plain_text()).unwrap_or_default();
-    let format = layout::convert_format(&said(&kind), &said(&written));
+    let format = layout::convert_format(&text_of(&kind), &text_of(&written));
     let is_free = name.as_deref().is_some_and(|name| is_name(name) && !plan.has_role(name));
     let instead = match (is_free && plan.format != ParseFormat::None, &format) {
         (false, _) => Some(PARSED_FIELD),
