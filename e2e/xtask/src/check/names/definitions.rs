@@ -2,7 +2,7 @@
 //! fields and variants of its types. It judges nothing.
 //!
 //! Fields and variants that users read or write as text are left out: their names are the API's.
-//! Limits: names that a macro makes up are not seen, nor are locals and parameters.
+//! Names that a macro makes up are not found; [`super::locals`] finds what functions bind.
 
 /// What follows in a file is its tests.
 const TESTS: &str = "#[cfg(test)]\nmod tests {";
@@ -32,7 +32,16 @@ pub(super) struct Definition<'t> {
     /// Counted from 1.
     pub(super) line: usize,
     pub(super) name: &'t str,
-    pub(super) is_type: bool,
+    pub(super) kind: DefinitionKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DefinitionKind {
+    Type,
+    /// A function, a constant, a module, a field or a variant.
+    Item,
+    /// A name that a function binds.
+    Local,
 }
 
 /// The body of a type that is being read.
@@ -57,14 +66,19 @@ struct LineReader {
     body: Option<Body>,
 }
 
+/// A file's text up to its tests.
+pub(super) fn product_part(text: &str) -> &str {
+    text.split(TESTS).next().unwrap_or_default()
+}
+
 /// All names that a file defines, up to its tests.
 pub(super) fn definitions(text: &str) -> Vec<Definition<'_>> {
-    let product = text.split(TESTS).next().unwrap_or_default();
     let mut reader = LineReader::default();
     let mut found = Vec::new();
-    for (number, line) in product.lines().enumerate() {
+    for (number, line) in product_part(text).lines().enumerate() {
         let (names, is_type) = reader.read_line(line);
-        let definition = |name| Definition { line: number + 1, name, is_type };
+        let kind = if is_type { DefinitionKind::Type } else { DefinitionKind::Item };
+        let definition = |name| Definition { line: number + 1, name, kind };
         found.extend(names.into_iter().map(definition));
     }
     found
@@ -169,7 +183,7 @@ fn identifier(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::definitions;
+    use super::{DefinitionKind, definitions};
 
     /// Scenario: a file with each kind of definition, over one line and over several. Guarantee:
     /// each name is found with its line, and names of types are known as such.
@@ -227,7 +241,7 @@ trait Third {}
             (27, "Third"),
         ];
         assert_eq!(names, expected);
-        let types = found.iter().filter(|it| it.is_type).map(|it| it.name);
+        let types = found.iter().filter(|it| it.kind == DefinitionKind::Type).map(|it| it.name);
         assert!(types.eq(["Pair", "Shape", "Alias", "Unit", "Third"]));
     }
 }
