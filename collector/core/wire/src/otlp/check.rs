@@ -1,15 +1,19 @@
 //! Walks a complete request: it verifies every byte, counts the records, and checks that they can
 //! be stored.
 
+mod common_fields;
+mod text;
+
 use crate::error::{WireError, WireErrorKind, WireFault};
 use crate::limits::{RECORD_MEMBERS, WireLimits};
+use crate::otlp::check::text::{check_utf8, escapes_len};
 use crate::otlp::common::read_in_order;
 use crate::otlp::descriptor::{
     FieldKind, KEY_VALUE, KEY_VALUE_LIST, METRIC, MessageDescriptor, request_message,
 };
 use crate::otlp::time_range::{effective_time, times_of};
 use crate::otlp::written::{ROW_BYTES, RequestOutline, repeated_bytes};
-use crate::protobuf::{Cursor, FIXED64, LENGTH, VARINT, field_tag, varint_len};
+use crate::protobuf::{Cursor, LENGTH, field_tag, varint_len};
 use crate::signal::Signal;
 
 /// The extra bytes counted per shared attribute or array element: it may be written longer than it
@@ -151,7 +155,12 @@ impl<'a> RequestWalk<'a> {
         let mut cursor = Cursor::new(bytes);
         let (mut attributes, mut members, mut children_bytes) = (0, 0, 0);
         let mut data = false;
-        while let Some(tag) = cursor.tag()? {
+        loop {
+            if depth == 0 {
+                let left = self.limits.attributes.saturating_sub(attributes);
+                attributes += self.read_common_fields(message, &mut cursor, left);
+            }
+            let Some(tag) = cursor.tag()? else { break };
             let Some(field) = message.field(tag >> 3) else {
                 cursor.skip(tag)?;
                 continue;
@@ -232,18 +241,10 @@ impl<'a> RequestWalk<'a> {
         Ok(())
     }
 
-    /// Walks an attribute. Returns the number of members of lists in it.
-    #[inline]
+    /// Walks an attribute that isn't written as most are. Returns the number of members of lists in
+    /// it.
     fn walk_attribute(&mut self, attribute: &'a [u8], depth: u32) -> Result<u32, WireFault> {
         self.extra_bytes += VALUE_BYTES;
-        if depth == 0 && is_plain(attribute) {
-            return Ok(0);
-        }
-        self.odd_attribute(attribute, depth)
-    }
-
-    #[inline(never)]
-    fn odd_attribute(&mut self, attribute: &'a [u8], depth: u32) -> Result<u32, WireFault> {
         let around = self.around;
         self.around = Surroundings { attribute, key_bytes: None, ..around };
         if around.names_bytes > 0 {
@@ -348,31 +349,6 @@ impl<'a> RequestWalk<'a> {
     }
 }
 
-/// Whether an attribute is a key and a text, number or flag, each once and in this order, as
-/// encoders write nearly all of them. Takes a third of the time of a walk. Other attributes are
-/// walked, also malformed ones, for the position of the fault.
-#[inline]
-fn is_plain(attribute: &[u8]) -> bool {
-    const KEY: u8 = field_tag(1, LENGTH) as u8;
-    const VALUE: u8 = field_tag(2, LENGTH) as u8;
-    const STRING: u8 = field_tag(1, LENGTH) as u8;
-    const BOOL: u8 = field_tag(2, VARINT) as u8;
-    const INT: u8 = field_tag(3, VARINT) as u8;
-    const DOUBLE: u8 = field_tag(4, FIXED64) as u8;
-    let mut cursor = Cursor::new(attribute);
-    let (true, Ok(key)) = (cursor.take_byte(KEY), cursor.bytes()) else { return false };
-    let (true, Ok(value)) = (cursor.take_byte(VALUE), cursor.bytes()) else { return false };
-    let Some((kind, rest)) = value.split_first() else { return false };
-    let mut inner = Cursor::new(rest);
-    let is_read = match *kind {
-        STRING => inner.bytes().and_then(check_utf8).is_ok(),
-        BOOL | INT => inner.varint().is_ok(),
-        DOUBLE => inner.fixed64().is_ok(),
-        _ => false,
-    };
-    is_read && inner.is_empty() && cursor.is_empty() && check_utf8(key).is_ok()
-}
-
 /// Returns the length of a group or record with its tag, which takes one byte.
 fn field_len(value_bytes: usize) -> usize {
     1 + varint_len(value_bytes as u64) + value_bytes
@@ -392,31 +368,6 @@ fn key_len(attribute: &[u8]) -> u64 {
         }
     }
     length
-}
-
-/// Returns the bytes by which a text is longer in JSON.
-fn escapes_len(text: &[u8]) -> u64 {
-    let escapes = text.iter().map(|byte| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 1,
-        0..0x20 => 5,
-        _ => 0,
-    });
-    escapes.sum()
-}
-
-#[inline]
-fn check_utf8(bytes: &[u8]) -> Result<(), WireFault> {
-    /// Below this length, a search for non-ASCII takes 2 ns and the full validation 12 to 30 ns;
-    /// far above it, the validation is faster.
-    const SHORT_BYTES: usize = 32;
-    // Nearly all strings are short and ASCII.
-    if bytes.len() < SHORT_BYTES && bytes.is_ascii() {
-        return Ok(());
-    }
-    match std::str::from_utf8(bytes) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(WireFault::new(WireErrorKind::Utf8, &bytes[error.valid_up_to()..])),
-    }
 }
 
 #[inline]

@@ -3,12 +3,15 @@
 //! The check, the splitter and error paths use them. Source: opentelemetry-proto 1.x
 //! (`trace.proto`, `logs.proto`, `metrics.proto`, `common.proto`, `resource.proto`).
 
+use crate::otlp::steps::{SHORT_TAGS, Step, steps_of};
 use crate::protobuf::{Cursor, FIXED32, FIXED64, LENGTH, VARINT};
 use crate::signal::Signal;
 
 /// A message type. The field with number n is at index n - 1.
 pub(crate) struct MessageDescriptor {
     pub(crate) fields: &'static [FieldDescriptor],
+    /// The fields by their tags, with their wire types, if that takes one byte.
+    pub(crate) steps: [Step; SHORT_TAGS],
 }
 
 /// A field of a message.
@@ -167,7 +170,7 @@ pub fn path_of(signal: Signal, request_bytes: &[u8], offset: usize) -> String {
 }
 
 const fn message(fields: &'static [FieldDescriptor]) -> MessageDescriptor {
-    MessageDescriptor { fields }
+    MessageDescriptor { fields, steps: steps_of(fields) }
 }
 
 const fn field(name: &'static str, kind: FieldKind) -> FieldDescriptor {
@@ -248,7 +251,7 @@ pub(crate) static KEY_VALUE: MessageDescriptor = message(&[
     field("key_strindex", FieldKind::Varint),
 ]);
 
-static ANY_VALUE: MessageDescriptor = message(&[
+pub(crate) static ANY_VALUE: MessageDescriptor = message(&[
     field("string_value", FieldKind::Text),
     field("bool_value", FieldKind::Varint),
     field("int_value", FieldKind::Varint),

@@ -15,6 +15,7 @@ mod common;
 mod descriptor;
 pub mod json;
 mod split;
+mod steps;
 mod time_range;
 mod views;
 mod walk;
