@@ -155,12 +155,7 @@ impl<'a> RequestWalk<'a> {
         let mut cursor = Cursor::new(bytes);
         let (mut attributes, mut members, mut children_bytes) = (0, 0, 0);
         let mut data = false;
-        loop {
-            if depth == 0 {
-                let left = self.limits.attributes.saturating_sub(attributes);
-                attributes += self.read_common_fields(message, &mut cursor, left);
-            }
-            let Some(tag) = cursor.tag()? else { break };
+        while let Some(tag) = self.next_tag(message, &mut cursor, depth, &mut attributes)? {
             let Some(field) = message.field(tag >> 3) else {
                 cursor.skip(tag)?;
                 continue;

@@ -1,6 +1,7 @@
 //! Reads fields as encoders write nearly all of them, each in one step: tags of one byte, lengths
 //! of one or two, attributes that are a key and then a text, number or flag.
 
+use crate::error::WireFault;
 use crate::otlp::check::text::{check_utf8, is_ascii};
 use crate::otlp::check::{RequestWalk, VALUE_BYTES};
 use crate::otlp::descriptor::{ANY_VALUE, FieldKind, MessageDescriptor};
@@ -15,11 +16,28 @@ const INT: u8 = field_tag(3, VARINT) as u8;
 const DOUBLE: u8 = field_tag(4, FIXED64) as u8;
 
 impl<'a> RequestWalk<'a> {
+    /// Returns the tag of the next field that isn't read in one step. Counts the attributes before
+    /// it.
+    #[inline(always)]
+    pub(super) fn next_tag(
+        &mut self,
+        message: &MessageDescriptor,
+        cursor: &mut Cursor<'a>,
+        depth: u32,
+        attributes: &mut u32,
+    ) -> Result<Option<u32>, WireFault> {
+        if depth == 0 {
+            let left = self.limits.attributes.saturating_sub(*attributes);
+            *attributes += self.read_common_fields(message, cursor, left);
+        }
+        cursor.tag()
+    }
+
     /// Reads fields of a message outside of attributes' values, up to the first that is written in
     /// another form or is malformed: the walk by the message's table reads that one, and finds the
     /// position of its fault. Returns the number of attributes, at most `attributes_left`.
     #[inline]
-    pub(super) fn read_common_fields(
+    fn read_common_fields(
         &mut self,
         message: &MessageDescriptor,
         cursor: &mut Cursor<'a>,
