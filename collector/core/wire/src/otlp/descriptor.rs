@@ -3,7 +3,7 @@
 //! The check, the splitter and error paths use them. Source: opentelemetry-proto 1.x
 //! (`trace.proto`, `logs.proto`, `metrics.proto`, `common.proto`, `resource.proto`).
 
-use crate::otlp::steps::{SHORT_TAGS, Step, steps_of};
+use crate::otlp::steps::{FieldStep, SHORT_TAGS, steps_of};
 use crate::protobuf::{Cursor, FIXED32, FIXED64, LENGTH, VARINT};
 use crate::signal::Signal;
 
@@ -11,7 +11,7 @@ use crate::signal::Signal;
 pub(crate) struct MessageDescriptor {
     pub(crate) fields: &'static [FieldDescriptor],
     /// The fields by their tags, with their wire types, if that takes one byte.
-    pub(crate) steps: [Step; SHORT_TAGS],
+    pub(crate) steps: [FieldStep; SHORT_TAGS],
 }
 
 /// A field of a message.

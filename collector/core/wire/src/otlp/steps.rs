@@ -8,7 +8,7 @@ pub(crate) const SHORT_TAGS: usize = 0x80;
 
 /// How the check reads a field of nearly all records in one step.
 #[derive(Clone, Copy)]
-pub(crate) enum Step {
+pub(crate) enum FieldStep {
     /// By the message's table: an undefined field, one of an unexpected wire type, or a rarer one.
     Other,
     Varint,
@@ -24,22 +24,22 @@ pub(crate) enum Step {
 }
 
 /// Returns the step for each tag of one byte.
-pub(crate) const fn steps_of(fields: &[FieldDescriptor]) -> [Step; SHORT_TAGS] {
-    let mut steps = [Step::Other; SHORT_TAGS];
+pub(crate) const fn steps_of(fields: &[FieldDescriptor]) -> [FieldStep; SHORT_TAGS] {
+    let mut steps = [FieldStep::Other; SHORT_TAGS];
     let mut index = 0;
     while index < fields.len() {
         let (wire_type, step) = match fields[index].kind {
-            FieldKind::Varint => (VARINT, Step::Varint),
-            FieldKind::Fixed32 => (FIXED32, Step::Fixed32),
-            FieldKind::Fixed64 => (FIXED64, Step::Fixed64),
-            FieldKind::Time => (FIXED64, Step::Time),
-            FieldKind::SecondTime => (FIXED64, Step::SecondTime),
-            FieldKind::Text => (LENGTH, Step::Text),
-            FieldKind::Id(16) => (LENGTH, Step::TraceId),
-            FieldKind::Id(8) => (LENGTH, Step::SpanId),
-            FieldKind::Attribute => (LENGTH, Step::Attribute),
-            FieldKind::Message(_) => (LENGTH, Step::Message),
-            _ => (LENGTH, Step::Other),
+            FieldKind::Varint => (VARINT, FieldStep::Varint),
+            FieldKind::Fixed32 => (FIXED32, FieldStep::Fixed32),
+            FieldKind::Fixed64 => (FIXED64, FieldStep::Fixed64),
+            FieldKind::Time => (FIXED64, FieldStep::Time),
+            FieldKind::SecondTime => (FIXED64, FieldStep::SecondTime),
+            FieldKind::Text => (LENGTH, FieldStep::Text),
+            FieldKind::Id(16) => (LENGTH, FieldStep::TraceId),
+            FieldKind::Id(8) => (LENGTH, FieldStep::SpanId),
+            FieldKind::Attribute => (LENGTH, FieldStep::Attribute),
+            FieldKind::Message(_) => (LENGTH, FieldStep::Message),
+            _ => (LENGTH, FieldStep::Other),
         };
         // The field with the number n is at n - 1.
         let tag = field_tag(index as u32 + 1, wire_type) as usize;

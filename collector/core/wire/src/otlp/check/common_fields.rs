@@ -5,7 +5,7 @@ use crate::error::WireFault;
 use crate::otlp::check::text::{check_utf8, is_ascii};
 use crate::otlp::check::{RequestWalk, VALUE_BYTES};
 use crate::otlp::descriptor::{ANY_VALUE, FieldKind, MessageDescriptor};
-use crate::otlp::steps::Step;
+use crate::otlp::steps::FieldStep;
 use crate::protobuf::{Cursor, FIXED64, LENGTH, VARINT, field_tag};
 
 const KEY: u8 = field_tag(1, LENGTH) as u8;
@@ -47,33 +47,33 @@ impl<'a> RequestWalk<'a> {
         let mut attributes = 0;
         while let [tag @ ..0x80, value @ ..] = rest {
             let next = match message.steps[usize::from(*tag)] {
-                Step::Attribute if attributes < attributes_left => {
+                FieldStep::Attribute if attributes < attributes_left => {
                     let next = split_short(value)
                         .and_then(|(attribute, next)| is_plain(attribute).then_some(next));
                     attributes += u32::from(next.is_some());
                     next
                 }
-                Step::Text => split_short(value)
+                FieldStep::Text => split_short(value)
                     .and_then(|(text, next)| check_utf8(text).is_ok().then_some(next)),
-                Step::Time => value.split_first_chunk().map(|(time, next)| {
+                FieldStep::Time => value.split_first_chunk().map(|(time, next)| {
                     self.times[0] = u64::from_le_bytes(*time);
                     next
                 }),
-                Step::SecondTime => value.split_first_chunk().map(|(time, next)| {
+                FieldStep::SecondTime => value.split_first_chunk().map(|(time, next)| {
                     self.times[1] = u64::from_le_bytes(*time);
                     next
                 }),
-                Step::Fixed64 => value.get(8..),
-                Step::Fixed32 => value.get(4..),
-                Step::Varint => match value {
+                FieldStep::Fixed64 => value.get(8..),
+                FieldStep::Fixed32 => value.get(4..),
+                FieldStep::Varint => match value {
                     [..0x80, next @ ..] => Some(next),
                     _ => None,
                 },
-                Step::TraceId => skip_id::<16>(value),
-                Step::SpanId => skip_id::<8>(value),
-                Step::Message => split_short(value)
+                FieldStep::TraceId => skip_id::<16>(value),
+                FieldStep::SpanId => skip_id::<8>(value),
+                FieldStep::Message => split_short(value)
                     .and_then(|(value, next)| is_text(message, *tag, value).then_some(next)),
-                Step::Attribute | Step::Other => None,
+                FieldStep::Attribute | FieldStep::Other => None,
             };
             match next {
                 Some(next) => rest = next,
