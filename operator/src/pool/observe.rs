@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use kube::api::ListParams;
+use millrace_rollout::WorkloadObservation;
 
 use super::names::PoolNames;
 use super::secrets::{CurrentSecrets, SecretUses, SecretsObservation};
@@ -14,7 +15,7 @@ use super::template::IMAGE_ANNOTATION;
 use super::volumes::CONFIG_VOLUME;
 use crate::cluster::list_objects;
 use crate::context::Context;
-use crate::error::StepError;
+use crate::error::{ReconcileStep, StepError};
 use crate::outbound::credentials::Secrets;
 use crate::pods::{PodState, ScrapeResults, read_pod_state};
 
@@ -123,5 +124,21 @@ fn cut_container(container: Container) -> Container {
         image: container.image,
         resources: container.resources,
         ..Container::default()
+    }
+}
+
+/// Returns the figures of the workload, read by `workload`, if the pool's spec can't be applied:
+/// its pods run on as they were.
+///
+/// # Errors
+/// The failed observation of the pool, of which nothing is reported then; or that of `workload`.
+pub async fn figures_if_invalid<A>(
+    outcome: &Result<A, StepError>,
+    workload: impl Future<Output = Result<Option<WorkloadObservation>, StepError>>,
+) -> Result<Option<WorkloadObservation>, StepError> {
+    match outcome {
+        Err(error) if error.step == ReconcileStep::Observe => Err(error.clone()),
+        Err(error) if error.step == ReconcileStep::Validate => workload.await,
+        Ok(_) | Err(_) => Ok(None),
     }
 }

@@ -12,6 +12,7 @@ use super::{observe, routes, targets, watches};
 use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
+use crate::pool::observe::figures_if_invalid;
 use crate::pool::status::{Rollout, as_i32, pods_text, state_pods};
 use crate::pool::template::OTLP_GRPC_PORT;
 use crate::report::conditions::Conditions;
@@ -40,13 +41,8 @@ pub(super) async fn report_status(
     outcome: &Result<Applied, StepError>,
     reports: &PodReports,
 ) -> Result<PoolState, StepError> {
-    let live = match outcome {
-        Err(error) if error.step == ReconcileStep::Observe => return Err(error.clone()),
-        Err(error) if error.step == ReconcileStep::Validate => {
-            observe::observe_workload(context, pool).await?
-        }
-        Ok(_) | Err(_) => None,
-    };
+    let workload = observe::observe_workload(context, pool);
+    let live = figures_if_invalid(outcome, workload).await?;
     let before = pool.status.clone().unwrap_or_default();
     let (status, conditions) =
         build_status(context, pool, &before, (outcome, live.as_ref()), reports);

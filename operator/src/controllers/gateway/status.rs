@@ -17,6 +17,7 @@ use crate::cluster::{is_paused, write_status};
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
 use crate::kafka::lag_cache::LagObservation;
+use crate::pool::observe::figures_if_invalid;
 use crate::pool::status::{Rollout, as_i32, as_i64, pods_text, state_pods};
 use crate::report::conditions::{Conditions, status_time};
 use crate::report::events::{Notice, NoticeReason};
@@ -54,13 +55,8 @@ pub(super) async fn report_status(
     outcome: &Result<Applied, StepError>,
     losses: &Losses,
 ) -> Result<bool, StepError> {
-    let live = match outcome {
-        Err(error) if error.step == ReconcileStep::Observe => return Err(error.clone()),
-        Err(error) if error.step == ReconcileStep::Validate => {
-            observe::observe_workload(context, pool).await?
-        }
-        Ok(_) | Err(_) => None,
-    };
+    let workload = observe::observe_workload(context, pool);
+    let live = figures_if_invalid(outcome, workload).await?;
     let before = pool.status.clone().unwrap_or_default();
     let (status, conditions) =
         build_status(pool, &before, outcome, (live.as_ref(), losses), context.clock.now());

@@ -161,13 +161,14 @@ pub async fn run(
 /// # Errors
 /// As [`ensure_binding`].
 pub async fn sweep(context: &Context) -> Result<(), StepError> {
-    let Some(pools) = context.stores.if_read::<EdgePool>() else { return Ok(()) };
-    let pools: Vec<EdgePool> = pools.iter().filter_map(|pool| pool.unpack().0.ok()).collect();
     for right in [Right::Pods, Right::Namespaces] {
         let access = right.binding_of(context);
         let _locked = access.lock_revision().await;
         let Some(live) = read_binding(context, right).await? else { continue };
-        let required = pools.iter().filter_map(|pool| right.required_account(pool)).collect();
+        // Read after the lock: a pool that added its account before is among them.
+        let Some(pools) = context.stores.if_read::<EdgePool>() else { return Ok(()) };
+        let pools = pools.iter().filter_map(|pool| pool.unpack().0.ok());
+        let required = pools.filter_map(|pool| right.required_account(&pool)).collect();
         let subjects = live.subjects.clone().unwrap_or_default();
         let subjects = retain_subjects(context, right, &required, subjects).await;
         write_subjects(context, right, live, subjects).await?;

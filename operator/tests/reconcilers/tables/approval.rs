@@ -136,7 +136,7 @@ impl TableAccess for Server {
 }
 
 /// A schema that declares typed paths in two columns, and its server.
-fn typed(changes: &str) -> (World, Arc<Server>) {
+fn typed_paths_world(changes: &str) -> (World, Arc<Server>) {
     let mut world = World::new();
     let server = Arc::new(Server::default());
     Arc::get_mut(&mut world.context).unwrap().tables = server.clone();
@@ -167,7 +167,7 @@ async fn look(world: &World) -> Value {
 #[tokio::test]
 async fn an_approved_plan_continues_after_a_failure() {
     for (changes, is_withdrawn) in [("Automatic", false), ("Manual", false), ("Manual", true)] {
-        let (world, server) = typed(changes);
+        let (world, server) = typed_paths_world(changes);
         let plan = look(&world).await;
         approve(&world, &plan);
         server.0.lock().unwrap().fails_after = Some(1);
@@ -193,7 +193,7 @@ async fn an_approved_plan_continues_after_a_failure() {
 /// the status is approved. Guarantee: it names what waits, and approves it.
 #[tokio::test]
 async fn a_hash_names_what_waits_after_what_has_run() {
-    let (world, server) = typed("Automatic");
+    let (world, server) = typed_paths_world("Automatic");
     server.0.lock().unwrap().lacks_column = true;
     let waiting = look(&world).await;
     assert!(!server.0.lock().unwrap().lacks_column);
@@ -206,7 +206,7 @@ async fn a_hash_names_what_waits_after_what_has_run() {
 /// column. Guarantee: only what was approved runs; the column waits under another hash.
 #[tokio::test]
 async fn an_approval_is_for_the_statements_that_were_shown() {
-    let (world, server) = typed("Manual");
+    let (world, server) = typed_paths_world("Manual");
     let plan = look(&world).await;
     approve(&world, &plan);
     server.0.lock().unwrap().loses_column = true;
