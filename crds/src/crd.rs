@@ -6,35 +6,14 @@
 //! formats, and empty lists (dropped by the API server, which shows as a difference for ever).
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::v1alpha1::{EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic};
+use crate::kinds::Kind;
 
-/// Longest name of a pipeline: a workload's name has at most 52 characters, and that of an edge
-/// pool is the pipeline's, a dash, up to 16 of the pool's own name, and `-edge`.
-const PIPELINE_NAME_LENGTH: usize = 30;
-
-/// Longest name of a pool: a StatefulSet's pods carry the label controller-revision-hash, the
-/// name with 11 characters more, and a label has at most 63.
-const POOL_NAME_LENGTH: usize = 52;
-
-/// Longest name of a topic or schema object: it is used as a label's value.
-const OBJECT_NAME_LENGTH: usize = 63;
-
-/// All five definitions, finished, in the order of the reference.
+/// The definitions of all kinds, finished, in the order of the reference.
 pub fn all_definitions() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
-    [
-        (TelemetryPipeline::crd(), PIPELINE_NAME_LENGTH),
-        (EdgePool::crd(), POOL_NAME_LENGTH),
-        (GatewayPool::crd(), POOL_NAME_LENGTH),
-        (TelemetryTopic::crd(), OBJECT_NAME_LENGTH),
-        (TelemetrySchema::crd(), OBJECT_NAME_LENGTH),
-    ]
-    .into_iter()
-    .map(|(crd, name_length)| finish_definition(crd, name_length))
-    .collect()
+    Kind::ALL.iter().map(|kind| finish_definition(*kind)).collect()
 }
 
 /// One generated object as the YAML that is committed.
@@ -43,16 +22,13 @@ pub fn render_yaml(object: &impl Serialize) -> Result<String, serde_norway::Erro
     Ok(format!("# Generated from the types in crds/src by `crdgen`; do not edit.\n{body}"))
 }
 
-fn finish_definition(
-    crd: CustomResourceDefinition,
-    name_length: usize,
-) -> Result<CustomResourceDefinition, serde_json::Error> {
-    let mut value = serde_json::to_value(crd)?;
+fn finish_definition(kind: Kind) -> Result<CustomResourceDefinition, serde_json::Error> {
+    let mut value = serde_json::to_value(kind.derived_definition())?;
     if let Some(versions) = value.pointer_mut("/spec/versions").and_then(Value::as_array_mut) {
         for version in versions {
             if let Some(schema) = version.pointer_mut("/schema/openAPIV3Schema") {
                 finish_schema(schema);
-                limit_name(schema, name_length);
+                limit_name(schema, kind.name_length());
             }
         }
     }

@@ -11,6 +11,7 @@ mod conditions;
 mod crd;
 mod deprecated;
 mod event_reasons;
+mod kinds;
 mod names;
 pub mod pods;
 pub mod reference;
@@ -26,6 +27,7 @@ pub use conditions::{
 pub use crd::{all_definitions, render_yaml};
 pub use deprecated::deprecation_policy;
 pub use event_reasons::EventReason;
+pub use kinds::{Kind, MillraceKind};
 pub use names::{
     AttributePath, BootstrapServer, ClickHouseEndpoint, ClusterName, ColumnName, ConsumerGroup,
     CoordinationServer, DatabaseName, EdgeName, ImageRepository, InvalidText, KeeperPath,

@@ -15,7 +15,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use markdown::{GENERATED, one_line};
 
 use crate::{
-    ConditionType, EventReason, Reason, all_definitions, deprecation_policy, remedy_for,
+    ConditionType, EventReason, Kind, Reason, all_definitions, deprecation_policy, remedy_for,
     render_yaml,
 };
 
@@ -38,14 +38,14 @@ pub fn generated_files() -> Result<Vec<(String, String)>, GenerateError> {
     let mut files = Vec::new();
     let definitions = all_definitions()?;
     let shared = SharedTypes::collect(&definitions)?;
-    for crd in &definitions {
+    for (kind, crd) in Kind::ALL.iter().zip(&definitions) {
         let text = render_yaml(crd)?;
         let plural = &crd.spec.names.plural;
         files.push((format!("{CHART_FILES}/{plural}.yaml"), text.clone()));
         files.push((format!("crds/yaml/{plural}.yaml"), text));
         files.push((
             format!("docs/reference/{}.md", crd.spec.names.kind.to_lowercase()),
-            kind_page(crd, &shared)?,
+            kind_page(*kind, crd, &shared)?,
         ));
         for (object, what) in deprecation_policy(crd)?.iter().flatten().zip(["policy", "binding"]) {
             let path = format!("{CHART_FILES}/deprecated-{plural}-{what}.yaml");
@@ -123,12 +123,13 @@ fn events_page() -> String {
 }
 
 fn kind_page(
+    kind: Kind,
     crd: &CustomResourceDefinition,
     shared: &SharedTypes,
 ) -> Result<String, serde_json::Error> {
     let names = &crd.spec.names;
     let mut page = format!("{GENERATED}# {}\n\n", names.kind);
-    page.push_str(kind_introduction(&names.kind));
+    page.push_str(kind.introduction());
     let short = names.short_names.iter().flatten().next().map_or("", String::as_str);
     let _ = write!(page, "\nShort name `{short}`; listed by `kubectl get millrace` too.\n");
     for version in &crd.spec.versions {
@@ -153,16 +154,4 @@ fn kind_page(
         }
     }
     Ok(page)
-}
-
-/// The introduction of a kind's page: its purpose and the smallest example.
-fn kind_introduction(kind: &str) -> &'static str {
-    match kind {
-        "TelemetryPipeline" => include_str!("reference/telemetrypipeline.md"),
-        "EdgePool" => include_str!("reference/edgepool.md"),
-        "GatewayPool" => include_str!("reference/gatewaypool.md"),
-        "TelemetryTopic" => include_str!("reference/telemetrytopic.md"),
-        "TelemetrySchema" => include_str!("reference/telemetryschema.md"),
-        _ => "",
-    }
 }

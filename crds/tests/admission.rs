@@ -7,9 +7,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use millrace_crds::v1alpha1::{
-    EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
-};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -45,19 +42,18 @@ fn judge(schemas: &BTreeMap<String, support::Schema>, documents: &[Value]) -> Ve
 
 /// Reads an object as the operator does, and writes it back.
 fn read_as_typed(object: &Value) -> Result<Value, serde_json::Error> {
-    macro_rules! through {
-        ($kind:ty) => {
-            serde_json::from_value::<$kind>(object.clone()).and_then(serde_json::to_value)
+    macro_rules! read_by_kind {
+        ($($kind:ident),+) => {
+            match object["kind"].as_str().unwrap() {
+                $(stringify!($kind) => {
+                    serde_json::from_value::<millrace_crds::v1alpha1::$kind>(object.clone())
+                        .and_then(serde_json::to_value)
+                })+
+                other => panic!("unknown kind {other}"),
+            }
         };
     }
-    match object["kind"].as_str().unwrap() {
-        "TelemetryPipeline" => through!(TelemetryPipeline),
-        "EdgePool" => through!(EdgePool),
-        "GatewayPool" => through!(GatewayPool),
-        "TelemetryTopic" => through!(TelemetryTopic),
-        "TelemetrySchema" => through!(TelemetrySchema),
-        other => panic!("unknown kind {other}"),
-    }
+    millrace_crds::with_kinds!(read_by_kind)
 }
 
 /// Scenario: each spec that should work. Guarantee: schema and rules pass it, the operator can

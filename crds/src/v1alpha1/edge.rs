@@ -24,11 +24,13 @@ use super::pools::tuning::{EdgeProducer, any_fields, attributes_map};
 use super::processing::ProcessingStep;
 use super::processing::routes::PoolRouteStatus;
 use super::receivers::Receivers;
+use super::receivers::scrape::PrometheusReceiver;
 use super::receivers::scrape_status::TargetsStatus;
 use super::rules;
 use super::signals::{PerSignal, is_not_set};
 use crate::amounts::MemoryQuantity;
 use crate::conditions::Condition;
+use crate::kinds::{MillraceKind, POOL_NAME_LENGTH};
 use crate::names::{StorageClassName, TopicName};
 
 /// A pool of collectors that receive telemetry and publish it to Kafka.
@@ -123,6 +125,27 @@ pub struct EdgePoolSpec {
     /// rollouts proceed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout_action: Option<RolloutAction>,
+}
+
+impl MillraceKind for EdgePool {
+    const NAME_LENGTH: usize = POOL_NAME_LENGTH;
+    const INTRODUCTION: &'static str = include_str!("../reference/edgepool.md");
+
+    fn is_paused(&self) -> bool {
+        self.spec.paused
+    }
+
+    fn rollout_action(&self) -> Option<RolloutAction> {
+        self.spec.rollout_action
+    }
+
+    fn kafka(&self) -> Option<&KafkaConnection> {
+        Some(&self.spec.kafka)
+    }
+
+    fn prometheus(&self) -> Option<&PrometheusReceiver> {
+        self.spec.settings.receivers.prometheus.as_ref()
+    }
 }
 
 fn pool_rules(schema: &mut Schema) {

@@ -22,6 +22,7 @@ use super::signals::{Ownership, PerSignal, is_not_set};
 use super::table::Attributes;
 use crate::amounts::{CpuQuantity, MemoryQuantity};
 use crate::conditions::Condition;
+use crate::kinds::{MillraceKind, POOL_NAME_LENGTH};
 use crate::names::{ConsumerGroup, TopicName};
 
 /// A pool of collectors that read telemetry from Kafka and write it to ClickHouse.
@@ -123,6 +124,31 @@ pub struct GatewayPoolSpec {
     /// rollouts proceed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout_action: Option<RolloutAction>,
+}
+
+impl MillraceKind for GatewayPool {
+    const NAME_LENGTH: usize = POOL_NAME_LENGTH;
+    const INTRODUCTION: &'static str = include_str!("../reference/gatewaypool.md");
+
+    fn is_paused(&self) -> bool {
+        self.spec.paused
+    }
+
+    fn takes_over(&self) -> Option<&str> {
+        self.spec.takes_over.as_deref()
+    }
+
+    fn rollout_action(&self) -> Option<RolloutAction> {
+        self.spec.rollout_action
+    }
+
+    fn kafka(&self) -> Option<&KafkaConnection> {
+        Some(&self.spec.kafka)
+    }
+
+    fn clickhouse(&self) -> Option<&ClickHouseTarget> {
+        Some(&self.spec.clickhouse)
+    }
 }
 
 /// Acknowledged losses: totals up to which conditions no longer report them. A number above the

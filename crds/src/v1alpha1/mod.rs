@@ -44,7 +44,6 @@ pub use pipeline::{
     TelemetryPipelineStatus,
 };
 pub use pools::collector::{Allocator, CollectorSettings};
-pub use pools::control::Controlled;
 pub use pools::nodes::{LogsLostStatus, NodeBehind, NodeLost, NodesStatus};
 pub use pools::own_telemetry::{OwnOtlp, OwnTelemetry, OwnTls, SecretHeader};
 pub use pools::pods::{

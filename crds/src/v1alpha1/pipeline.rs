@@ -20,9 +20,10 @@ use super::processing::ProcessingStep;
 use super::processing::routes::RouteStatus;
 use super::rules;
 use super::schema::SchemaApproval;
-use super::signals::{DeletionPolicy, Ownership, is_not_set};
-use super::table::Attributes;
+use super::signals::{DeletionPolicy, Ownership, Signal, is_not_set};
+use super::table::{Attributes, Engine};
 use crate::conditions::Condition;
+use crate::kinds::{MillraceKind, PIPELINE_NAME_LENGTH};
 use crate::names::EdgeName;
 
 /// Moves telemetry through Kafka into ClickHouse.
@@ -129,6 +130,28 @@ pub struct TelemetryPipelineSpec {
     /// block deletion. Its child objects are still reconciled. Default: false.
     #[serde(default, skip_serializing_if = "is_not_set")]
     pub paused: bool,
+}
+
+impl MillraceKind for TelemetryPipeline {
+    const NAME_LENGTH: usize = PIPELINE_NAME_LENGTH;
+    const INTRODUCTION: &'static str = include_str!("../reference/telemetrypipeline.md");
+
+    fn is_paused(&self) -> bool {
+        self.spec.paused
+    }
+
+    fn kafka(&self) -> Option<&KafkaConnection> {
+        Some(&self.spec.kafka)
+    }
+
+    fn clickhouse(&self) -> Option<&ClickHouseTarget> {
+        Some(&self.spec.clickhouse)
+    }
+
+    fn table_engines(&self) -> Vec<(Signal, Engine)> {
+        let signals = self.spec.signals.with_defaults();
+        signals.iter().map(|(signal, is)| (signal, is.table.engine())).collect()
+    }
 }
 
 /// One edge pool of a pipeline, with the settings of an EdgePool.

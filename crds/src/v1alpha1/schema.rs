@@ -9,9 +9,10 @@ use super::connections::coordination::CoordinationStatus;
 use super::rules;
 use super::signals::{DeletionPolicy, Ownership, PerSignal, Signal, is_not_set};
 use super::table::{
-    TABLES_STAY, TableSettings, attributes_expression, signal_table_rules, table_stays,
+    Engine, TABLES_STAY, TableSettings, attributes_expression, signal_table_rules, table_stays,
 };
 use crate::conditions::Condition;
+use crate::kinds::{MillraceKind, OBJECT_NAME_LENGTH};
 
 /// The ClickHouse tables of the signals. The operator creates them, adds missing columns and
 /// reports drift. Deleting the object retains the tables by default.
@@ -78,6 +79,28 @@ pub struct TelemetrySchemaSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), regex(pattern = r"^\S+$"))]
     pub takes_over: Option<String>,
+}
+
+impl MillraceKind for TelemetrySchema {
+    const NAME_LENGTH: usize = OBJECT_NAME_LENGTH;
+    const INTRODUCTION: &'static str = include_str!("../reference/telemetryschema.md");
+
+    fn is_paused(&self) -> bool {
+        self.spec.paused
+    }
+
+    fn takes_over(&self) -> Option<&str> {
+        self.spec.takes_over.as_deref()
+    }
+
+    fn clickhouse(&self) -> Option<&ClickHouseTarget> {
+        Some(&self.spec.clickhouse)
+    }
+
+    fn table_engines(&self) -> Vec<(Signal, Engine)> {
+        let signals = self.spec.signals.iter();
+        signals.map(|(signal, table)| (signal, table.engine())).collect()
+    }
 }
 
 /// Approval of changes to the tables: in a TelemetrySchema, or in `schema` of its pipeline.

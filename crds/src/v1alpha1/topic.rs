@@ -8,6 +8,7 @@ use super::connections::connection::KafkaConnection;
 use super::rules;
 use super::signals::{DeletionPolicy, Ownership, TopicSettings, is_not_set, partitions_grow};
 use crate::conditions::Condition;
+use crate::kinds::{MillraceKind, OBJECT_NAME_LENGTH};
 use crate::names::TopicName;
 
 /// A Kafka topic. The operator creates it, adds partitions and adjusts settings. Deleting the
@@ -71,6 +72,23 @@ pub struct TelemetryTopicSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), regex(pattern = r"^\S+$"))]
     pub takes_over: Option<String>,
+}
+
+impl MillraceKind for TelemetryTopic {
+    const NAME_LENGTH: usize = OBJECT_NAME_LENGTH;
+    const INTRODUCTION: &'static str = include_str!("../reference/telemetrytopic.md");
+
+    fn is_paused(&self) -> bool {
+        self.spec.paused
+    }
+
+    fn takes_over(&self) -> Option<&str> {
+        self.spec.takes_over.as_deref()
+    }
+
+    fn kafka(&self) -> Option<&KafkaConnection> {
+        Some(&self.spec.kafka)
+    }
 }
 
 fn name_rules(schema: &mut Schema) {

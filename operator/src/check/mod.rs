@@ -146,14 +146,13 @@ pub async fn check_kinds_served(
     client: &Client,
     namespaces: &[String],
 ) -> Result<(), (String, kube::Error)> {
-    use millrace_crds::v1alpha1::{
-        EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
-    };
-    is_served::<TelemetryPipeline>(client, namespaces).await?;
-    is_served::<EdgePool>(client, namespaces).await?;
-    is_served::<GatewayPool>(client, namespaces).await?;
-    is_served::<TelemetryTopic>(client, namespaces).await?;
-    is_served::<TelemetrySchema>(client, namespaces).await
+    macro_rules! check_each {
+        ($($kind:ident),+) => {
+            $(is_served::<millrace_crds::v1alpha1::$kind>(client, namespaces).await?;)+
+        };
+    }
+    millrace_crds::with_kinds!(check_each);
+    Ok(())
 }
 
 async fn is_served<K>(client: &Client, namespaces: &[String]) -> Result<(), (String, kube::Error)>

@@ -17,8 +17,7 @@ use kube::api::{
 };
 use kube::core::PartialObjectMeta;
 use kube::{Client, Resource, ResourceExt};
-use millrace_crds::v1alpha1::Controlled;
-use millrace_crds::{EventReason, Reason};
+use millrace_crds::{EventReason, MillraceKind, Reason};
 use millrace_rollout::WorkloadObservation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -199,7 +198,7 @@ impl<'a> Children<'a> {
     ///
     /// # Errors
     /// When the owner has no name, namespace or uid, so was never stored.
-    pub fn of_owner<K: Applicable + Controlled>(
+    pub fn of_owner<K: Applicable + MillraceKind>(
         context: &'a Context,
         owner: &K,
     ) -> Result<Self, ApplyError> {
@@ -633,7 +632,7 @@ fn to_json<K: Applicable>(object: &K) -> Result<Value, ApplyError> {
 }
 
 /// Returns whether an object is paused.
-pub fn is_paused<K: Controlled>(object: &K) -> bool {
+pub fn is_paused<K: MillraceKind>(object: &K) -> bool {
     object.is_paused()
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use kube::Resource;
-use millrace_crds::Reason;
-use millrace_crds::v1alpha1::{Controlled, GatewayPool};
+use millrace_crds::v1alpha1::GatewayPool;
+use millrace_crds::{MillraceKind, Reason};
 
 use super::others::{is_passed_over, report_unrecorded};
 use crate::cache::holders::HeldResource;
@@ -42,7 +42,7 @@ pub(crate) struct DueRecord(Vec<String>);
 ///
 /// # Errors
 /// Another object holds it, or Kafka can't be queried now.
-pub(crate) async fn check_claim<K: Resource<DynamicType = ()> + Controlled>(
+pub(crate) async fn check_claim<K: Resource<DynamicType = ()> + MillraceKind>(
     context: &Context,
     object: &K,
     thing: &ClaimedResource,
@@ -93,7 +93,7 @@ pub(crate) async fn check_claim<K: Resource<DynamicType = ()> + Controlled>(
 ///
 /// # Errors
 /// Another object was faster, or Kafka can't be queried now.
-pub(crate) async fn write_claim<K: Resource<DynamicType = ()> + Controlled>(
+pub(crate) async fn write_claim<K: Resource<DynamicType = ()> + MillraceKind>(
     context: &Context,
     object: &K,
     thing: &ClaimedResource,

@@ -6,16 +6,15 @@ pub mod preflight;
 pub mod trial_pods;
 pub mod workload;
 
-use millrace_crds::v1alpha1::{
-    CanarySettings, Controlled, Resources, RolloutAction, RolloutFigures,
-};
+use millrace_crds::MillraceKind;
+use millrace_crds::v1alpha1::{CanarySettings, Resources, RolloutAction, RolloutFigures};
 use millrace_rollout::{Canary, LoadFigures, LoadSum, RolloutPolicy, Wish};
 
 use super::status::{as_i32, as_i64};
 use crate::hash::hash_of;
 
 /// Returns the user's action on a pool's rollout.
-pub fn rollout_request<K: Controlled>(pool: &K) -> Wish {
+pub fn rollout_request<K: MillraceKind>(pool: &K) -> Wish {
     match pool.rollout_action() {
         None => Wish::Continue,
         Some(RolloutAction::Abort) => Wish::Abort,

@@ -14,7 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::core::ObjectMeta;
-use millrace_crds::v1alpha1::{Controlled, EdgePool, GatewayPool};
+use millrace_crds::MillraceKind;
+use millrace_crds::v1alpha1::{EdgePool, GatewayPool};
 use serde_json::json;
 
 use crate::cache::sizing::{SCALER_FRESH, Sizing};
@@ -27,7 +28,7 @@ use crate::ownership::CHILDREN_MANAGER;
 pub const SCALE_MANAGER: &str = "millrace-operator/scale";
 
 /// A pool with a replica count.
-pub trait Scaled: Applicable + Controlled {
+pub trait Scaled: Applicable + MillraceKind {
     /// Returns the number in the pool's spec.
     fn replicas_mut(&mut self) -> &mut Option<u32>;
 }

@@ -1,7 +1,6 @@
 //! Settings and status that edge and gateway pools share.
 
 pub(super) mod collector;
-pub(super) mod control;
 pub(super) mod nodes;
 pub(super) mod own_telemetry;
 pub(super) mod pods;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
-use millrace_crds::v1alpha1::Controlled;
+use millrace_crds::MillraceKind;
 use millrace_ddl as ddl;
 
 use self::record::{Claimant, Holder};
@@ -51,7 +51,7 @@ impl Holders {
     }
 
     /// Returns an object's identity as a holder; `None` if the operator writes no records.
-    pub(crate) fn claimant_of<K: Resource<DynamicType = ()> + Controlled>(
+    pub(crate) fn claimant_of<K: Resource<DynamicType = ()> + MillraceKind>(
         &self,
         object: &K,
         shared: bool,
