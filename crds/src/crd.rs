@@ -9,6 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::conditions::ConditionType;
 use crate::kinds::Kind;
 
 /// The definitions of all kinds, finished, in the order of the reference.
@@ -28,6 +29,7 @@ fn finish_definition(kind: Kind) -> Result<CustomResourceDefinition, serde_json:
         for version in versions {
             if let Some(schema) = version.pointer_mut("/schema/openAPIV3Schema") {
                 finish_schema(schema);
+                describe_conditions(schema, kind);
                 limit_name(schema, kind.name_length());
             }
         }
@@ -82,6 +84,16 @@ fn describe_default(object: &mut Map<String, Value>, default: &Value) {
     };
     if let Some(Value::String(description)) = object.get_mut("description") {
         description.push_str(&format!(" Default: {text}."));
+    }
+}
+
+/// Names the types of conditions that objects of a kind have.
+fn describe_conditions(schema: &mut Value, kind: Kind) {
+    let at = "/properties/status/properties/conditions/description";
+    if let Some(Value::String(description)) = schema.pointer_mut(at) {
+        let types = ConditionType::ALL.iter().filter(|type_| type_.kinds().contains(&kind));
+        let types: Vec<&str> = types.map(|type_| type_.as_str()).collect();
+        *description = format!("Conditions: {}.", types.join(", "));
     }
 }
 

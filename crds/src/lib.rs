@@ -15,14 +15,13 @@ mod kinds;
 mod names;
 pub mod pods;
 pub mod reference;
-mod remedies;
 pub mod v1alpha1;
 mod word_list;
 
 pub use amounts::{CpuQuantity, MemoryQuantity, Period};
 pub use conditions::{
-    Condition, ConditionStatus, ConditionType, Reason, find_condition, is_true, set_condition,
-    truncate_text,
+    Condition, ConditionClass, ConditionStatus, ConditionType, Reason, Remedy, find_condition,
+    is_true, set_condition, truncate_text,
 };
 pub use crd::{all_definitions, render_yaml};
 pub use deprecated::deprecation_policy;
@@ -34,7 +33,6 @@ pub use names::{
     ReplicaName, SecretKey, SecretName, StorageClassName, StorageName, TablePrefix, TopicName,
     Version,
 };
-pub use remedies::{Remedy, remedy_for};
 
 /// The API group of every kind.
 pub const GROUP: &str = "millrace.dev";

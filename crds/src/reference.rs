@@ -15,7 +15,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use markdown::{GENERATED, one_line};
 
 use crate::{
-    ConditionType, EventReason, Kind, Reason, all_definitions, deprecation_policy, remedy_for,
+    ConditionClass, ConditionType, EventReason, Kind, Reason, all_definitions, deprecation_policy,
     render_yaml,
 };
 
@@ -81,11 +81,17 @@ fn conditions_page() -> String {
     let mut page = format!(
         "{GENERATED}# Conditions and reasons\n\nEach condition has `observedGeneration`: if it is \
          older than the object's `metadata.generation`, the condition is out of date. Types and \
-         reasons are stable; messages are for people and may change.\n\n## Types\n\n| Type | True \
-         when |\n| --- | --- |\n"
+         reasons are stable; messages are for people and may change.\n\n## Types\n\n| Type | Kinds | \
+         Problem if | True when |\n| --- | --- | --- | --- |\n"
     );
     for type_ in ConditionType::ALL {
-        let _ = writeln!(page, "| `{type_}` | {} |", one_line(type_.meaning()));
+        let kinds = match type_.kinds().len() == Kind::ALL.len() {
+            true => "all".to_owned(),
+            false => type_.kinds().iter().map(|kind| kind.as_str()).collect::<Vec<_>>().join(", "),
+        };
+        let problem = problem_value(type_.class());
+        let meaning = one_line(type_.meaning());
+        let _ = writeln!(page, "| `{type_}` | {kinds} | {problem} | {meaning} |");
     }
     page.push_str(
         "\n## Reasons\n\nA reason without advice is no problem, passes automatically, or its \
@@ -94,7 +100,7 @@ fn conditions_page() -> String {
     );
     for reason in Reason::ALL {
         let _ = write!(page, "\n### `{reason}`\n\n{}\n", one_line(reason.meaning()));
-        if let Some(remedy) = remedy_for(*reason) {
+        if let Some(remedy) = reason.remedy() {
             let _ = write!(
                 page,
                 "\n**What to do**: {} ([more]({})).\n",
@@ -104,6 +110,17 @@ fn conditions_page() -> String {
         }
     }
     page
+}
+
+/// The value with which a condition is a problem, and of what severity.
+const fn problem_value(class: ConditionClass) -> &'static str {
+    match class {
+        ConditionClass::Expected => "False",
+        ConditionClass::Neutral => "-",
+        ConditionClass::Fault => "True",
+        ConditionClass::Loss => "True (loss)",
+        ConditionClass::Advice => "True (advice)",
+    }
 }
 
 fn events_page() -> String {

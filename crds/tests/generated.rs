@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use millrace_crds::{ConditionType, Kind};
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
@@ -42,6 +44,20 @@ fn definitions_hold_nothing_that_makes_a_lasting_difference() {
         }
         let schema = serde_json::to_value(&crd.spec.versions[0].schema).unwrap();
         without_defaults(&schema["openAPIV3Schema"], &crd.spec.names.kind);
+    }
+}
+
+/// Scenario: every kind. Guarantee: its status holds all of its conditions at once: the API server
+/// refuses a status with a longer list.
+#[test]
+fn a_status_holds_all_conditions_of_its_kind() {
+    for (kind, crd) in Kind::ALL.iter().zip(millrace_crds::all_definitions().unwrap()) {
+        assert_eq!(crd.spec.names.kind, kind.as_str());
+        let schema = serde_json::to_value(&crd.spec.versions[0].schema).unwrap();
+        let status = &schema["openAPIV3Schema"]["properties"]["status"];
+        let most = status["properties"]["conditions"]["maxItems"].as_u64().unwrap();
+        let types = ConditionType::ALL.iter().filter(|type_| type_.kinds().contains(kind));
+        assert!(types.count() as u64 <= most, "{kind:?}");
     }
 }
 

@@ -610,8 +610,7 @@ pub struct EdgePoolStatus {
     /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Conditions: Ready, Progressing, Stalled, PodsReady, SecretsFound, LogsLost, WatchesAllowed,
-    /// TargetsAssigned, ScrapeCapacityReached, CredentialsExposed.
+    /// Conditions, of the types that `conditions/table.rs` lists for this kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

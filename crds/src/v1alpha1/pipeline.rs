@@ -215,9 +215,7 @@ pub struct TelemetryPipelineStatus {
     /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Conditions: Ready, Progressing, Stalled, TopicsReady, SchemaReady, EdgeReady, GatewayReady,
-    /// LagWithinBound, SecretsFound, DataLost, LogsLost, DeadLettersPresent, DeduplicationAtRisk,
-    /// CredentialsExposed, TablesNotReplicated, CoordinationHealthy.
+    /// Conditions, of the types that `conditions/table.rs` lists for this kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 24),

@@ -173,8 +173,7 @@ pub struct TelemetrySchemaStatus {
     /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Conditions: Ready, Progressing, Stalled, SchemaReady, Planned, Applied, Drifted, Blocked,
-    /// SecretsFound, CredentialsExposed, TablesNotReplicated, CoordinationHealthy.
+    /// Conditions, of the types that `conditions/table.rs` lists for this kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),

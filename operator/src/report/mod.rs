@@ -5,7 +5,6 @@
 
 pub mod conditions;
 pub mod counts;
+pub mod declared;
 pub mod events;
-pub mod plaintext;
-pub mod spread;
 pub mod unreachable;

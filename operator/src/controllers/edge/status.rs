@@ -9,14 +9,14 @@ use super::apply::Applied;
 use super::change;
 use super::observe::PodReports;
 use super::{observe, routes, targets, watches};
-use crate::cluster::{is_paused, write_status};
+use crate::cluster::write_status;
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
 use crate::pool::observe::figures_if_invalid;
 use crate::pool::status::{Rollout, as_i32, pods_text, state_pods};
 use crate::pool::template::OTLP_GRPC_PORT;
 use crate::report::conditions::Conditions;
-use crate::report::plaintext;
+use crate::report::declared::conclude_conditions;
 use crate::report::unreachable::state_secrets;
 
 /// The pool's state, which sets when it is reconciled next.
@@ -136,9 +136,6 @@ fn build_status(
     status.nodes = logs.as_ref().and_then(|logs| logs.nodes.clone());
     status.logs_lost = logs.as_ref().and_then(|logs| logs.lost.clone());
     status.routes = routes::build_routes(pool, &before.routes, routed.as_ref(), now);
-    let scraped = pool.spec.settings.receivers.prometheus.as_ref();
-    plaintext::state_exposed_passwords(&mut conditions, Some(&pool.spec.kafka), None, scraped);
-    conditions.set_paused(is_paused(pool));
     let lacks = [ConditionType::WatchesAllowed, ConditionType::TargetsAssigned];
     let lacks = lacks.into_iter().filter(|it| {
         conditions.find_stated(*it).is_some_and(|stated| match it {
@@ -148,7 +145,7 @@ fn build_status(
     });
     let required: Vec<ConditionType> =
         [ConditionType::SecretsFound, ConditionType::PodsReady].into_iter().chain(lacks).collect();
-    conditions.derive_ready(&required);
+    conclude_conditions(&mut conditions, pool, &required);
     (status, conditions)
 }
 

@@ -13,15 +13,15 @@ use super::apply::Applied;
 use super::resize::ResizeProgress;
 use super::retention_loss::Losses;
 use super::{observe, rollout};
-use crate::cluster::{is_paused, write_status};
+use crate::cluster::write_status;
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
 use crate::kafka::lag_cache::LagObservation;
 use crate::pool::observe::figures_if_invalid;
 use crate::pool::status::{Rollout, as_i32, as_i64, pods_text, state_pods};
 use crate::report::conditions::{Conditions, status_time};
+use crate::report::declared::conclude_conditions;
 use crate::report::events::{Notice, NoticeReason};
-use crate::report::plaintext;
 use crate::report::unreachable::state_secrets;
 
 /// The minimum time between writes of lag figures while their verdict is unchanged.
@@ -172,18 +172,9 @@ fn build_status(
     losses.state_losses(&mut conditions, pool);
     status.data_lost.clone_from(&losses.lost);
     status.dead_letters.clone_from(&losses.dead_letters);
-    plaintext::state_exposed_passwords(
-        &mut conditions,
-        Some(&pool.spec.kafka),
-        Some(&pool.spec.clickhouse),
-        None,
-    );
-    conditions.set_paused(is_paused(pool));
-    conditions.derive_ready(&[
-        ConditionType::SecretsFound,
-        ConditionType::PodsReady,
-        ConditionType::LagWithinBound,
-    ]);
+    let required =
+        [ConditionType::SecretsFound, ConditionType::PodsReady, ConditionType::LagWithinBound];
+    conclude_conditions(&mut conditions, pool, &required);
     (status, conditions)
 }
 

@@ -12,12 +12,11 @@ use millrace_crds::{ConditionStatus, ConditionType, Reason};
 use super::apply::{Edge, ReachedChildren};
 use super::child::{Child, Fact};
 use super::{routes, validate};
-use crate::cluster::{is_paused, write_status};
+use crate::cluster::write_status;
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
 use crate::report::conditions::{Conditions, RETRIES};
-use crate::report::plaintext;
-use crate::report::spread;
+use crate::report::declared::conclude_conditions;
 
 /// The conditions that make a pipeline ready, in the order in which they become true.
 const REQUIRED: &[ConditionType] = &[
@@ -89,19 +88,8 @@ async fn write_changes(
         ..before
     };
     change(&mut conditions, &mut status);
-    let spec = &pipeline.spec;
-    plaintext::state_exposed_passwords(
-        &mut conditions,
-        Some(&spec.kafka),
-        Some(&spec.clickhouse),
-        None,
-    );
-    let signals = spec.signals.with_defaults();
-    status.retention = Some(describe_retention(&signals));
-    let engines = signals.iter().map(|(signal, is)| (signal, is.table.engine()));
-    spread::state_spread_rows(&mut conditions, &spec.clickhouse, engines);
-    conditions.set_paused(is_paused(pipeline));
-    conditions.derive_ready(REQUIRED);
+    status.retention = Some(describe_retention(&pipeline.spec.signals.with_defaults()));
+    conclude_conditions(&mut conditions, pipeline, REQUIRED);
     write_status(context, pipeline, pipeline.status.as_ref(), &status, conditions).await?;
     Ok(())
 }

@@ -6,13 +6,12 @@ use millrace_crds::{ConditionType, Reason};
 use super::apply::Applied;
 use super::coordination::CoordinationReport;
 use super::plan::TablesComparison;
-use crate::cluster::{is_paused, write_status};
+use crate::cluster::write_status;
 use crate::context::Context;
 use crate::error::StepError;
 use crate::report::conditions::Conditions;
 use crate::report::counts::format_count;
-use crate::report::plaintext;
-use crate::report::spread;
+use crate::report::declared::conclude_conditions;
 use crate::report::unreachable::{state_failure, state_secrets};
 
 /// Writes the status if it changed; returns the outcome for the tables of all servers.
@@ -42,11 +41,8 @@ pub(super) async fn report_status(
     }
     let coordination = CoordinationReport { check: check.as_ref(), failure: failure.as_ref() };
     coordination.report_coordination(context, schema, &mut conditions, &mut status);
-    plaintext::state_exposed_passwords(&mut conditions, None, Some(&schema.spec.clickhouse), None);
-    let engines = schema.spec.signals.iter().map(|(signal, table)| (signal, table.engine()));
-    spread::state_spread_rows(&mut conditions, &schema.spec.clickhouse, engines);
-    conditions.set_paused(is_paused(schema));
-    conditions.derive_ready(&[ConditionType::SecretsFound, ConditionType::SchemaReady]);
+    let required = [ConditionType::SecretsFound, ConditionType::SchemaReady];
+    conclude_conditions(&mut conditions, schema, &required);
     write_status(context, schema, schema.status.as_ref(), &status, conditions).await?;
     Ok(failure.map_or(Ok(()), Err))
 }

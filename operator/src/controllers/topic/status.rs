@@ -5,12 +5,12 @@ use millrace_crds::v1alpha1::{TelemetryTopic, TelemetryTopicStatus};
 
 use super::apply::Applied;
 use super::plan::{TopicComparison, compare_topic, has_settings, is_ours_to_set};
-use crate::cluster::{is_paused, write_status};
+use crate::cluster::write_status;
 use crate::context::Context;
 use crate::error::StepError;
 use crate::kafka::TopicObservation;
 use crate::report::conditions::Conditions;
-use crate::report::plaintext;
+use crate::report::declared::conclude_conditions;
 use crate::report::unreachable::{state_failure, state_secrets};
 
 /// Writes the status if it changed; returns whether the topic is settled.
@@ -39,9 +39,8 @@ pub(super) async fn report_status(
             false
         }
     };
-    plaintext::state_exposed_passwords(&mut conditions, Some(&topic.spec.kafka), None, None);
-    conditions.set_paused(is_paused(topic));
-    conditions.derive_ready(&[ConditionType::SecretsFound, ConditionType::TopicReady]);
+    let required = [ConditionType::SecretsFound, ConditionType::TopicReady];
+    conclude_conditions(&mut conditions, topic, &required);
     write_status(context, topic, topic.status.as_ref(), &status, conditions).await?;
     Ok(settled)
 }

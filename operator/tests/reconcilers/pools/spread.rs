@@ -5,7 +5,7 @@ use millrace_crds::ConditionType;
 use millrace_crds::v1alpha1::{ClickHouseTarget, Engine, Signal};
 use millrace_operator::controllers::schema::Schemas;
 use millrace_operator::report::conditions::Conditions;
-use millrace_operator::report::spread::state_spread_rows;
+use millrace_operator::report::declared::spread::state_spread_rows;
 use serde_json::json;
 
 use crate::reconcilers::support::world::World;

@@ -10,8 +10,8 @@ use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::{self, store::Writer};
 use kube::runtime::watcher::Event;
-use millrace_crds::Reason;
 use millrace_crds::v1alpha1::EdgePool;
+use millrace_crds::{ConditionType, Reason};
 use millrace_operator::cache::access::AccountBindings;
 use millrace_operator::cache::by_pool::ByPool;
 use millrace_operator::cache::failures::Failures;
@@ -324,7 +324,20 @@ impl World {
     /// Reconciles the object at `path` once, as the controller would.
     pub(crate) async fn reconcile<R: Reconciler>(&self, path: &str) -> Result<Action, StepError> {
         let object = self.server.get(path).unwrap_or_else(|| panic!("{path} does not exist"));
-        self.reconcile_copy::<R>(object).await
+        let outcome = self.reconcile_copy::<R>(object).await;
+        self.check_condition_types(path);
+        outcome
+    }
+
+    /// Each condition of an object must be one that the table of conditions lists for its kind.
+    fn check_condition_types(&self, path: &str) {
+        let Some(object) = self.server.get(path) else { return };
+        for condition in object["status"]["conditions"].as_array().into_iter().flatten() {
+            let type_ = condition["type"].as_str().and_then(ConditionType::parse);
+            let kinds = type_.map_or(&[][..], ConditionType::kinds);
+            let is_listed = kinds.iter().any(|kind| object["kind"] == kind.as_str());
+            assert!(is_listed, "{path}: the table does not list this condition: {condition}");
+        }
     }
 
     /// Reconciles this copy of an object, which may be outdated.

@@ -2,7 +2,7 @@
 //! reported once, by the object nearest to the cause.
 
 use kube::Resource;
-use millrace_crds::{Condition, ConditionStatus, ConditionType, Reason, Remedy, remedy_for};
+use millrace_crds::{Condition, ConditionClass, ConditionStatus, ConditionType, Reason, Remedy};
 use serde::Serialize;
 
 use crate::facts::Facts;
@@ -167,22 +167,16 @@ fn finding_of_condition(
     condition: &Condition,
     now: i64,
 ) -> Option<Finding> {
-    let type_ = ConditionType::parse(&condition.type_);
-    let bad_when_true = type_.is_some_and(ConditionType::is_bad_when_true);
-    let severity = match (type_, condition.status) {
-        // `Progressing` is neither good nor bad.
-        (None | Some(ConditionType::Progressing), _) => return None,
-        (Some(ConditionType::Paused), ConditionStatus::True) => Severity::Advice,
-        (Some(ConditionType::Paused), _) => return None,
-        (_, ConditionStatus::Unknown) if bad_when_true => return None,
-        (_, ConditionStatus::Unknown) => Severity::Unknown,
-        (Some(type_), ConditionStatus::True) if bad_when_true => severity_when_true(type_),
-        (Some(ConditionType::CoordinationHealthy), ConditionStatus::False)
-            if is_degraded(&condition.reason) =>
-        {
+    use ConditionStatus::{False, True, Unknown};
+    let type_ = ConditionType::parse(&condition.type_)?;
+    let severity = match (type_.class(), condition.status) {
+        (ConditionClass::Expected, Unknown) => Severity::Unknown,
+        (ConditionClass::Expected, False) if is_degraded(type_, &condition.reason) => {
             Severity::Advice
         }
-        (_, ConditionStatus::False) if !bad_when_true => Severity::Broken,
+        (ConditionClass::Expected, False) | (ConditionClass::Fault, True) => Severity::Broken,
+        (ConditionClass::Loss, True) => Severity::Loss,
+        (ConditionClass::Advice, True) => Severity::Advice,
         _ => return None,
     };
     let reason = Reason::parse(&condition.reason);
@@ -196,36 +190,24 @@ fn finding_of_condition(
         reason: condition.reason.clone(),
         message: condition.message.clone(),
         for_seconds: Some((now - since.as_second()).max(0)),
-        remedy: reason.and_then(remedy_for),
+        remedy: reason.and_then(Reason::remedy),
         image: None,
         rollout: None,
     })
 }
 
 /// Returns whether coordination works without redundancy: no insert stops.
-fn is_degraded(reason: &str) -> bool {
-    matches!(
-        Reason::parse(reason),
-        Some(
-            Reason::CoordinationServerDown
-                | Reason::CoordinationSessionsLost
-                | Reason::CoordinationUnstable
-                | Reason::CoordinationOverLimit
+fn is_degraded(type_: ConditionType, reason: &str) -> bool {
+    type_ == ConditionType::CoordinationHealthy
+        && matches!(
+            Reason::parse(reason),
+            Some(
+                Reason::CoordinationServerDown
+                    | Reason::CoordinationSessionsLost
+                    | Reason::CoordinationUnstable
+                    | Reason::CoordinationOverLimit
+            )
         )
-    )
-}
-
-const fn severity_when_true(type_: ConditionType) -> Severity {
-    match type_ {
-        ConditionType::DataLost | ConditionType::LogsLost | ConditionType::DeadLettersPresent => {
-            Severity::Loss
-        }
-        ConditionType::CredentialsExposed
-        | ConditionType::TablesNotReplicated
-        | ConditionType::DeduplicationAtRisk
-        | ConditionType::ScrapeCapacityReached => Severity::Advice,
-        _ => Severity::Broken,
-    }
 }
 
 fn unobserved_finding(object: &ObjectConditions<'_>) -> Finding {
@@ -247,7 +229,7 @@ fn unobserved_finding(object: &ObjectConditions<'_>) -> Finding {
         reason: Reason::NotObserved.as_str().to_owned(),
         message,
         for_seconds: None,
-        remedy: remedy_for(Reason::NotObserved),
+        remedy: Reason::NotObserved.remedy(),
         image: None,
         rollout: None,
     }

@@ -1,4 +1,4 @@
-//! Tests of the private parts of `report/plaintext.rs`.
+//! Tests of the private parts of `report/declared/plaintext.rs`.
 
 use super::*;
 use jiff::Timestamp;
