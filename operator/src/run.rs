@@ -50,7 +50,7 @@ use crate::report::events::Events;
 use crate::sharing;
 use crate::telemetry::admin::{self, AdminContext, Health};
 use crate::telemetry::export::ExportError;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{Gauge, Metrics};
 use millrace_observe::{http_listener, listen};
 
 /// Reconciles wait for responses more than they compute; two threads also bound the allocator's
@@ -61,6 +61,9 @@ pub(crate) const CRD_POLL: Duration = Duration::from_secs(2);
 /// The time for running reconciles to finish after SIGTERM. The chart grants 20 s in all, of which
 /// releasing the lease may take 4.
 const DRAIN_SECONDS_MAX: u64 = 12;
+
+const LEADER: Gauge<0> =
+    Gauge::new("millrace_operator_leader", "1 while this replica holds the lease.", []);
 
 /// The time to send pending traces and logs of the operator at the end.
 const EXPORT_END_MAX: Duration = Duration::from_secs(2);
@@ -180,6 +183,7 @@ async fn run_operator(args: Args) -> Result<(), RunError> {
 
 /// Serves the admin port and leads, until requested to stop.
 async fn run_replica(args: Args, metrics: Metrics) -> Result<(), RunError> {
+    metrics.set(&LEADER, [], 0);
     let client = Client::try_default().await.map_err(RunError::Client)?;
     let health = Health::default();
     let (stop_sender, stop) = stop_channel()?;
@@ -244,7 +248,7 @@ async fn lead_when_elected(
         () = stop.clone() => return Ok(()),
         on_its_own = &mut controllers => return controllers_outcome(on_its_own, health),
     };
-    metrics.set_leader(true);
+    metrics.set(&LEADER, [], 1);
     context.queue_times.clear_all();
     let _ = leads.send(true);
 
@@ -263,7 +267,7 @@ async fn lead_when_elected(
             }
         }
     };
-    metrics.set_leader(false);
+    metrics.set(&LEADER, [], 0);
     match ending {
         Ending::Lost => Err(RunError::LeaseLost),
         Ending::Released => controllers_outcome(on_its_own, health),

@@ -29,10 +29,8 @@ fn words(text: &str, start: &str) -> BTreeSet<String> {
 /// that name; an alert on a metric that was renamed would never fire again.
 #[test]
 fn alerts_ask_only_for_metrics_that_exist() {
-    let sources = ["files", "kernel", "prometheus"];
-    let sources = sources.map(|name| read(&format!("collector/sources/{name}/src/metrics.rs")));
-    let collector = read_all("collector/core/pipeline/src") + &sources.concat();
-    let operator = read("operator/src/telemetry/metrics.rs");
+    // A test of the generator holds the page to the sources.
+    let page = read("docs/reference/metrics.md");
     let monitoring = read("manifests/monitoring.yaml");
     // Names of what rules record have the metric's between colons, without the ending of a counter.
     let written = monitoring.split_whitespace().filter(|word| !word.contains(":millrace_"));
@@ -41,11 +39,7 @@ fn alerts_ask_only_for_metrics_that_exist() {
     for metric in metrics {
         let parts = ["_count", "_sum", "_bucket"];
         let family = parts.iter().fold(&*metric, |name, part| name.trim_end_matches(part));
-        let exists = match family.strip_prefix("millrace_operator_") {
-            Some(own) => operator.contains(&format!("\"{own}\"")),
-            None => collector.contains(&format!("\"{family}\"")),
-        };
-        assert!(exists, "no part has the metric {metric}");
+        assert!(page.contains(&format!("| `{family}` |")), "no part has the metric {metric}");
     }
 }
 

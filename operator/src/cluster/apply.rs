@@ -23,17 +23,25 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::WRITES;
 use crate::cache::children::{ChildKey, ObjectVersion, VerifiedChild};
 use crate::context::Context;
 use crate::error::{ApiError, Category, ReconcileStep, StepError};
 use crate::hash::hash_of;
 use crate::report::events::Notice;
+use crate::telemetry::metrics::Counter;
 
 use crate::ownership::applied_state::AppliedState;
 use crate::ownership::{APPLIED_HASH_ANNOTATION, CHILDREN_MANAGER, applied_state, compare};
 
 /// The HTTP status for an object that violates its schema.
 const UNPROCESSABLE: u16 = 422;
+
+const REPAIRS: Counter<1> = Counter::new(
+    "millrace_operator_drift_repairs_total",
+    "Owned objects that were changed or deleted and restored, by kind.",
+    ["kind"],
+);
 
 /// A namespaced Kubernetes type that can be applied.
 pub trait Applicable:
@@ -471,7 +479,7 @@ impl<'a> Children<'a> {
             Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
             Err(source) => return Err(self.api_failure::<K>("delete", &name, source)),
         }
-        self.context.metrics.record_write(&kind, "prune");
+        self.context.metrics.count(&WRITES, [&kind, "prune"]);
         tracing::info!(%kind, name, namespace = %self.namespace, "unwanted child deleted");
         self.record_change(format!("deleted {kind} {name}"));
         Ok(())
@@ -558,7 +566,7 @@ impl<'a> Children<'a> {
             applied => applied,
         };
         let object = applied.map_err(|source| self.api_failure::<K>("apply", name, source))?;
-        self.context.metrics.record_write(&kind, "children");
+        self.context.metrics.count(&WRITES, [&kind, "children"]);
         Ok(object)
     }
 
@@ -580,7 +588,7 @@ impl<'a> Children<'a> {
         let params =
             PatchParams { field_manager: Some(CHILDREN_MANAGER.into()), ..PatchParams::default() };
         api.patch(name, &params, &Patch::Merge(&patch)).await.map_err(failed)?;
-        self.context.metrics.record_write(&K::kind(&()), "children");
+        self.context.metrics.count(&WRITES, [&K::kind(&()), "children"]);
         Ok(true)
     }
 
@@ -598,7 +606,7 @@ impl<'a> Children<'a> {
             ChildChange::Repaired(fields) => {
                 let fields = fields.join(", ");
                 tracing::warn!(kind, name, namespace = %self.namespace, fields, "drift repaired");
-                self.context.metrics.record_repair(kind);
+                self.context.metrics.count(&REPAIRS, [kind]);
                 let note = format!(
                     "{kind} {name} was changed by another client in {fields} and was restored; \
                      change the millrace.dev resource instead"

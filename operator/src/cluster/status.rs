@@ -7,7 +7,7 @@ use millrace_crds::{Condition, ConditionType, Reason};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Applicable, ApplyError};
+use super::{Applicable, ApplyError, WRITES, set_conditions};
 use crate::context::Context;
 use crate::error::{Category, ReconcileStep, StepError};
 use crate::report::conditions::Conditions;
@@ -38,7 +38,7 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
     let namespace = object.namespace().unwrap_or_default();
     let (desired, current) = (encode(object, desired)?, encode(object, &current)?);
     let conditions: Vec<Condition> = Vec::deserialize(&desired["conditions"]).unwrap_or_default();
-    context.metrics.set_conditions(&kind, &namespace, &name, &conditions);
+    set_conditions(&context.metrics, &kind, &namespace, &name, &conditions);
     if desired == current {
         return Ok(false);
     }
@@ -53,7 +53,7 @@ pub async fn patch_status<K: Applicable, S: Serialize>(
         PatchParams { field_manager: Some(STATUS_MANAGER.into()), ..PatchParams::default() };
     let refused = match api.patch_status(&name, &params, &Patch::Json::<()>(patch)).await {
         Ok(_) => {
-            context.metrics.record_write(&kind, "status");
+            context.metrics.count(&WRITES, [&kind, "status"]);
             return Ok(true);
         }
         Err(error) => error,

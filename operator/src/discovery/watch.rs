@@ -27,7 +27,7 @@ use super::state::{CachedObject, DiscoveryState, NamespacedName, WatchStage, Wat
 use super::strip;
 use crate::error::error_chain;
 use crate::pods::pages::PAGE;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{Metrics, WATCH_ERRORS};
 
 /// Minimum number and duration of 404 responses in a row after which a kind counts as not served.
 /// An API server that starts, or whose definitions are restored, may not know it yet.
@@ -224,7 +224,7 @@ impl KindWatch {
     }
 
     fn log_failure(&self, kind: &str, error: &watcher::Error) {
-        self.metrics.record_watch_error(kind);
+        self.metrics.count(&WATCH_ERRORS, [kind]);
         tracing::warn!(watched = kind, error = %error_chain(error), "a watch failed and is \
                                                                      restarted");
     }

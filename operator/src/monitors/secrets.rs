@@ -19,7 +19,7 @@ use kube::api::{ObjectMeta, Patch, PatchParams};
 use millrace_crds::v1alpha1::EdgePool;
 use millrace_monitors::{Holder, SecretUse};
 
-use crate::cluster::namespaced_api;
+use crate::cluster::{WRITES, namespaced_api};
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
 use crate::pool::names::PoolNames;
@@ -199,7 +199,7 @@ async fn write_secret(
     let params = PatchParams::apply(MANAGER).force();
     let applied = secrets.patch(&name, &params, &Patch::Apply(&desired)).await;
     applied.map_err(|error| failed("apply", error))?;
-    context.metrics.record_write("Secret", "monitors");
+    context.metrics.count(&WRITES, ["Secret", "monitors"]);
     Ok(())
 }
 

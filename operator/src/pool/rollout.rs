@@ -12,6 +12,14 @@ use millrace_rollout::{Canary, LoadFigures, LoadSum, RolloutPolicy, Wish};
 
 use super::status::{as_i32, as_i64};
 use crate::hash::hash_of;
+use crate::telemetry::metrics::Counter;
+
+/// Counts each stage that a rollout reaches.
+pub(crate) const STAGES: Counter<1> = Counter::new(
+    "millrace_operator_rollout_stages_total",
+    "Stages of rollouts, by stage.",
+    ["stage"],
+);
 
 /// Returns the user's action on a pool's rollout.
 pub fn rollout_request<K: MillraceKind>(pool: &K) -> Wish {

@@ -19,7 +19,7 @@ use millrace_crds::v1alpha1::{EdgePool, GatewayPool};
 use serde_json::json;
 
 use crate::cache::sizing::{SCALER_FRESH, Sizing};
-use crate::cluster::{Applicable, Children, WorkloadComparison, is_paused, list_objects};
+use crate::cluster::{Applicable, Children, WRITES, WorkloadComparison, is_paused, list_objects};
 use crate::context::Context;
 use crate::error::StepError;
 use crate::ownership::CHILDREN_MANAGER;
@@ -82,7 +82,7 @@ pub async fn apply_replicas<'a, K: Scaled>(
     match applied {
         // No one else changed the pool in between, so the observations still apply.
         Ok(now) => {
-            context.metrics.record_write(&kind, "scale");
+            context.metrics.count(&WRITES, [&kind, "scale"]);
             let mut updated = declared.clone();
             updated.meta_mut().generation = now.meta().generation;
             updated.meta_mut().resource_version = now.resource_version();

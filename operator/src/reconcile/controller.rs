@@ -16,7 +16,7 @@ use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::{self, Action, Controller};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Resource, ResourceExt};
-use millrace_crds::v1alpha1::{DeletionPolicy, EdgePool, GatewayPool};
+use millrace_crds::v1alpha1::DeletionPolicy;
 use millrace_crds::{EventReason, Reason};
 use millrace_observe::otlp::{SPANS, Trace};
 use tokio::sync::watch;
@@ -28,16 +28,17 @@ use crate::cache::claims::Claim;
 use crate::cache::objects::FirstListGuard;
 use crate::cache::packed::Packed;
 use crate::cache::{self, key_of};
-use crate::cluster::{Applicable, patch_unknown_status};
+use crate::cluster::{Applicable, patch_unknown_status, set_conditions};
 use crate::context::Context;
 use crate::error::{Category, ReconcileStep, StepError, error_chain};
 use crate::holders;
 use crate::pods::pages::PAGE;
-use crate::reconcile::finalizer;
 use crate::reconcile::next::Next;
 use crate::reconcile::watch_scope::WatchScope;
 use crate::reconcile::watches::{WatchBuilder, with_backoff};
+use crate::reconcile::{finalizer, metrics};
 use crate::report::events::Notice;
+use crate::telemetry::metrics::WATCH_ERRORS;
 
 /// The time limit of a reconcile, after which it is aborted and retried: a hanging endpoint must
 /// not hold a slot for ever. The slowest legitimate step, a schema migration, resumes where it
@@ -76,6 +77,9 @@ pub trait Reconciler: Send + Sync + 'static {
     fn deletion_policy(_object: &Self::Object) -> Option<DeletionPolicy> {
         None
     }
+
+    /// Drops what the kind has cached about an object that no longer exists.
+    fn forget(_context: &Context, _namespace: &str, _name: &str) {}
 
     /// Runs observe, validate, build, apply and status for one object.
     fn reconcile(
@@ -130,6 +134,8 @@ pub async fn run<R: Reconciler>(
         .with_config(controller::Config::default().concurrency(R::CONCURRENCY))
         .graceful_shutdown_on(stop);
     let figures = context.metrics.clone();
+    // An alert compares it with 0, so it exists before the first reconcile.
+    figures.set(&metrics::FAILING, [], context.failures.failing_count());
     let forget = context.clone();
     controller
         .run(
@@ -142,10 +148,10 @@ pub async fn run<R: Reconciler>(
                 Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
                 Err(controller::Error::ObjectNotFound(missing)) => {
                     let namespace = missing.namespace.as_deref().unwrap_or_default();
-                    forget_object(&forget, &kind, namespace, &missing.name);
+                    forget_object::<R>(&forget, &kind, namespace, &missing.name);
                 }
                 Err(error) => {
-                    figures.record_watch_error(&kind);
+                    figures.count(&WATCH_ERRORS, [&kind]);
                     tracing::warn!(kind, error = %error_chain(&error), "a watch failed and is \
                                                                         restarted");
                 }
@@ -156,19 +162,13 @@ pub async fn run<R: Reconciler>(
 }
 
 /// Drops what is recorded about an object that no longer exists, and releases its claims.
-fn forget_object(context: &Arc<Context>, kind: &str, namespace: &str, name: &str) {
+fn forget_object<R: Reconciler>(context: &Arc<Context>, kind: &str, namespace: &str, name: &str) {
     let key = cache::object_key(kind, namespace, name);
     context.failures.clear(&key);
     context.claims.remove_claims(&key);
     let _ = context.queue_times.end_wait(&key);
-    context.metrics.set_conditions(kind, namespace, name, &[]);
-    if kind == GatewayPool::kind(&()) {
-        context.references.set_secrets::<GatewayPool>(namespace, name, std::iter::empty());
-        context.metrics.set_dedup_shortfall(namespace, name, None);
-    }
-    if kind == EdgePool::kind(&()) {
-        context.references.set_secrets::<EdgePool>(namespace, name, std::iter::empty());
-    }
+    set_conditions(&context.metrics, kind, namespace, name, &[]);
+    R::forget(context, namespace, name);
     let holder = context.clone();
     drop(tokio::spawn(async move { holders::release_record(&holder, &key).await }));
 }
@@ -258,14 +258,14 @@ pub async fn reconcile_object<R: Reconciler>(
 ) -> Result<Action, StepError> {
     let kind = R::Object::kind(&()).into_owned();
     if let Some(waited) = context.queue_times.end_wait(&key_of(guarded.as_ref())) {
-        context.metrics.record_queue_time(&kind, waited);
+        context.metrics.observe(&metrics::QUEUE_TIME, [&kind], waited, None);
     }
     let object = match &guarded.0 {
         Ok(object) => object,
         Err(invalid) => return report_unparsable::<R>(&guarded, invalid, &context).await,
     };
     record_claim::<R>(&context, object);
-    let running = context.metrics.reconcile_started(&kind);
+    let running = context.metrics.count_while(&metrics::RUNNING, [&kind]);
     let started = Instant::now();
     let trace = begin_trace(&context, &kind, object);
     let limit = Duration::from_secs(RECONCILE_SECONDS_MAX);
@@ -283,10 +283,11 @@ pub async fn reconcile_object<R: Reconciler>(
     let failure = outcome.as_ref().err().map(|error| error.category);
     trace.span().record("result", failure.map_or("ok", Category::as_str));
     trace.record_result(outcome.as_ref().err().map(|error| error_chain(error)).as_deref());
-    context.metrics.reconcile_finished(&kind, started.elapsed(), failure, trace.id);
+    let took = started.elapsed();
+    metrics::record_reconcile(&context.metrics, &kind, took, failure, trace.id);
     let next = outcome?;
     context.failures.clear(&key_of(object));
-    context.metrics.set_failing(context.failures.failing_count());
+    context.metrics.set(&metrics::FAILING, [], context.failures.failing_count());
     Ok(next.to_action(&key_of(object)))
 }
 
@@ -334,7 +335,7 @@ async fn report_unparsable<R: Reconciler>(
     context: &Context,
 ) -> Result<Action, StepError> {
     let kind = R::Object::kind(&());
-    context.metrics.record_unparsable(&kind);
+    context.metrics.count(&metrics::UNPARSABLE, [&kind]);
     let note = format!("this {kind} does not parse and is not reconciled: {}", invalid.error);
     let notice = Notice::warning(EventReason::Unparsable, "Reconcile", note);
     context.events.publish(&guarded.object_ref(&()), notice).await;
@@ -385,7 +386,7 @@ fn error_policy<R: Reconciler>(
 ) -> Action {
     let key = key_of(object.as_ref());
     let delay = context.failures.record_failure(&key, error.category);
-    context.metrics.set_failing(context.failures.failing_count());
+    context.metrics.set(&metrics::FAILING, [], context.failures.failing_count());
     let delay_seconds = delay.as_secs_f64();
     let step = error.step.as_str();
     let category = error.category.as_str();

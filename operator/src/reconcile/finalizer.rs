@@ -13,7 +13,7 @@ use millrace_crds::v1alpha1::DeletionPolicy;
 use millrace_crds::{FINALIZER, Reason};
 use serde_json::json;
 
-use crate::cluster::{Applicable, namespaced_api};
+use crate::cluster::{Applicable, WRITES, namespaced_api};
 use crate::context::Context;
 use crate::error::{Category, ReconcileStep, StepError};
 use crate::reconcile::next::Next;
@@ -150,7 +150,7 @@ async fn write_finalizer<K: Applicable>(
     let api = namespaced_api::<K>(&context.client, namespace);
     match api.patch_metadata(name, &params, &Patch::Merge(&patch)).await {
         Ok(written) => {
-            context.metrics.record_write(&K::kind(&()), "finalizer");
+            context.metrics.count(&WRITES, [&K::kind(&()), "finalizer"]);
             Ok(Some(written.metadata))
         }
         // The object no longer exists.

@@ -5,6 +5,7 @@
 pub mod controller;
 pub mod finalizer;
 pub mod gateway_pods;
+mod metrics;
 mod next;
 mod watch_scope;
 pub mod watches;

@@ -30,7 +30,7 @@ use crate::context::Context;
 use crate::error::error_chain;
 use crate::pods::pages::PAGE;
 use crate::reconcile::watch_scope::{KindController, WatchScope};
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{Metrics, WATCH_ERRORS};
 
 /// A controller to which watches are being added.
 pub struct WatchBuilder<K>
@@ -144,7 +144,7 @@ where
     let (kind, watched, metrics) = (kind.to_owned(), watched.to_owned(), metrics.clone());
     events.default_backoff().filter_map(move |event| {
         let event = event.inspect_err(|error| {
-            metrics.record_watch_error(&kind);
+            metrics.count(&WATCH_ERRORS, [&kind]);
             tracing::warn!(kind, watched, error = %error_chain(error), "a watch failed and is \
                                                                         restarted");
         });

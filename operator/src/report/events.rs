@@ -20,7 +20,7 @@ use millrace_autoscale as rule;
 use millrace_crds::{EventReason, Reason};
 
 use crate::error::{StepError, error_chain};
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{Counter, Metrics};
 
 /// The name of the reporting controller in events.
 const CONTROLLER: &str = "millrace-operator";
@@ -119,6 +119,9 @@ pub struct Events {
     recent: Arc<Mutex<HashMap<EventKey, Recent>>>,
 }
 
+const PUBLISHED: Counter<1> =
+    Counter::new("millrace_operator_events_total", "Events published, by result.", ["result"]);
+
 /// Identifies an event by object, reason and text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct EventKey {
@@ -146,7 +149,8 @@ impl Events {
         notice.note = cut_note(notice.note);
         let reason = notice.reason;
         let outcome = self.send_event(regarding, notice).await;
-        self.metrics.record_event(outcome.is_ok());
+        let result = if outcome.is_ok() { "ok" } else { "failed" };
+        self.metrics.count(&PUBLISHED, [result]);
         if let Err(error) = outcome {
             let object = regarding.name.as_deref().unwrap_or_default();
             tracing::warn!(object, %reason, %error, "an event could not be published");

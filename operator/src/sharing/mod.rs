@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::EdgePool;
 use tokio::sync::{Mutex, Semaphore, watch};
@@ -26,10 +27,13 @@ use tokio::time::MissedTickBehavior;
 pub use round::{SharingMemory, run_round};
 pub use store::{POD_LABEL, POOL_LABEL, SHARE_KEY};
 
+use crate::cache::scraping::Scraping;
 use crate::context::Context;
 use crate::discovery;
 use crate::error::{Category, error_chain};
 use crate::pool::discover;
+use crate::pool::status::as_i64;
+use crate::telemetry::metrics::Gauge;
 
 /// The time between two rounds: bounds of hand-overs derive from it (`millrace_shares::Delays`).
 const ROUND: Duration = Duration::from_secs(5);
@@ -39,6 +43,12 @@ const ROUND_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of rounds at once. Each holds a pool's documents, 14 MiB at most and usually well
 /// below one.
 const ROUNDS_MAX: usize = 8;
+
+const TARGETS: Gauge<1> = Gauge::new(
+    "millrace_operator_scrape_targets",
+    "Scrape targets of all edge pools, by state (assigned, waiting, rejected, up, down).",
+    ["state"],
+);
 
 /// The memories of pools, by uid. A round locks its pool's memory.
 type Memories = HashMap<String, Arc<Mutex<SharingMemory>>>;
@@ -106,9 +116,28 @@ fn begin_rounds(
         });
     }
     for ended in memories.keys() {
-        context.metrics.set_targets(ended, None);
+        set_scraping(context, ended, Scraping::default(), context.clock.now());
     }
     *memories = staying;
+}
+
+/// Stores the result of a pool's round, and counts its targets in place of the last round's.
+fn set_scraping(context: &Context, uid: &str, found: Scraping, now: Timestamp) {
+    let before = count_targets(&context.scraping.get(uid));
+    for ((state, is), (_, was)) in count_targets(&found).into_iter().zip(before) {
+        context.metrics.add(&TARGETS, [state], as_i64(is) - as_i64(was));
+    }
+    context.scraping.insert(uid, found, now);
+}
+
+fn count_targets(found: &Scraping) -> [(&'static str, u64); 5] {
+    [
+        ("assigned", found.assigned),
+        ("waiting", found.targets.saturating_sub(found.assigned)),
+        ("rejected", found.refused),
+        ("up", found.up),
+        ("down", found.down),
+    ]
 }
 
 /// Runs one round, and logs its failure.

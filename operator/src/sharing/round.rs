@@ -16,9 +16,9 @@ use millrace_shares::{
     pod_state,
 };
 
-use super::declared;
 use super::sources::Sources;
 use super::store::{self, Documents};
+use super::{declared, set_scraping};
 use crate::cache::scraping::Scraping;
 use crate::context::Context;
 use crate::error::{Category, StepError};
@@ -26,6 +26,7 @@ use crate::monitors;
 use crate::pods::{ShareResponses, read_pod_state};
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::observe;
+use crate::telemetry::metrics::Counter;
 
 /// Documents are read again this often, to detect changes by others. Only this operator writes
 /// them, so nothing waits for it.
@@ -34,6 +35,12 @@ const READ_EVERY_SECONDS: i64 = 60;
 /// Pods are queried more often than this. Beyond it, time without a query is no silence: after an
 /// outage of the API server one missed answer must not count as a death.
 const QUERIED_WITHIN_SECONDS: i64 = 10;
+
+const MOVES: Counter<1> = Counter::new(
+    "millrace_operator_target_moves_total",
+    "Scrape targets that moved to another pod of their pool, by reason.",
+    ["reason"],
+);
 
 /// The state of a pool between rounds. Losing it costs reads, and 20 s until a dead pod counts as
 /// dead.
@@ -92,10 +99,7 @@ pub async fn run_round(
             Scraping { failure, ..context.scraping.get(uid) }
         }
     };
-    let waiting = found.targets.saturating_sub(found.assigned);
-    let counts = [found.assigned, waiting, found.refused, found.up, found.down];
-    context.metrics.set_targets(uid, Some(counts));
-    context.scraping.insert(uid, found, now);
+    set_scraping(context, uid, found, now);
     outcome.map(|_| ())
 }
 
@@ -145,7 +149,7 @@ async fn share_out(
         }
     }
     for (id, placed) in decision.placements.iter().filter(|(_, placed)| placed.from.is_some()) {
-        context.metrics.record_target_move(placed.reason.as_str());
+        context.metrics.count(&MOVES, [placed.reason.as_str()]);
         memory.unscraped_moves.extend(placed.pod.clone().map(|pod| (*id, pod)));
     }
     let shares = documents.1.shares();

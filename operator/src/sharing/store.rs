@@ -16,7 +16,7 @@ use millrace_crds::MANAGED_BY;
 use millrace_share_documents::{DocumentFault, PodName, Share, join_parts, split_share};
 use serde_json::json;
 
-use crate::cluster::{delete_object, list_objects, namespaced_api};
+use crate::cluster::{WRITES, delete_object, list_objects, namespaced_api};
 use crate::context::Context;
 use crate::error::{Category, ReconcileStep, StepError};
 use crate::pool::names::PoolNames;
@@ -340,6 +340,6 @@ async fn write_part(
     let version = written.map_err(|error| {
         StepError::from_kube(ReconcileStep::Apply, format!("write {name}"), error)
     })?;
-    context.metrics.record_write("ConfigMap", "shares");
+    context.metrics.count(&WRITES, ["ConfigMap", "shares"]);
     Ok(version.unwrap_or_default())
 }

@@ -109,9 +109,9 @@ impl Tree {
             }
             if metrics_page::is_collector(path) {
                 tree.metrics.extend(quoted(text).map(str::to_owned));
-            } else if path == metrics_page::OPERATOR {
-                let names = quoted(text).map(|name| format!("{OPERATOR_PREFIX}{name}"));
-                tree.metrics.extend(names);
+            } else if metrics_page::is_operator(path) {
+                let names = quoted(text).filter(|name| name.starts_with(OPERATOR_PREFIX));
+                tree.metrics.extend(names.map(str::to_owned));
             }
         }
         tree
@@ -310,7 +310,7 @@ fn judge(tree: &Tree, page: &str, text: &str, what: Judged) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{Judged, Tree, judge, judged};
-    use crate::reference::metrics_page::{COLLECTOR, OPERATOR};
+    use crate::reference::metrics_page::COLLECTOR;
 
     fn tree() -> Tree {
         let files = [
@@ -320,7 +320,10 @@ mod tests {
             ("e2e/tests/path_whole.rs", "//! x\n"),
             ("docs/other.md", "# Other things, and `code`\n```sh\n# a remark\n```\n"),
             (COLLECTOR[0], "(\"millrace_records_total\", \"Records.\")\n"),
-            (OPERATOR, "seconds(\"queue_duration_seconds\", \"Waiting.\")\n"),
+            (
+                "operator/src/reconcile/metrics.rs",
+                "Seconds::new(\"millrace_operator_queue_duration_seconds\", \"Waiting.\", [])\n",
+            ),
         ];
         let files: Vec<_> =
             files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();

@@ -25,24 +25,23 @@ pub(crate) const COLLECTOR: &[&str] = &[
 /// Where those of both programs are, by their whole names.
 const BOTH: &[&str] =
     &["collector/core/observe/src/process.rs", "collector/core/observe/src/otlp/mod.rs"];
-/// Where the operator's are, without `OPERATOR_PREFIX`.
-pub(crate) const OPERATOR: &str = "operator/src/telemetry/metrics.rs";
+/// Where the operator's are, each in the file that records it.
+const OPERATOR: &str = "operator/src/";
+/// How the names of the operator's begin.
 pub(crate) const OPERATOR_PREFIX: &str = "millrace_operator_";
 /// The folder of the sources' crates.
 const SOURCES: &str = "collector/sources/";
 const PAGE: &str = "docs/reference/metrics.md";
 /// What makes histograms in these sources: those have `_bucket`, `_sum` and `_count`.
-const HISTOGRAMS: [&str; 2] = ["histogram", "seconds"];
+const HISTOGRAMS: [&str; 3] = ["histogram", "seconds", "Seconds"];
 /// Labels that stand in what makes several metrics, or behind a name of its own.
-const ELSEWHERE: [(&str, &[&str]); 8] = [
+const ELSEWHERE: [(&str, &[&str]); 6] = [
     ("millrace_build_info", &["version", "commit", "allocator"]),
     ("millrace_operator_build_info", &["version", "commit", "allocator"]),
     ("millrace_consumer_lag_seconds", &["topic", "partition"]),
     ("millrace_files_namespace_behind_bytes", &["writer_namespace"]),
     ("millrace_files_namespace_behind_seconds", &["writer_namespace"]),
     ("millrace_own_telemetry_total", &["what", "result"]),
-    ("millrace_operator_queue_duration_seconds", &["kind"]),
-    ("millrace_operator_reconcile_duration_seconds", &["kind"]),
 ];
 
 /// Whether a file registers metrics of collectors, or of both programs: each source has its own in
@@ -54,6 +53,19 @@ pub(crate) fn is_collector(path: &str) -> bool {
 fn is_source(path: &str) -> bool {
     let below = path.strip_prefix(SOURCES).and_then(|path| path.strip_suffix("/src/metrics.rs"));
     below.is_some_and(|name| !name.contains('/'))
+}
+
+/// Whether a file may declare metrics of the operator.
+pub(crate) fn is_operator(path: &str) -> bool {
+    path.starts_with(OPERATOR) && path.ends_with(".rs") && !path.ends_with("/tests.rs")
+}
+
+/// The operator's files.
+fn operator_files() -> Result<Vec<String>> {
+    let listed = shell::output("git", &["ls-files", "--cached", "--others", OPERATOR])?;
+    let files =
+        listed.lines().filter(|path| is_operator(path) && shell::root().join(path).exists());
+    Ok(files.map(str::to_owned).collect())
 }
 
 /// The files that register collectors' metrics.
@@ -77,15 +89,22 @@ fn page() -> Result<String> {
          [observing](../observing.md#metrics).\n",
     );
     let both = BOTH.iter().map(|file| (*file).to_owned()).collect();
-    for (title, sources) in [("Of collectors", collector_files()?), ("Of both programs", both)] {
+    for (title, sources, prefix) in [
+        ("Of collectors", collector_files()?, ""),
+        ("Of both programs", both, ""),
+        ("Of the operator", operator_files()?, OPERATOR_PREFIX),
+    ] {
         let mut found = BTreeMap::new();
         for source in &sources {
-            found.extend(metrics(&read(source)?, ""));
+            for (name, metric) in metrics(&read(source)?) {
+                if name.starts_with(prefix) {
+                    let earlier = found.insert(name.clone(), metric);
+                    ensure!(earlier.is_none(), "{name} is declared twice");
+                }
+            }
         }
         table(&mut page, title, &found)?;
     }
-    let found: BTreeMap<_, _> = metrics(&read(OPERATOR)?, OPERATOR_PREFIX).into_iter().collect();
-    table(&mut page, "Of the operator", &found)?;
     Ok(page)
 }
 
@@ -124,7 +143,7 @@ enum Piece {
 use Piece::{Mark, Text, Word};
 
 /// The metrics of one source, by name.
-fn metrics(source: &str, prefix: &str) -> Vec<(String, Metric)> {
+fn metrics(source: &str) -> Vec<(String, Metric)> {
     let pieces = pieces(source);
     let helps = constants(&pieces);
     let mut found = Vec::new();
@@ -137,17 +156,16 @@ fn metrics(source: &str, prefix: &str) -> Vec<(String, Metric)> {
         };
         let Some(help) = help.filter(|help| help.ends_with('.') && is_name(name)) else { continue };
         let makes = pieces[..at].iter().rev().find_map(|piece| match piece {
-            Word(word) => Some(word.as_str()),
+            Word(word) if word != "new" => Some(word.as_str()),
             _ => None,
         });
         let histogram = makes.is_some_and(|word| HISTOGRAMS.contains(&word));
-        let name = format!("{prefix}{name}");
-        let elsewhere = ELSEWHERE.iter().find(|(known, _)| *known == name);
+        let elsewhere = ELSEWHERE.iter().find(|(known, _)| known == name);
         let labels = match elsewhere {
             Some((_, labels)) => labels.iter().map(|label| (*label).to_owned()).collect(),
             None => labels(&pieces, &pieces[at + 3..]),
         };
-        found.push((name, Metric { labels, help: help.clone(), histogram }));
+        found.push((name.clone(), Metric { labels, help: help.clone(), histogram }));
     }
     found
 }
@@ -175,6 +193,7 @@ fn labels(all: &[Piece], after: &[Piece]) -> Vec<String> {
     let first = after.next();
     let list: Vec<&Piece> = match first {
         Some(Mark('&')) => after.skip(1).collect(),
+        Some(Mark('[')) => after.collect(),
         Some(Word(name)) => {
             let begins = [Word(name.clone()), Mark('='), Mark('&'), Mark('[')];
             let at = all.windows(begins.len()).position(|it| it == begins);
@@ -258,21 +277,24 @@ mod tests {
                 &["reason", "signal"],
             )?,
             b: gauge("b", HELP)?, c: GaugeVec::new(Opts::new("c", "Named."), labels)?,
-            d: seconds("queue_duration_seconds", "How long.")?, label("kind", "a"), "e",
+            d: seconds("millrace_build_info", "How long.")?, label("kind", "a"), "e",
             f: new(Opts::new("f", "Over lines.",), &["g"],)?,
+            const H: Seconds<1> = Seconds::new("h", "Declared.", ["kind"]);
+            const I: Gauge<0> = Gauge::new("i", "Declared, too.", []);
         "#;
-        let found = metrics(source, "millrace_operator_");
-        let wanted: [(&str, &[&str], &str, bool); 5] = [
+        let found = metrics(source);
+        let wanted: [(&str, &[&str], &str, bool); 7] = [
             ("a_total", &["reason", "signal"], "All, counted.", false),
             ("b", &[], "By \"constant\".", false),
             ("c", &["pool", "table"], "Named.", false),
-            ("queue_duration_seconds", &["kind"], "How long.", true),
+            ("millrace_build_info", &["version", "commit", "allocator"], "How long.", true),
             ("f", &["g"], "Over lines.", false),
+            ("h", &["kind"], "Declared.", true),
+            ("i", &[], "Declared, too.", false),
         ];
         let wanted = wanted.map(|(name, labels, help, histogram)| {
             let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-            let name = format!("millrace_operator_{name}");
-            (name, Metric { labels, help: help.to_owned(), histogram })
+            (name.to_owned(), Metric { labels, help: help.to_owned(), histogram })
         });
         assert_eq!(found, wanted);
     }
@@ -288,9 +310,12 @@ mod tests {
         for (name, _) in ELSEWHERE {
             ensure!(page.contains(&format!("| `{name}` |")), "there is no {name}");
         }
-        for source in super::collector_files()? {
+        let collector = super::collector_files()?.into_iter().map(|source| (source, "millrace_"));
+        let operator = super::operator_files()?.into_iter();
+        let operator = operator.map(|source| (source, super::OPERATOR_PREFIX));
+        for (source, prefix) in collector.chain(operator) {
             let text = read(&source)?;
-            let names = text.split('"').filter(|it| it.starts_with("millrace_"));
+            let names = text.split('"').filter(|it| it.starts_with(prefix));
             for name in names.filter(|name| super::is_name(name)) {
                 ensure!(page.contains(&format!("| `{name}` |")), "{name} of {source} isn't told");
             }

@@ -67,6 +67,10 @@ impl Reconciler for EdgePools {
             .refers_to_secrets()
     }
 
+    fn forget(context: &Context, namespace: &str, name: &str) {
+        context.references.set_secrets::<EdgePool>(namespace, name, std::iter::empty());
+    }
+
     async fn reconcile(context: &Context, stored: &EdgePool) -> Result<Next, StepError> {
         let declared = scale::declared_pool(stored);
         let pool = &*declared;

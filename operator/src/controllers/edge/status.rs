@@ -13,6 +13,7 @@ use crate::cluster::write_status;
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
 use crate::pool::observe::figures_if_invalid;
+use crate::pool::rollout::STAGES;
 use crate::pool::status::{Rollout, as_i32, pods_text, state_pods};
 use crate::pool::template::OTLP_GRPC_PORT;
 use crate::report::conditions::Conditions;
@@ -49,7 +50,8 @@ pub(super) async fn report_status(
     if write_status(context, pool, pool.status.as_ref(), &status, conditions).await? {
         let (previous, current) = (before.pending_change.as_ref(), status.pending_change.as_ref());
         if change::rollout_stage(previous) != change::rollout_stage(current) {
-            context.metrics.record_rollout_stage(change::rollout_stage(current));
+            let stage = change::rollout_stage(current).as_str();
+            context.metrics.count(&STAGES, [stage]);
         }
         let rolled = outcome
             .as_ref()

@@ -14,7 +14,27 @@ use crate::cache::inserts::Rates;
 use crate::cache::replays::{Replays, TableRates};
 use crate::pool::overrides;
 use crate::report::conditions::Conditions;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{Counter, Metrics, ObjectGauge};
+
+/// Counts each pool whose tables forget inserts too early.
+pub(super) const RISKS: Counter<0> = Counter::new(
+    "millrace_operator_deduplication_risks_total",
+    "Times that a gateway pool's deduplication window became shorter than the longest delay of a \
+     repeated insert.",
+    [],
+);
+
+/// Maximum number of pools with series.
+const SHORT_POOLS_MAX: usize = 1_000;
+
+// The scraper itself adds the label `namespace`.
+const SHORTFALL: ObjectGauge<3> = ObjectGauge::new(
+    "millrace_operator_deduplication_short_ratio",
+    "Factor by which a table's deduplication window is shorter than the longest delay of a repeated \
+     insert; only of gateway pools whose window is too short.",
+    ["pool_namespace", "pool", "table"],
+    SHORT_POOLS_MAX,
+);
 
 /// The collector's longest wait between two attempts of an insert, in seconds.
 const BACK_OFF_SECONDS: u64 = 60;
@@ -92,6 +112,18 @@ impl Replays {
     }
 }
 
+/// Sets by what factor a pool's table remembers too little; `None`: its tables remember enough, or
+/// it was deleted.
+pub(super) fn set_shortfall(
+    metrics: &Metrics,
+    namespace: &str,
+    pool: &str,
+    short: Option<(&str, f64)>,
+) {
+    let row = short.map(|(table, by)| (vec![table.to_owned().into()], by));
+    metrics.set_rows(&SHORTFALL, &[namespace, pool], row.into_iter().collect());
+}
+
 impl DeduplicationRisk {
     /// Sets the operator's metric. Unknown figures end no warning.
     pub(super) fn set_metric(&self, metrics: &Metrics, pool: &GatewayPool) {
@@ -101,7 +133,7 @@ impl DeduplicationRisk {
             Self::Unknown => return,
             Self::Covered(_) | Self::NotPromised => None,
         };
-        metrics.set_dedup_shortfall(&namespace, &name, short);
+        set_shortfall(metrics, &namespace, &name, short);
     }
 
     /// Sets DeduplicationAtRisk. Unknown figures end no warning.

@@ -61,6 +61,11 @@ impl Reconciler for GatewayPools {
         watching.owns::<StatefulSet>(owned()).owns_common_objects(owned).refers_to_secrets()
     }
 
+    fn forget(context: &Context, namespace: &str, name: &str) {
+        context.references.set_secrets::<GatewayPool>(namespace, name, std::iter::empty());
+        deduplication::set_shortfall(&context.metrics, namespace, name, None);
+    }
+
     async fn reconcile(context: &Context, stored: &GatewayPool) -> Result<Next, StepError> {
         let declared = scale::declared_pool(stored);
         let pool = &*declared;

@@ -21,6 +21,7 @@ use crate::context::Context;
 use crate::ownership::compare::parse_quantity_millis;
 use crate::pods::CONTAINER;
 use crate::pool::template::collector_status;
+use crate::telemetry::metrics::Counter;
 
 /// The field manager of resizes.
 const RESIZE_MANAGER: &str = "millrace-operator/resize";
@@ -34,6 +35,9 @@ const RESIZES_MAX: usize = 100;
 /// lacks the right, a quota or LimitRange forbids the resize, or the pod or its node can't apply
 /// it.
 const REFUSALS: [u16; 5] = [400, 403, 404, 405, 422];
+
+const RESIZES: Counter<1> =
+    Counter::new("millrace_operator_pod_resizes_total", "Pods resized, by result.", ["result"]);
 
 /// The progress of pods towards the decided resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +105,8 @@ async fn patch(
         if answer.as_ref().err().is_some_and(is_pod_missing) {
             continue;
         }
-        context.metrics.record_resize(answer.is_ok());
+        let result = if answer.is_ok() { "ok" } else { "rejected" };
+        context.metrics.count(&RESIZES, [result]);
         let Err(error) = answer else {
             refusals.remove(&name);
             tracing::info!(pod = name, resources = %desired, "pod resized in place");

@@ -12,22 +12,36 @@ use millrace_rollout::{RolloutVerdict, WorkloadObservation};
 use super::apply::Applied;
 use super::resize::ResizeProgress;
 use super::retention_loss::Losses;
-use super::{observe, rollout};
+use super::{deduplication, observe, rollout};
 use crate::cluster::write_status;
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
 use crate::kafka::lag_cache::LagObservation;
 use crate::pool::observe::figures_if_invalid;
+use crate::pool::rollout::STAGES;
 use crate::pool::status::{Rollout, as_i32, as_i64, pods_text, state_pods};
 use crate::report::conditions::{Conditions, status_time};
 use crate::report::declared::conclude_conditions;
 use crate::report::events::{Notice, NoticeReason};
 use crate::report::unreachable::state_secrets;
+use crate::telemetry::metrics::Counter;
 
 /// The minimum time between writes of lag figures while their verdict is unchanged.
 const LAG_REFRESH: SignedDuration = SignedDuration::from_secs(10);
 /// The interval at which unchanged figures get a new date, to show that they are current.
 const LAG_REDATE: SignedDuration = SignedDuration::from_secs(300);
+
+const DECISIONS: Counter<1> = Counter::new(
+    "millrace_operator_scaling_decisions_total",
+    "Sizing decisions for gateway pools, by reason.",
+    ["reason"],
+);
+
+const RESOURCE_DECISIONS: Counter<1> = Counter::new(
+    "millrace_operator_resource_decisions_total",
+    "Changes decided of the memory and processor time of a pool's pods, by reason.",
+    ["reason"],
+);
 
 /// Adds the decision and the figures to what the console shows.
 fn record_history(
@@ -65,7 +79,7 @@ pub(super) async fn report_status(
     let settled = outcome.as_ref().is_ok_and(is_complete)
         && current.is_some_and(|current| rollout::is_stable(previous, current));
     if let Some(sizing) = &status.sizing {
-        context.metrics.record_decision(&sizing.reason);
+        context.metrics.count(&DECISIONS, [&sizing.reason]);
         record_history(context, pool, sizing, status.lag.as_ref());
         if before.sizing.as_ref().is_none_or(|before| before.reason != sizing.reason) {
             let (namespace, name) = (pool.namespace(), pool.name_any());
@@ -84,7 +98,7 @@ pub(super) async fn report_status(
     losses.replays.set_metric(&context.metrics, pool);
     if write_status(context, pool, pool.status.as_ref(), &status, conditions).await? {
         if losses.replays.is_news(pool) {
-            context.metrics.record_dedup_risk();
+            context.metrics.count(&deduplication::RISKS, []);
         }
         let resized = size_notice(before.sizing.as_ref(), status.sizing.as_ref());
         let resources = resources_changed(before.sizing.as_ref(), status.sizing.as_ref());
@@ -96,7 +110,7 @@ pub(super) async fn report_status(
         if let Some(current) =
             current.filter(|it| previous.is_none_or(|previous| previous.stage != it.stage))
         {
-            context.metrics.record_rollout_stage(current.stage);
+            context.metrics.count(&STAGES, [current.stage.as_str()]);
         }
         let lost = losses.growth_notices(&before);
         let sized = resized.into_iter().chain(resources);
@@ -112,7 +126,7 @@ fn record_resources(context: &Context, pool: &GatewayPool, sizing: &SizingStatus
     let SizingStatus { memory_limit, memory_request, cpu_limit, cpu_request, .. } = sizing;
     let (namespace, name) = (pool.namespace(), pool.name_any());
     let reason = sizing.resources_reason.as_deref().unwrap_or_default();
-    context.metrics.record_resources(reason);
+    context.metrics.count(&RESOURCE_DECISIONS, [reason]);
     tracing::info!(
         ?namespace,
         name,

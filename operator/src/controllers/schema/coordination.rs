@@ -22,6 +22,7 @@ use crate::coordination::ProbeRequest;
 use crate::error::{Invalid, StepError};
 use crate::outbound::credentials::Secrets;
 use crate::report::conditions::{Conditions, status_time};
+use crate::telemetry::metrics::ObjectGauge;
 
 /// The age at which the status' figures are rewritten while nothing else changes: each new one is a
 /// write.
@@ -195,6 +196,28 @@ pub(super) struct CoordinationReport<'a> {
     pub(super) failure: Option<&'a StepError>,
 }
 
+/// Maximum number of schemas with series.
+const UNHEALTHY_SCHEMAS_MAX: usize = 1_000;
+
+const UNHEALTHY: ObjectGauge<3> = ObjectGauge::new(
+    "millrace_operator_coordination_unhealthy",
+    "1 for a TelemetrySchema whose Keeper or ZooKeeper is lost (inserts stop) or degraded, by state; \
+     only of those.",
+    ["schema_namespace", "schema", "state"],
+    UNHEALTHY_SCHEMAS_MAX,
+);
+
+/// Sets a schema's coordination state; `None`: healthy, or the schema was deleted.
+pub(super) fn set_unhealthy(
+    context: &Context,
+    namespace: &str,
+    schema: &str,
+    state: Option<&'static str>,
+) {
+    let row = state.map(|state| (vec![state.into()], 1.0));
+    context.metrics.set_rows(&UNHEALTHY, &[namespace, schema], row.into_iter().collect());
+}
+
 impl CoordinationReport<'_> {
     /// Sets `CoordinationHealthy`, the summary and the metric; none of them if no table needs
     /// coordination.
@@ -208,7 +231,7 @@ impl CoordinationReport<'_> {
         let type_ = ConditionType::CoordinationHealthy;
         let (namespace, name) = (schema.namespace().unwrap_or_default(), schema.name_any());
         let trouble = self.check.and_then(trouble_label);
-        context.metrics.set_coordination(&namespace, &name, trouble);
+        set_unhealthy(context, &namespace, &name, trouble);
         match (self.check, self.failure) {
             (Some(check), _) => {
                 let now = context.clock.now();

@@ -71,7 +71,7 @@ impl Reconciler for Schemas {
     /// With the policy `Delete`, first drops the tables.
     async fn finalize(context: &Context, schema: &TelemetrySchema) -> Result<Next, StepError> {
         let (namespace, name) = (schema.namespace().unwrap_or_default(), schema.name_any());
-        context.metrics.set_coordination(&namespace, &name, None);
+        coordination::set_unhealthy(context, &namespace, &name, None);
         let deletes = schema.spec.deletion_policy == DeletionPolicy::Delete;
         let clean = deletes.then(|| apply::delete_tables(context, schema));
         finalizer::clean_up(context, schema, clean, REMAINS, finalizer::CLEANING_MAX).await

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::cache::access::{Account, AccountBinding, READ_EVERY_SECONDS};
-use crate::cluster::namespaced_api;
+use crate::cluster::{WRITES, namespaced_api};
 use crate::context::Context;
 use crate::error::{ReconcileStep, StepError, error_chain};
 use crate::ownership::controller_of;
@@ -219,7 +219,7 @@ async fn write_subjects(
         let bindings: Api<ClusterRoleBinding> = Api::all(context.client.clone());
         let patched = bindings.patch(binding, &params, &Patch::Merge(&patch)).await;
         patched.map_err(|error| binding_error("patch", binding, error))?;
-        context.metrics.record_write("ClusterRoleBinding", "subjects");
+        context.metrics.count(&WRITES, ["ClusterRoleBinding", "subjects"]);
     }
     let accounts = subjects.iter().filter_map(account_of).collect();
     right.binding_of(context).record_accounts(accounts, context.clock.now().as_second());
