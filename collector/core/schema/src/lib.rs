@@ -13,7 +13,6 @@ mod identifier;
 mod kind;
 mod layout;
 mod reader;
-mod reasons;
 mod table;
 mod tables;
 mod types;
@@ -27,7 +26,6 @@ pub use layout::{
     Presence, TypedPath, attribute_column, laid_out,
 };
 pub use reader::Reader;
-pub use reasons::{codec_reason, column_reason, index_reason};
 pub use table::{Codec, Column, Expr, Index, IndexKind, Table, ValueOrigin, View};
 pub use tables::{all_tables, build_table, trace_id_view};
 pub use types::{AttributeStorage, ColumnType};

@@ -54,6 +54,22 @@ pub enum Codec {
     },
 }
 
+impl Codec {
+    /// Returns why a column has it.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Default => "server's default: too small to matter",
+            Self::Zstd => "ZSTD(1): half of LZ4's size, at no measurable cost at insert",
+            Self::DeltaZstd { .. } => "Delta before ZSTD(1): values lie near their neighbours",
+            Self::ZstdHigher => "ZSTD(3): a little smaller than ZSTD(1), dearer at every merge",
+            Self::DeltaZstdHigher { .. } => {
+                "Delta before ZSTD(3): values lie near their neighbours"
+            }
+        }
+    }
+}
+
 /// Where a column's values come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValueOrigin {
@@ -75,6 +91,8 @@ pub struct Column {
     pub codec: Codec,
     /// The source of its values.
     pub origin: ValueOrigin,
+    /// What it stores, and where in OTLP that comes from; `clickhouse-ddl explain` prints it.
+    pub reason: &'static str,
 }
 
 /// A data-skipping index.
@@ -113,6 +131,31 @@ pub enum IndexKind {
     TextOfWords,
     /// `text(tokenizer = 'array')`: an inverted index of the items of an array of texts.
     TextOfItems,
+}
+
+impl Index {
+    /// Returns its purpose and its cost.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match (self.expr, self.kind) {
+            (Expr::Column("TraceId"), _) => {
+                "finds a trace by its id without its time; a cheap bloom filter, for ids are texts"
+            }
+            (Expr::Column("Duration"), _) => {
+                "skips spans shorter than a query needs; costs nothing"
+            }
+            (_, IndexKind::TokenBloomFilter { .. }) => "skips blocks without a word of the search",
+            (_, IndexKind::TextOfWords) => {
+                "finds words exactly; dearer at insert than a bloom filter"
+            }
+            (_, IndexKind::TextOfItems) => "finds attribute names or values exactly",
+            (Expr::MapKeys(_) | Expr::JsonAllPaths(_), _) => {
+                "skips blocks without the attribute; each insert pays for it"
+            }
+            (Expr::MapValues(_), _) => "skips blocks without the value; each insert pays for it",
+            _ => "skips blocks that cannot match",
+        }
+    }
 }
 
 /// A table, complete except for its database, prefix, engine and time to live.

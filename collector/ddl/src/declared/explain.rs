@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use crate::declared::{Declared, DeclaredTable};
 use crate::render;
-use millrace_schema::{codec_reason, column_reason, index_reason};
 
 /// One part of a table and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,8 +32,7 @@ fn of_table(declared: &DeclaredTable) -> Vec<Explanation> {
     let mut all = Vec::new();
     for column in &table.columns {
         let what = format!("{} {}", column.name, declared.column_type(column));
-        let why =
-            format!("{}. {}", column_reason(table.kind, column.name), codec_reason(column.codec));
+        let why = format!("{}. {}", column.reason, column.codec.reason());
         all.push(reason("column", what, why));
     }
     for own in declared.computed_columns() {
@@ -48,7 +46,7 @@ fn of_table(declared: &DeclaredTable) -> Vec<Explanation> {
     }
     for index in &table.indexes {
         let what = render::canonical_index(index);
-        all.push(reason("index", what, index_reason(index).to_owned()));
+        all.push(reason("index", what, index.reason().to_owned()));
     }
     let partition = render::canonical_list(&[table.partition_by]);
     let why = "an insert of one day falls into one partition, and expires at once";

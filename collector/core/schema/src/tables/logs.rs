@@ -1,7 +1,9 @@
 //! The logs table.
 
 use super::parts::{
-    TEXT, bloom_index, delta_column, map_indexes, plain_column, token_index, zstd_column,
+    RESOURCE_ATTRIBUTES, RESOURCE_SCHEMA_URL, SCOPE_ATTRIBUTES, SCOPE_NAME, SCOPE_SCHEMA_URL,
+    SCOPE_VERSION, SERVICE_NAME, SPAN_ID, TEXT, TRACE_ID, bloom_index, delta_column, map_indexes,
+    plain_column, token_index, zstd_column,
 };
 use crate::kind::TableKind;
 use crate::table::{Codec, Column, Expr, Index, Table, ValueOrigin};
@@ -10,7 +12,12 @@ use crate::types::ColumnType::{DateTime, DateTime64, LowCardinalityString, UInt8
 
 pub(super) fn logs_table(attributes: AttributeStorage) -> Table {
     let set = attributes.column_type();
-    let mut columns = vec![delta_column("Timestamp", DateTime64, 8)];
+    let mut columns = vec![delta_column(
+        "Timestamp",
+        DateTime64,
+        8,
+        "time of the record; the observed time where it has none",
+    )];
     // The Map variant's readers (such as Grafana) filter on a column of whole seconds.
     let (seconds, day, ttl_from) = match attributes {
         AttributeStorage::Json => {
@@ -23,27 +30,32 @@ pub(super) fn logs_table(attributes: AttributeStorage) -> Table {
                 ty: DateTime,
                 codec: Codec::DeltaZstd { width_bytes: 4 },
                 origin: ValueOrigin::Default(Expr::ToDateTime("Timestamp")),
+                reason: "the same in whole seconds, for readers that filter by it",
             });
             let seconds = Expr::Column("TimestampTime");
             (seconds, Expr::ToDate("TimestampTime"), seconds)
         }
     };
     columns.extend([
-        zstd_column("TraceId", TEXT),
-        zstd_column("SpanId", TEXT),
-        plain_column("TraceFlags", UInt8),
-        zstd_column("SeverityText", LowCardinalityString),
-        plain_column("SeverityNumber", UInt8),
-        zstd_column("ServiceName", LowCardinalityString),
-        zstd_column("Body", TEXT),
-        zstd_column("ResourceSchemaUrl", LowCardinalityString),
-        zstd_column("ResourceAttributes", set),
-        zstd_column("ScopeSchemaUrl", LowCardinalityString),
-        zstd_column("ScopeName", TEXT),
-        zstd_column("ScopeVersion", LowCardinalityString),
-        zstd_column("ScopeAttributes", set),
-        zstd_column("LogAttributes", set),
-        zstd_column("EventName", TEXT),
+        zstd_column("TraceId", TEXT, TRACE_ID),
+        zstd_column("SpanId", TEXT, SPAN_ID),
+        plain_column("TraceFlags", UInt8, "W3C trace flags, the low eight bits"),
+        zstd_column("SeverityText", LowCardinalityString, "severity in the sender's words"),
+        plain_column(
+            "SeverityNumber",
+            UInt8,
+            "severity as a number from 1 (TRACE) to 24 (FATAL4), 0 if none",
+        ),
+        zstd_column("ServiceName", LowCardinalityString, SERVICE_NAME),
+        zstd_column("Body", TEXT, "body of the record; what is no text is JSON"),
+        zstd_column("ResourceSchemaUrl", LowCardinalityString, RESOURCE_SCHEMA_URL),
+        zstd_column("ResourceAttributes", set, RESOURCE_ATTRIBUTES),
+        zstd_column("ScopeSchemaUrl", LowCardinalityString, SCOPE_SCHEMA_URL),
+        zstd_column("ScopeName", TEXT, SCOPE_NAME),
+        zstd_column("ScopeVersion", LowCardinalityString, SCOPE_VERSION),
+        zstd_column("ScopeAttributes", set, SCOPE_ATTRIBUTES),
+        zstd_column("LogAttributes", set, "attributes of the log record"),
+        zstd_column("EventName", TEXT, "name of the event, for records that are events"),
     ]);
     Table {
         kind: TableKind::Logs,

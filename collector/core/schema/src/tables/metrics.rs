@@ -1,6 +1,9 @@
 //! The five metrics tables.
 
-use super::parts::{TEXT, array_of, delta_column, map_indexes, zstd_column};
+use super::parts::{
+    RESOURCE_ATTRIBUTES, RESOURCE_SCHEMA_URL, SCOPE_ATTRIBUTES, SCOPE_NAME, SCOPE_SCHEMA_URL,
+    SCOPE_VERSION, SERVICE_NAME, TEXT, array_of, delta_column, map_indexes, zstd_column,
+};
 use crate::kind::TableKind;
 use crate::table::{Column, Expr, Table};
 use crate::types::AttributeStorage;
@@ -11,20 +14,28 @@ use crate::types::ColumnType::{
 pub(super) fn metrics_table(kind: TableKind, attributes: AttributeStorage) -> Table {
     let set = attributes.column_type();
     let mut columns = vec![
-        zstd_column("ResourceAttributes", set),
-        zstd_column("ResourceSchemaUrl", TEXT),
-        zstd_column("ScopeName", TEXT),
-        zstd_column("ScopeVersion", TEXT),
-        zstd_column("ScopeAttributes", set),
-        zstd_column("ScopeDroppedAttrCount", UInt32),
-        zstd_column("ScopeSchemaUrl", TEXT),
-        zstd_column("ServiceName", LowCardinalityString),
-        zstd_column("MetricName", LowCardinalityString),
-        zstd_column("MetricDescription", TEXT),
-        zstd_column("MetricUnit", TEXT),
-        zstd_column("Attributes", set),
-        delta_column("StartTimeUnix", DateTime64, 8),
-        delta_column("TimeUnix", DateTime64, 8),
+        zstd_column("ResourceAttributes", set, RESOURCE_ATTRIBUTES),
+        zstd_column("ResourceSchemaUrl", TEXT, RESOURCE_SCHEMA_URL),
+        zstd_column("ScopeName", TEXT, SCOPE_NAME),
+        zstd_column("ScopeVersion", TEXT, SCOPE_VERSION),
+        zstd_column("ScopeAttributes", set, SCOPE_ATTRIBUTES),
+        zstd_column("ScopeDroppedAttrCount", UInt32, "scope attributes the sender omitted"),
+        zstd_column("ScopeSchemaUrl", TEXT, SCOPE_SCHEMA_URL),
+        zstd_column("ServiceName", LowCardinalityString, SERVICE_NAME),
+        zstd_column(
+            "MetricName",
+            LowCardinalityString,
+            "name of the metric: second in the sorting key",
+        ),
+        zstd_column("MetricDescription", TEXT, "description of the metric"),
+        zstd_column("MetricUnit", TEXT, "unit of the metric (UCUM)"),
+        zstd_column(
+            "Attributes",
+            set,
+            "attributes of the point: with the name they are its series",
+        ),
+        delta_column("StartTimeUnix", DateTime64, 8, "when the point's time span began"),
+        delta_column("TimeUnix", DateTime64, 8, "when the point was taken"),
     ];
     columns.extend(point_columns(kind, attributes));
     Table {
@@ -53,34 +64,35 @@ pub(super) fn metrics_table(kind: TableKind, attributes: AttributeStorage) -> Ta
 
 /// Returns the columns that differ between the five kinds of points.
 fn point_columns(kind: TableKind, attributes: AttributeStorage) -> Vec<Column> {
-    let exemplars = [
-        zstd_column("Exemplars.FilteredAttributes", array_of(attributes)),
-        zstd_column("Exemplars.TimeUnix", Array(&DateTime64)),
-        zstd_column("Exemplars.Value", Array(&Float64)),
-        zstd_column("Exemplars.SpanId", Array(&TEXT)),
-        zstd_column("Exemplars.TraceId", Array(&TEXT)),
+    let flags = zstd_column("Flags", UInt32, "data point flags; 1: no value was recorded");
+    let value = zstd_column("Value", Float64, "the value; integers as floating point");
+    let temporality = zstd_column("AggregationTemporality", Int32, "1 delta, 2 cumulative");
+    let count_and_sum = [
+        delta_column("Count", UInt64, 8, "number of values"),
+        zstd_column("Sum", Float64, "sum of the values"),
     ];
-    let flags = zstd_column("Flags", UInt32);
-    let count_and_sum = [delta_column("Count", UInt64, 8), zstd_column("Sum", Float64)];
-    let temporality = zstd_column("AggregationTemporality", Int32);
-    let range = [zstd_column("Min", Float64), zstd_column("Max", Float64)];
+    let range = [
+        zstd_column("Min", Float64, "smallest value, 0 if not reported"),
+        zstd_column("Max", Float64, "largest value, 0 if not reported"),
+    ];
+    let exemplars = exemplar_columns(attributes);
     let mut columns = Vec::new();
     match kind {
         TableKind::MetricsGauge => {
-            columns.extend([zstd_column("Value", Float64), flags]);
+            columns.extend([value, flags]);
             columns.extend(exemplars);
         }
         TableKind::MetricsSum => {
-            columns.extend([zstd_column("Value", Float64), flags]);
+            columns.extend([value, flags]);
             columns.extend(exemplars);
-            columns.extend([temporality, delta_column("IsMonotonic", Bool, 1)]);
+            columns.extend([
+                temporality,
+                delta_column("IsMonotonic", Bool, 1, "whether the sum only grows"),
+            ]);
         }
         TableKind::MetricsHistogram => {
             columns.extend(count_and_sum);
-            columns.extend([
-                zstd_column("BucketCounts", Array(&UInt64)),
-                zstd_column("ExplicitBounds", Array(&Float64)),
-            ]);
+            columns.extend(bucket_columns());
             columns.extend(exemplars);
             columns.push(flags);
             columns.extend(range);
@@ -88,14 +100,7 @@ fn point_columns(kind: TableKind, attributes: AttributeStorage) -> Vec<Column> {
         }
         TableKind::MetricsExponentialHistogram => {
             columns.extend(count_and_sum);
-            columns.extend([
-                zstd_column("Scale", Int32),
-                zstd_column("ZeroCount", UInt64),
-                zstd_column("PositiveOffset", Int32),
-                zstd_column("PositiveBucketCounts", Array(&UInt64)),
-                zstd_column("NegativeOffset", Int32),
-                zstd_column("NegativeBucketCounts", Array(&UInt64)),
-            ]);
+            columns.extend(exponential_bucket_columns());
             columns.extend(exemplars);
             columns.push(flags);
             columns.extend(range);
@@ -104,12 +109,43 @@ fn point_columns(kind: TableKind, attributes: AttributeStorage) -> Vec<Column> {
         TableKind::MetricsSummary => {
             columns.extend(count_and_sum);
             columns.extend([
-                zstd_column("ValueAtQuantiles.Quantile", Array(&Float64)),
-                zstd_column("ValueAtQuantiles.Value", Array(&Float64)),
+                zstd_column("ValueAtQuantiles.Quantile", Array(&Float64), "each quantile, 0 to 1"),
+                zstd_column("ValueAtQuantiles.Value", Array(&Float64), "the value at it"),
                 flags,
             ]);
         }
         TableKind::Traces | TableKind::TraceIdTs | TableKind::Logs => {}
     }
     columns
+}
+
+fn exemplar_columns(attributes: AttributeStorage) -> [Column; 5] {
+    let set = array_of(attributes);
+    [
+        zstd_column("Exemplars.FilteredAttributes", set, "attributes of each exemplar"),
+        zstd_column("Exemplars.TimeUnix", Array(&DateTime64), "time of each exemplar"),
+        zstd_column("Exemplars.Value", Array(&Float64), "value of each exemplar"),
+        zstd_column("Exemplars.SpanId", Array(&TEXT), "span of each exemplar"),
+        zstd_column("Exemplars.TraceId", Array(&TEXT), "trace of each exemplar"),
+    ]
+}
+
+fn bucket_columns() -> [Column; 2] {
+    let bounds = "upper bounds of the buckets but the last";
+    [
+        zstd_column("BucketCounts", Array(&UInt64), "values in each bucket"),
+        zstd_column("ExplicitBounds", Array(&Float64), bounds),
+    ]
+}
+
+fn exponential_bucket_columns() -> [Column; 6] {
+    let counts = Array(&UInt64);
+    [
+        zstd_column("Scale", Int32, "resolution of the exponential buckets"),
+        zstd_column("ZeroCount", UInt64, "values that count as zero"),
+        zstd_column("PositiveOffset", Int32, "index of the first positive bucket"),
+        zstd_column("PositiveBucketCounts", counts, "values in each positive bucket"),
+        zstd_column("NegativeOffset", Int32, "index of the first negative bucket"),
+        zstd_column("NegativeBucketCounts", counts, "values in each negative bucket"),
+    ]
 }

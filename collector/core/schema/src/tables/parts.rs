@@ -5,16 +5,46 @@ use crate::types::{AttributeStorage, ColumnType};
 
 pub(super) const TEXT: ColumnType = ColumnType::String;
 
-pub(super) const fn zstd_column(name: &'static str, ty: ColumnType) -> Column {
-    Column { name, ty, codec: Codec::Zstd, origin: ValueOrigin::Insert }
+// What columns of several signals store.
+pub(super) const RESOURCE_ATTRIBUTES: &str = "attributes of what sent the record";
+pub(super) const RESOURCE_SCHEMA_URL: &str = "schema URL of the resource";
+pub(super) const SCOPE_ATTRIBUTES: &str = "attributes of the instrumentation scope";
+pub(super) const SCOPE_NAME: &str = "name of the instrumentation scope";
+pub(super) const SCOPE_SCHEMA_URL: &str = "schema URL of the scope";
+pub(super) const SCOPE_VERSION: &str = "version of the instrumentation scope";
+pub(super) const SERVICE_NAME: &str = "service.name of the resource: leads the sorting key";
+pub(super) const SPAN_ID: &str = "span as 16 hexadecimal digits, empty if none";
+pub(super) const TRACE_ID: &str = "trace as 32 hexadecimal digits, empty if none";
+
+pub(super) const fn zstd_column(
+    name: &'static str,
+    ty: ColumnType,
+    reason: &'static str,
+) -> Column {
+    Column { name, ty, codec: Codec::Zstd, origin: ValueOrigin::Insert, reason }
 }
 
-pub(super) const fn delta_column(name: &'static str, ty: ColumnType, width_bytes: u8) -> Column {
-    Column { name, ty, codec: Codec::DeltaZstd { width_bytes }, origin: ValueOrigin::Insert }
+pub(super) const fn delta_column(
+    name: &'static str,
+    ty: ColumnType,
+    width_bytes: u8,
+    reason: &'static str,
+) -> Column {
+    Column {
+        name,
+        ty,
+        codec: Codec::DeltaZstd { width_bytes },
+        origin: ValueOrigin::Insert,
+        reason,
+    }
 }
 
-pub(super) const fn plain_column(name: &'static str, ty: ColumnType) -> Column {
-    Column { name, ty, codec: Codec::Default, origin: ValueOrigin::Insert }
+pub(super) const fn plain_column(
+    name: &'static str,
+    ty: ColumnType,
+    reason: &'static str,
+) -> Column {
+    Column { name, ty, codec: Codec::Default, origin: ValueOrigin::Insert, reason }
 }
 
 pub(super) const fn array_of(attributes: AttributeStorage) -> ColumnType {

@@ -44,6 +44,18 @@ fn every_expression_names_a_column_of_its_table() {
     }
 }
 
+/// Guarantee: every column states what it stores.
+#[test]
+fn every_column_has_its_reason() {
+    for attributes in [AttributeStorage::Json, AttributeStorage::Map] {
+        for table in all_tables(attributes) {
+            for column in &table.columns {
+                assert!(!column.reason.is_empty(), "{}.{}", table.kind, column.name);
+            }
+        }
+    }
+}
+
 /// Guarantee: names are unique, and the variants differ only in their attributes and in the log
 /// table's column of whole seconds.
 #[test]

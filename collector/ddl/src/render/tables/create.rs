@@ -107,7 +107,7 @@ pub(crate) fn canonical_view_query(declared: &DeclaredView) -> String {
 
 /// Renders `name type [DEFAULT expr] [CODEC(...)]`.
 pub(super) fn column_definition(table: &DeclaredTable, column: &Column) -> String {
-    let Column { name, ty: _, codec: packing, origin } = column;
+    let Column { name, ty: _, codec: packing, origin, reason: _ } = column;
     let default = match origin {
         ValueOrigin::Insert => String::new(),
         ValueOrigin::Default(expr) => format!(" DEFAULT {}", render_expression(*expr)),
