@@ -1,5 +1,4 @@
-//! The kinds of the API: one list, and what each kind states of itself in its own file.
-//!
+//! What each kind states of itself, in its own file; [`crate::with_kinds`] lists the kinds.
 //! Definitions, reference pages, the table of conditions and the operator's checks follow from the
 //! list, so that none of them can lack a kind.
 
@@ -63,14 +62,6 @@ pub trait MillraceKind: CustomResourceExt {
     }
 }
 
-/// Calls a macro with the types of all kinds, in the order of the reference.
-#[macro_export]
-macro_rules! with_kinds {
-    ($called:ident) => {
-        $called! { TelemetryPipeline, EdgePool, GatewayPool, TelemetryTopic, TelemetrySchema }
-    };
-}
-
 macro_rules! define_kinds {
     ($($kind:ident),+) => {
         /// A kind of the API.
@@ -117,4 +108,4 @@ macro_rules! define_kinds {
     };
 }
 
-with_kinds!(define_kinds);
+crate::with_kinds!(define_kinds);

@@ -34,7 +34,7 @@ use crate::clickhouse::ClickHouseServers;
 use crate::clickhouse::migrations::Migrations;
 use crate::console::{Access as ConsoleAccess, AccessError, Console};
 use crate::context::{Context, Images, SystemClock};
-use crate::controllers::{edge, gateway, pipeline, schema, topic};
+use crate::controllers::{ControllerParts, all_controllers};
 use crate::coordination::Prober;
 use crate::discovery::{Discovery, WideNamespaces};
 use crate::error::error_chain;
@@ -45,7 +45,7 @@ use crate::lease::{Ending, LeaderElector};
 use crate::outbound::Outbound;
 use crate::pods::{HttpPods, MetricsApi, PodSampleCache};
 use crate::pool::{access, template};
-use crate::reconcile::{WatchScope, controller, gateway_pods};
+use crate::reconcile::{WatchScope, gateway_pods};
 use crate::report::events::Events;
 use crate::sharing;
 use crate::telemetry::admin::{self, AdminContext, Health};
@@ -388,7 +388,7 @@ fn watch_scopes(client: &Client, args: &Args) -> Vec<WatchScope> {
     args.watch_namespaces.iter().map(|it| WatchScope::new(client, Some(it))).collect()
 }
 
-/// Runs all five controllers and watches gateways' pods in every place, shares out targets and
+/// Runs the controllers of all kinds and watches gateways' pods in every place, shares out targets and
 /// revokes rights; ends when all have ended.
 async fn run_controllers(
     context: Arc<Context>,
@@ -396,29 +396,18 @@ async fn run_controllers(
     leading: watch::Receiver<bool>,
     stop: StopSignal,
 ) {
-    let runs = scopes.iter().flat_map(|scope| {
-        let parts = || (context.clone(), scope.clone(), leading.clone(), stop.clone());
-        [
-            start_controller::<pipeline::Pipelines>(parts()),
-            start_controller::<edge::EdgePools>(parts()),
-            start_controller::<gateway::GatewayPools>(parts()),
-            start_controller::<topic::Topics>(parts()),
-            start_controller::<schema::Schemas>(parts()),
-            gateway_pods::run(context.clone(), scope.clone(), stop.clone()).boxed(),
-        ]
+    let runs = scopes.into_iter().flat_map(|scope| {
+        let pods = gateway_pods::run(context.clone(), scope.clone(), stop.clone()).boxed();
+        let (context, leads, stop) = (context.clone(), leading.clone(), stop.clone());
+        let parts = ControllerParts { context, scope, leads, stop };
+        all_controllers(&parts).into_iter().chain([pods])
     });
     let sharing = sharing::run(context.clone(), leading.clone(), stop.clone()).boxed();
     let access = access::run(context.clone(), leading.clone(), stop.clone()).boxed();
     join_all(runs.chain([sharing, access])).await;
 }
 
-fn start_controller<R: controller::Reconciler>(
-    (context, scope, leading, stop): (Arc<Context>, WatchScope, watch::Receiver<bool>, StopSignal),
-) -> futures::future::BoxFuture<'static, ()> {
-    controller::run::<R>(context, scope, leading, stop).boxed()
-}
-
-/// Waits until the API server serves all five kinds, with definitions as new as this operator.
+/// Waits until the API server serves all kinds, with definitions as new as this operator.
 async fn kinds_served(client: &Client, namespaces: &[String]) {
     let mut logged_kind = String::new();
     while let Err((kind, error)) = check::check_kinds_served(client, namespaces).await {

@@ -16,6 +16,14 @@ mod signals;
 mod table;
 mod topic;
 
+/// Calls a macro with the types of all kinds, in the order of the reference.
+#[macro_export]
+macro_rules! with_kinds {
+    ($called:ident) => {
+        $called! { TelemetryPipeline, EdgePool, GatewayPool, TelemetryTopic, TelemetrySchema }
+    };
+}
+
 pub use connections::authentication::{
     CaSource, CertificateSecret, ClickHouseAuthentication, ClickHouseAuthenticationType,
     ClickHouseLogin, KafkaAuthentication, KafkaAuthenticationType, KafkaAwsMskIam, KafkaLogin,

@@ -27,7 +27,7 @@ const FLOORS: &[&[&str]] = &[
     &["monitors"],
     &["sharing"],
     &["reconcile"],
-    &["controllers::edge", "controllers::schema", "controllers::topic"],
+    &[KINDS],
     &["controllers::gateway"],
     &["controllers::pipeline"],
     &["console", "lease"],
@@ -35,6 +35,8 @@ const FLOORS: &[&[&str]] = &[
     &["args"],
     &["run"],
 ];
+/// The kinds without a floor of their own: each folder is a room.
+const KINDS: &str = "controllers";
 /// Files that name rooms without using them.
 const INDEXES: &[&str] = &["lib", "main", "controllers::mod"];
 /// No more files than these may lie beside the rooms.
@@ -82,14 +84,30 @@ fn judge(path: &str, module: &str, text: &str) -> Vec<String> {
 }
 
 /// The room that a path leads into, and its floor.
-fn room_of(path: &str) -> Option<(&'static str, usize)> {
-    let leads_to = |room: &str| {
-        let rest = path.strip_prefix(room)?;
-        (!rest.starts_with(|next: char| next.is_alphanumeric() || next == '_')).then_some(())
-    };
+fn room_of(path: &str) -> Option<(&str, usize)> {
     let rooms =
-        FLOORS.iter().enumerate().flat_map(|(floor, all)| all.iter().map(move |it| (*it, floor)));
-    rooms.into_iter().find(|(room, _)| leads_to(room).is_some())
+        FLOORS.iter().enumerate().flat_map(|(floor, all)| all.iter().map(move |it| (it, floor)));
+    let mut found =
+        rooms.filter(|(room, _)| leads_to(path, room)).map(|(room, floor)| (*room, floor));
+    let first = found.next()?;
+    if first.0 != KINDS {
+        return Some(first);
+    }
+    Some(found.next().unwrap_or_else(|| (kind_of(path), first.1)))
+}
+
+/// Whether a path is a room's or leads into it.
+fn leads_to(path: &str, room: &str) -> bool {
+    let below = path.strip_prefix(room);
+    below.is_some_and(|below| !below.starts_with(|it: char| it.is_alphanumeric() || it == '_'))
+}
+
+/// The folder of a kind: a path's first two names.
+fn kind_of(path: &str) -> &str {
+    let is_name = |it: char| it.is_alphanumeric() || it == '_';
+    let name = path.strip_prefix("controllers::").unwrap_or_default();
+    let length = name.find(|it| !is_name(it)).unwrap_or(name.len());
+    &path[..path.len() - name.len() + length]
 }
 
 #[cfg(test)]
@@ -117,6 +135,10 @@ mod tests {
         let (schema, gateway) = ("controllers::schema::gate", "controllers::gateway::observe");
         assert!(judge("p.rs", gateway, "use crate::controllers::schema::tables;").is_empty());
         assert_eq!(judge("p.rs", schema, "use crate::controllers::gateway::X;").len(), 1);
+        let other = "use crate::controllers::topic::plan;";
+        assert_eq!(judge("p.rs", schema, other).len(), 1);
+        assert!(judge("p.rs", schema, "use crate::controllers::schema::plan;").is_empty());
+        assert_eq!(judge("p.rs", "controllers::a_new_kind::plan", other).len(), 1);
         assert_eq!(judge("p.rs", "somewhere", "").len(), 1);
     }
 }
