@@ -22,6 +22,9 @@ use crate::error::{Invalid, StepError};
 use crate::holders::{self, TablesClaim};
 use crate::report::events::Notice;
 
+/// What remains when tables are not deleted.
+pub(super) const REMAINS: &str = "the tables and their rows remain in ClickHouse";
+
 /// The tables after the plan has run.
 pub(super) struct Applied {
     pub(super) revision: String,
@@ -242,7 +245,7 @@ pub(super) async fn delete_tables(
     if let Some(why) =
         holders::reason_to_retain(context, schema.spec.ownership.is_shared(), checked)?
     {
-        let notice = Notice::deletion_skipped(super::REMAINS, &why);
+        let notice = Notice::deletion_skipped(REMAINS, &why);
         context.events.publish(&schema.object_ref(&()), notice).await;
         return Ok(());
     }

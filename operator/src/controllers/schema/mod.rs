@@ -35,9 +35,6 @@ use crate::reconcile::watches::WatchBuilder;
 /// The interval at which tables are compared with their declaration: ClickHouse has no watch.
 const RESYNC: Duration = Duration::from_secs(60);
 
-/// What remains when tables are not deleted.
-const REMAINS: &str = "the tables and their rows remain in ClickHouse";
-
 /// Reconciles schemas.
 pub struct Schemas;
 
@@ -74,7 +71,7 @@ impl Reconciler for Schemas {
         coordination::set_unhealthy(context, &namespace, &name, None);
         let deletes = schema.spec.deletion_policy == DeletionPolicy::Delete;
         let clean = deletes.then(|| apply::delete_tables(context, schema));
-        finalizer::clean_up(context, schema, clean, REMAINS, finalizer::CLEANING_MAX).await
+        finalizer::clean_up(context, schema, clean, apply::REMAINS, finalizer::CLEANING_MAX).await
     }
 }
 

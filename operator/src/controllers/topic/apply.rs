@@ -13,6 +13,9 @@ use crate::holders;
 use crate::kafka::{TopicChange, TopicObservation};
 use crate::report::events::Notice;
 
+/// What remains when a topic is not deleted.
+pub(super) const REMAINS: &str = "the topic and its records remain in Kafka";
+
 /// A topic after the changes.
 #[derive(Clone, Debug)]
 pub(super) struct Applied {
@@ -91,7 +94,7 @@ pub(super) async fn delete_topic(
     if let Some(why) =
         holders::reason_to_retain(context, topic.spec.ownership.is_shared(), checked)?
     {
-        let notice = Notice::deletion_skipped(super::REMAINS, &why);
+        let notice = Notice::deletion_skipped(REMAINS, &why);
         context.events.publish(&topic.object_ref(&()), notice).await;
         return Ok(());
     }

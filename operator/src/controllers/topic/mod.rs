@@ -31,9 +31,6 @@ const RESYNC: Duration = Duration::from_secs(60);
 /// The resync interval of a topic that just changed.
 const RESYNC_MOVING: Duration = Duration::from_secs(2);
 
-/// What remains when a topic is not deleted.
-const REMAINS: &str = "the topic and its records remain in Kafka";
-
 /// Reconciles topics.
 pub struct Topics;
 
@@ -70,7 +67,7 @@ impl Reconciler for Topics {
         let deletes = topic.spec.deletion_policy == DeletionPolicy::Delete
             && topic.spec.settings.management() == TopicManagement::Managed;
         let clean = deletes.then(|| apply::delete_topic(context, topic));
-        finalizer::clean_up(context, topic, clean, REMAINS, finalizer::CLEANING_MAX).await
+        finalizer::clean_up(context, topic, clean, apply::REMAINS, finalizer::CLEANING_MAX).await
     }
 }
 
