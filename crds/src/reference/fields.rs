@@ -24,7 +24,7 @@ const SHARED: [(&str, &str); 42] = [
     ("Coordination", "TelemetryPipeline.spec.clickhouse.coordination"),
     ("CaSource", "TelemetryPipeline.spec.kafka.tls.ca"),
     ("CertificateSecret", "TelemetryPipeline.spec.kafka.authentication.certificateSecret"),
-    ("CredentialsRef", "TelemetryPipeline.spec.clickhouse.coordination.credentialsSecretRef"),
+    ("CredentialsRef", "TelemetryPipeline.spec.clickhouse.coordination.credentialsSecret"),
     ("SecretKeyRef", "TelemetryPipeline.spec.kafka.authentication.passwordSecret"),
     ("PipelineSignal", "TelemetryPipeline.spec.signals.logs"),
     ("TopicSettings", "TelemetryPipeline.spec.signals.logs.topic"),

@@ -69,7 +69,7 @@ pub use processing::redaction::{
     BlockedKeys, DropAction, HashAction, HashEncoding, KeyList, MaskAction, ReadySet, RedactAction,
     RedactPattern, RedactStep, SetAction,
 };
-pub use processing::routes::{PoolRouteStatus, RouteReader, RouteStatus};
+pub use processing::routes::{PoolRouteStatus, RouteConsumer, RouteStatus};
 pub use processing::sampling::{
     LogRandomness, MissingRandomness, SampleMode, SampleRatio, SampleRule, SampleStep,
 };

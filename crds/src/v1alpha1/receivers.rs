@@ -79,7 +79,7 @@ pub struct ContainersReceiver {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)))]
     pub exclude_namespaces: Vec<String>,
-    /// Source of pods' metadata: KubernetesAPI (labels, annotations, node and owner, from a watch
+    /// Source of pods' metadata: KubernetesApi (labels, annotations, node and owner, from a watch
     /// of each node's pods, whose annotations can be followed; the pool's service account needs the
     /// right to watch pods: podAccess.grant of the chart) or FilePath (only namespace, pod
     /// and container, from the file's path; pods have no token).
@@ -104,7 +104,7 @@ pub struct ContainersReceiver {
     /// Follow pods' annotations: `millrace.dev/logs: "off"`, `millrace.dev/logs-parser: json`
     /// (logfmt, none) and `millrace.dev/logs-multiline: java` (python, go, nodejs, rust, none, or a
     /// regular expression that begins with `^`); with the suffix `.CONTAINER` for one container.
-    /// They take precedence over multiline and parse. Requires podMetadata: KubernetesAPI.
+    /// They take precedence over multiline and parse. Requires podMetadata: KubernetesApi.
     #[serde(default = "yes")]
     pub follow_annotations: bool,
     /// Shares of namespaces while a node writes more than its pod can send, at most 64: bytes are
@@ -153,7 +153,7 @@ fn containers_rules(schema: &mut Schema) {
     );
     rules::add_rule(
         schema,
-        "!has(self.podMetadata) || self.podMetadata == 'KubernetesAPI' \
+        "!has(self.podMetadata) || self.podMetadata == 'KubernetesApi' \
          || (!has(self.labels) && !has(self.annotations))",
         "labels and annotations come from the Kubernetes API: remove them, or podMetadata: \
          FilePath",
@@ -161,7 +161,7 @@ fn containers_rules(schema: &mut Schema) {
     rules::add_rule(
         schema,
         "!has(self.namespaceSelector) || !has(self.podMetadata) \
-         || self.podMetadata == 'KubernetesAPI'",
+         || self.podMetadata == 'KubernetesApi'",
         "namespaceSelector needs the Kubernetes API: remove it, or podMetadata: FilePath",
     );
     rules::add_rule(
@@ -192,7 +192,6 @@ fn containers_rules(schema: &mut Schema) {
 pub enum PodMetadata {
     /// A watch of the node's pods.
     #[default]
-    #[serde(rename = "KubernetesAPI")]
     KubernetesApi,
     /// The path of a log file.
     FilePath,

@@ -164,12 +164,12 @@ async fn a_pipeline_reports_the_lag_of_whoever_reads_a_routed_topic() {
     assert_eq!(figures(&routes), [json!(["audit", "Logs", "audit-logs", 7])]);
     let route = &routes[0];
     let owner = json!({"kind": "TelemetryPipeline", "namespace": "audit", "name": "audit"});
-    assert_eq!(route["reader"], owner);
+    assert_eq!(route["consumer"], owner);
     assert_eq!((&route["lag"]["messages"], &route["lag"]["seconds"]), (&json!(12), &json!(40)));
     assert!(route["message"].is_null(), "{route}");
     let alone = reading_pool("alone", None, "kafka:9092", "audit-logs");
     let routes = pipeline_routes(Some(vec![alone])).await;
-    assert_eq!(routes[0]["reader"]["kind"], "GatewayPool");
+    assert_eq!(routes[0]["consumer"]["kind"], "GatewayPool");
 }
 
 /// Scenario: a routed topic that nobody reads, or only a pool of another Kafka cluster; and an
@@ -182,8 +182,8 @@ async fn a_topic_that_nobody_reads_is_reported() {
         let routes = pipeline_routes(Some(gateways)).await;
         let message = routes[0]["message"].as_str().unwrap();
         assert!(message.starts_with("no GatewayPool"), "{message}");
-        assert!(routes[0]["reader"].is_null() && routes[0]["lag"].is_null());
+        assert!(routes[0]["consumer"].is_null() && routes[0]["lag"].is_null());
     }
     let routes = pipeline_routes(None).await;
-    assert!(routes[0]["message"].is_null() && routes[0]["reader"].is_null(), "{routes}");
+    assert!(routes[0]["message"].is_null() && routes[0]["consumer"].is_null(), "{routes}");
 }

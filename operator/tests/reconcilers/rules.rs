@@ -26,7 +26,7 @@ async fn pods_get_the_rules_and_the_key_of_hashes() {
         {"name": "team", "statements": ["set(log.attributes[\"team\"], \"web\")"]},
         {"name": "noise", "drop": {"logs": ["log.severity_number < SEVERITY_NUMBER_INFO"]}},
         {"name": "secrets", "redact": {"action": {"hash": {}},
-            "hashKeySecretRef": {"name": "hashes", "key": "key"}}},
+            "hashKeySecret": {"name": "hashes", "key": "key"}}},
         {"name": "share", "sample": {"ratio": 0.5}},
     ]);
     world.server.put(POOL, pool(&steps));

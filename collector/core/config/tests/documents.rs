@@ -498,12 +498,12 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
             "receivers.containers.weights[0].namespace: the pods of `a` are not read",
         ),
         (
-            "containers: {podMetadata: KubernetesAPI, namespaceSelector: {}}",
+            "containers: {podMetadata: KubernetesApi, namespaceSelector: {}}",
             "",
             "receivers.containers.namespaceSelector: an empty selector",
         ),
         (
-            "containers: {podMetadata: KubernetesAPI, namespaceSelector: {matchLabels: {'a,b': c}}}",
+            "containers: {podMetadata: KubernetesApi, namespaceSelector: {matchLabels: {'a,b': c}}}",
             "",
             "receivers.containers.namespaceSelector.matchLabels.a,b: not a valid label",
         ),
@@ -513,7 +513,7 @@ fn files_make_an_edge_whose_positions_mean_that_lines_are_safe() {
             "receivers.containers.namespaceSelector: namespaceSelector requires a watch",
         ),
         (
-            "containers: {podMetadata: KubernetesAPI, namespaces: [a], namespaceSelector: {matchLabels: {a: b}}}",
+            "containers: {podMetadata: KubernetesApi, namespaces: [a], namespaceSelector: {matchLabels: {a: b}}}",
             "",
             "receivers.containers.namespaceSelector: namespaceSelector and `namespaces`",
         ),

@@ -31,7 +31,7 @@ pub struct Coordination {
     /// Secret with user name and password for HTTP basic authentication, if a proxy in front of
     /// Keeper's HTTP API requires it. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub credentials_secret_ref: Option<CredentialsRef>,
+    pub credentials_secret: Option<CredentialsRef>,
     /// Limits above which CoordinationHealthy is false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<CoordinationLimits>,
@@ -86,9 +86,9 @@ fn reachable(schema: &mut Schema) {
     );
     rules::add_rule(
         schema,
-        "!has(self.credentialsSecretRef) || self.servers.all(s, s.startsWith('https://'))",
+        "!has(self.credentialsSecret) || self.servers.all(s, s.startsWith('https://'))",
         "a password would be sent unencrypted or not at all: write https:// servers, or remove \
-         credentialsSecretRef",
+         credentialsSecret",
     );
 }
 

@@ -73,7 +73,7 @@ pub struct SecretHeader {
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9-]+$"))]
     pub name: String,
     /// Secret key with the header's value.
-    pub secret_key_ref: SecretKeyRef,
+    pub value_secret: SecretKeyRef,
 }
 
 /// TLS to the OTLP server.

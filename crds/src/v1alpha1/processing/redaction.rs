@@ -37,7 +37,7 @@ pub struct RedactStep {
     /// Secret key with the key of hashes, at least 16 bytes; required if an action is hash. Pools
     /// with the same key write equal hashes for equal values. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hash_key_secret_ref: Option<SecretKeyRef>,
+    pub hash_key_secret: Option<SecretKeyRef>,
     /// Attributes whose values are neither searched nor removed; takes precedence over
     /// allowedKeys and blockedKeys. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,13 +54,13 @@ pub struct RedactStep {
 fn redact_rules(schema: &mut Schema) {
     rules::add_rule(
         schema,
-        "has(self.hashKeySecretRef) || !((has(self.action) && has(self.action.hash)) \
+        "has(self.hashKeySecret) || !((has(self.action) && has(self.action.hash)) \
          || (has(self.patterns) && self.patterns.exists(it, has(it.action) \
          && has(it.action.hash))) \
          || (has(self.setActions) && self.setActions.exists(it, has(it.action.hash))) \
          || (has(self.blockedKeys) && has(self.blockedKeys.action) \
          && has(self.blockedKeys.action.hash)))",
-        "a hash needs a key: write hashKeySecretRef, or another action",
+        "a hash needs a key: write hashKeySecret, or another action",
     );
 }
 
@@ -123,7 +123,7 @@ pub struct RedactAction {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<MaskAction>,
     /// HMAC-SHA256 of the match replaces it: equal values stay equal, and nobody without the key
-    /// can compute them. Needs hashKeySecretRef.
+    /// can compute them. Needs hashKeySecret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<HashAction>,
     /// The value that contains it is removed: an empty object.

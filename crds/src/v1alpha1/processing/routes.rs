@@ -46,11 +46,11 @@ pub struct RouteStatus {
     /// answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub records: Option<i64>,
-    /// Who reads the topic: the first by namespace and name. Absent if nobody does, or if it is not
+    /// Consumer of the topic: the first by namespace and name. Absent without one, or if it is not
     /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reader: Option<RouteReader>,
-    /// Lag of the reader, over all of its topics, as its own status has it. Absent until it has
+    pub consumer: Option<RouteConsumer>,
+    /// Lag of the consumer, over all of its topics, as its own status has it. Absent until it has
     /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lag: Option<LagStatus>,
@@ -63,7 +63,7 @@ pub struct RouteStatus {
 /// The object whose gateways read a routed topic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RouteReader {
+pub struct RouteConsumer {
     /// Its kind: TelemetryPipeline, or GatewayPool if no pipeline owns the pool.
     #[schemars(length(max = 63))]
     pub kind: String,

@@ -77,7 +77,7 @@ pub struct ScrapeAuthorization {
     #[schemars(length(max = 64), regex(pattern = r"^[A-Za-z0-9._-]+$"))]
     pub r#type: Option<String>,
     /// Secret with the credentials.
-    pub credentials_secret_ref: TokenRef,
+    pub credentials_secret: TokenRef,
 }
 
 /// HTTP basic authentication.
@@ -85,7 +85,7 @@ pub struct ScrapeAuthorization {
 #[serde(rename_all = "camelCase")]
 pub struct ScrapeBasicAuth {
     /// Secret with user name and password.
-    pub credentials_secret_ref: CredentialsRef,
+    pub credentials_secret: CredentialsRef,
 }
 
 /// OAuth 2.0 client id and secret in a Secret.
@@ -120,7 +120,7 @@ impl ClientRef {
 #[schemars(transform = token_url_rules)]
 pub struct ScrapeOAuth2 {
     /// Secret with client id and client secret.
-    pub client_secret_ref: ClientRef,
+    pub credentials_secret: ClientRef,
     /// Token URL, http:// or https://.
     #[schemars(length(max = 1_024), regex(pattern = r"^https?://[!-~]+$"))]
     pub token_url: String,
@@ -150,7 +150,7 @@ pub struct ScrapeProxy {
     pub url: String,
     /// Secret with user name and password for the proxy, sent unencrypted. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub credentials_secret_ref: Option<CredentialsRef>,
+    pub credentials_secret: Option<CredentialsRef>,
     /// Hosts contacted directly, at most 64: a name with its subdomains, .name for its subdomains
     /// only, an address, a network such as 10.0.0.0/8, or *. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -185,7 +185,7 @@ fn token_url_rules(schema: &mut Schema) {
     rules::add_rule(
         schema,
         "!self.tokenUrl.contains('@')",
-        "tokenUrl contains credentials: write them into the Secret of clientSecretRef",
+        "tokenUrl contains credentials: write them into the Secret of credentialsSecret",
     );
 }
 
@@ -193,6 +193,6 @@ fn proxy_rules(schema: &mut Schema) {
     rules::add_rule(
         schema,
         "!self.url.contains('@')",
-        "url contains credentials: write them into the Secret of credentialsSecretRef",
+        "url contains credentials: write them into the Secret of credentialsSecret",
     );
 }

@@ -160,7 +160,7 @@ fn ours(setting: &Setting<'_>) -> String {
     let receiver = match form {
         Form::Containers => {
             let labels = match setting.account {
-                Some(_) => "podMetadata: KubernetesAPI, labels: [\"*\"], ",
+                Some(_) => "podMetadata: KubernetesApi, labels: [\"*\"], ",
                 None => "",
             };
             let pods = pods.display();

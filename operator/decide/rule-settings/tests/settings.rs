@@ -80,7 +80,7 @@ fn settings(steps: &[ProcessingStep]) -> Config {
 /// steps, so a field has one name, one form and one default in both.
 #[test]
 fn a_spec_and_the_settings_are_written_alike() {
-    let spec = EVERY_FIELD.replace("KEY", "hashKeySecretRef: {name: hashes, key: key}");
+    let spec = EVERY_FIELD.replace("KEY", "hashKeySecret: {name: hashes, key: key}");
     let file = EVERY_FIELD.replace("KEY", "hashKeyFile: /secrets/hashes/key");
     let expected: Vec<Step> = serde_norway::from_str(&file).unwrap();
     assert_eq!(settings(&steps(&spec)), Config { steps: expected });
@@ -90,7 +90,7 @@ fn a_spec_and_the_settings_are_written_alike() {
 /// lost.
 #[test]
 fn a_spec_reads_back_as_it_was_written() {
-    let spec = steps(&EVERY_FIELD.replace("KEY", "hashKeySecretRef: {name: hashes, key: key}"));
+    let spec = steps(&EVERY_FIELD.replace("KEY", "hashKeySecret: {name: hashes, key: key}"));
     let written = serde_json::to_value(&spec).unwrap();
     assert_eq!(serde_json::from_value::<Vec<ProcessingStep>>(written.clone()).unwrap(), spec);
     // As the API server writes whole numbers.

@@ -2,29 +2,28 @@
 //! pools of other pipelines, whose own statuses have the lag. No request: the pools are those that
 //! this process watches.
 //!
-//! Limits: a reader's lag is as old as this pipeline's last reconcile, at most a minute. A Kafka
+//! Limits: a consumer's lag is as old as this pipeline's last reconcile, at most a minute. A Kafka
 //! cluster is known by its addresses as written, as in [`crate::cache::claims`].
 
 use kube::ResourceExt;
 use millrace_crds::v1alpha1::{
-    GatewayPool, KafkaConnection, LagStatus, PoolRouteStatus, RouteReader, RouteStatus, Signal,
+    GatewayPool, KafkaConnection, LagStatus, PoolRouteStatus, RouteConsumer, RouteStatus, Signal,
     TelemetryPipeline,
 };
 
 use super::apply::Edge;
 use crate::context::Context;
 
-/// What a route without a reader means, and the remedy.
-const NO_READER: &str = "no GatewayPool that this operator watches reads the topic, so its records \
-                         stay in Kafka until they expire: declare a pipeline with this topic, or \
-                         remove the step";
+/// What a route without a consumer means, and the remedy.
+const NO_CONSUMER: &str = "no GatewayPool that this operator watches reads the topic, so its records stay in Kafka until \
+     they expire: declare a pipeline with this topic, or remove the step";
 
 /// A gateway pool that reads a topic.
 #[derive(Debug)]
-struct TopicReader {
+struct TopicConsumer {
     topic: String,
     signal: Signal,
-    reader: RouteReader,
+    consumer: RouteConsumer,
     lag: Option<LagStatus>,
 }
 
@@ -38,8 +37,8 @@ pub(super) fn report_routes(
     if routes.is_empty() {
         return routes;
     }
-    let readers = find_readers(context, &pipeline.spec.kafka, &routes);
-    routes.into_iter().map(|route| add_reader(route, readers.as_deref())).collect()
+    let consumers = find_consumers(context, &pipeline.spec.kafka, &routes);
+    routes.into_iter().map(|route| add_consumer(route, consumers.as_deref())).collect()
 }
 
 /// Sums the routes of all pools; the same step of two pools is one.
@@ -58,7 +57,7 @@ fn sum_routes<'a>(of_pools: impl Iterator<Item = &'a PoolRouteStatus>) -> Vec<Ro
                 signal: *signal,
                 topic: topic.clone(),
                 records: *records,
-                reader: None,
+                consumer: None,
                 lag: None,
                 message: None,
             }),
@@ -69,12 +68,12 @@ fn sum_routes<'a>(of_pools: impl Iterator<Item = &'a PoolRouteStatus>) -> Vec<Ro
 
 /// Returns who reads the topics of the routes, sorted by namespace and name. `None` while not all
 /// gateway pools are known.
-fn find_readers(
+fn find_consumers(
     context: &Context,
     kafka: &KafkaConnection,
     routes: &[RouteStatus],
-) -> Option<Vec<TopicReader>> {
-    let mut readers = Vec::new();
+) -> Option<Vec<TopicConsumer>> {
+    let mut consumers = Vec::new();
     for packed in context.stores.if_read::<GatewayPool>()? {
         // A pool that can't be read has no gateways that could.
         let Ok(pool) = packed.unpack().0 else { continue };
@@ -85,18 +84,18 @@ fn find_readers(
         for (signal, read) in pool.spec.signals.iter() {
             let topic = read.topic_name.as_ref().map_or(signal.default_topic(), |it| it.as_str());
             if routes.iter().any(|route| is_read(route, signal, topic)) {
-                readers.push(TopicReader {
+                consumers.push(TopicConsumer {
                     topic: topic.to_owned(),
                     signal,
-                    reader: identify_reader(&pool),
+                    consumer: identify_consumer(&pool),
                     lag: pool.status.as_ref().and_then(|status| status.lag.clone()),
                 });
             }
         }
     }
-    let key = |it: &TopicReader| (it.reader.namespace.clone(), it.reader.name.clone());
-    readers.sort_by_key(key);
-    Some(readers)
+    let key = |it: &TopicConsumer| (it.consumer.namespace.clone(), it.consumer.name.clone());
+    consumers.sort_by_key(key);
+    Some(consumers)
 }
 
 fn is_read(route: &RouteStatus, signal: Signal, topic: &str) -> bool {
@@ -104,25 +103,25 @@ fn is_read(route: &RouteStatus, signal: Signal, topic: &str) -> bool {
 }
 
 /// Returns the pipeline that owns the pool, else the pool.
-fn identify_reader(pool: &GatewayPool) -> RouteReader {
+fn identify_consumer(pool: &GatewayPool) -> RouteConsumer {
     let namespace = pool.namespace().unwrap_or_default();
     let owner = pool.owner_references().iter().find(|it| it.kind == "TelemetryPipeline");
     let (kind, name) = match owner {
         Some(owner) => (owner.kind.clone(), owner.name.clone()),
         None => ("GatewayPool".to_owned(), pool.name_any()),
     };
-    RouteReader { kind, namespace, name }
+    RouteConsumer { kind, namespace, name }
 }
 
-fn add_reader(mut route: RouteStatus, readers: Option<&[TopicReader]>) -> RouteStatus {
-    let Some(readers) = readers else { return route };
-    let of_topic = |it: &&TopicReader| is_read(&route, it.signal, &it.topic);
-    match readers.iter().find(of_topic) {
+fn add_consumer(mut route: RouteStatus, consumers: Option<&[TopicConsumer]>) -> RouteStatus {
+    let Some(consumers) = consumers else { return route };
+    let of_topic = |it: &&TopicConsumer| is_read(&route, it.signal, &it.topic);
+    match consumers.iter().find(of_topic) {
         Some(found) => {
-            route.reader = Some(found.reader.clone());
+            route.consumer = Some(found.consumer.clone());
             route.lag.clone_from(&found.lag);
         }
-        None => route.message = Some(NO_READER.to_owned()),
+        None => route.message = Some(NO_CONSUMER.to_owned()),
     }
     route
 }

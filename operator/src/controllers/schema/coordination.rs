@@ -56,13 +56,13 @@ pub(super) async fn probe_request(
     let Some(settings) = &schema.spec.clickhouse.coordination else {
         return Ok(ProbeRequest::default());
     };
-    let Coordination { servers, tls, credentials_secret_ref, limits } = settings;
+    let Coordination { servers, tls, credentials_secret, limits } = settings;
     let servers = servers.iter().map(|server| server.as_str().parse());
     let servers = servers.collect::<Result<Vec<_>, _>>();
     let servers =
         servers.map_err(|error| invalid_field("clickhouse.coordination.servers", error))?;
     let secrets = Secrets::in_namespace(&context.client, &schema.namespace().unwrap_or_default());
-    let login = match credentials_secret_ref {
+    let login = match credentials_secret {
         Some(reference) => Some(secrets.read_login(reference).await?),
         None => None,
     };

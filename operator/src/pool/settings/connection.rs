@@ -296,7 +296,7 @@ pub fn build_telemetry(
         logs,
         attributes,
     } = own;
-    let headers = headers.iter().map(|crds::SecretHeader { name, secret_key_ref: at }| {
+    let headers = headers.iter().map(|crds::SecretHeader { name, value_secret: at }| {
         Ok((name.clone(), secret_file(uses, at.name.as_str(), at.key.as_str())?))
     });
     let headers = headers.collect::<Result<_, Invalid>>()?;

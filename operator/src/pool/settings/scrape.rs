@@ -119,7 +119,7 @@ fn build_job(spec: &crds::ScrapeJob, uses: &mut SecretUses) -> Result<config::Sc
         tls: encryption.as_ref().map(|it| build_tls(it, uses)).transpose()?,
         authorization: header.as_ref().map(|it| build_authorization(it, uses)).transpose()?,
         basic_auth: match basic_auth {
-            Some(crds::ScrapeBasicAuth { credentials_secret_ref: user }) => {
+            Some(crds::ScrapeBasicAuth { credentials_secret: user }) => {
                 Some(build_basic_auth(user, uses)?)
             }
             None => None,
@@ -208,7 +208,7 @@ fn build_authorization(
     spec: &crds::ScrapeAuthorization,
     uses: &mut SecretUses,
 ) -> Result<config::Authorization, Invalid> {
-    let crds::ScrapeAuthorization { r#type: word, credentials_secret_ref: token } = spec;
+    let crds::ScrapeAuthorization { r#type: word, credentials_secret: token } = spec;
     Ok(config::Authorization {
         r#type: word.clone().unwrap_or_else(|| "Bearer".to_owned()),
         credentials_file: secret_file(uses, token.name.as_str(), token.key())?,
@@ -232,7 +232,7 @@ fn build_oauth2(
     uses: &mut SecretUses,
 ) -> Result<config::OAuth2, Invalid> {
     let crds::ScrapeOAuth2 {
-        client_secret_ref: client,
+        credentials_secret: client,
         token_url,
         scopes,
         endpoint_params,
@@ -256,7 +256,7 @@ fn build_proxy(
     spec: &crds::ScrapeProxy,
     uses: &mut SecretUses,
 ) -> Result<config::Proxy, Invalid> {
-    let crds::ScrapeProxy { url, credentials_secret_ref: user, no_proxy } = spec;
+    let crds::ScrapeProxy { url, credentials_secret: user, no_proxy } = spec;
     let no_proxy = no_proxy.iter().map(|host| parse_field(job, &format!("{field}.noProxy"), host));
     Ok(config::Proxy {
         url: parse_field(job, &format!("{field}.url"), url)?,

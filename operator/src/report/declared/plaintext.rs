@@ -70,7 +70,7 @@ fn to_targets(receiver: &PrometheusReceiver) -> Option<String> {
     let exposed = |job: &ScrapeJob| {
         let (is_http, oauth2) = (job.scheme == ScrapeScheme::Http, job.oauth2.as_ref());
         let token_proxy = oauth2.and_then(|oauth2| oauth2.proxy.as_ref());
-        let has_password = |proxy: &ScrapeProxy| proxy.credentials_secret_ref.is_some();
+        let has_password = |proxy: &ScrapeProxy| proxy.credentials_secret.is_some();
         if oauth2.is_some_and(|oauth2| oauth2.token_url.starts_with("http://")) {
             Some(
                 "oauth2.tokenUrl with http:// receives the client's secret in plaintext: use \
@@ -81,9 +81,9 @@ fn to_targets(receiver: &PrometheusReceiver) -> Option<String> {
         } else if is_http && job.basic_auth.is_some() {
             Some("targets with scheme http receive the password in plaintext: use https")
         } else if job.proxy.as_ref().is_some_and(has_password) {
-            Some("proxy.credentialsSecretRef: the proxy receives the password in plaintext")
+            Some("proxy.credentialsSecret: the proxy receives the password in plaintext")
         } else if token_proxy.is_some_and(has_password) {
-            Some("oauth2.proxy.credentialsSecretRef: the proxy receives the password in plaintext")
+            Some("oauth2.proxy.credentialsSecret: the proxy receives the password in plaintext")
         } else {
             None
         }

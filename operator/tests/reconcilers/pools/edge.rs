@@ -394,7 +394,7 @@ async fn a_pool_that_watches_pods_has_a_token_and_the_right_to_it() {
     assert_eq!(node["name"], "NODE_NAME");
     assert_eq!(node["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");
     let text = world.settings_text();
-    for line in ["podMetadata: KubernetesAPI", "- app", "- a/*", "- shop"] {
+    for line in ["podMetadata: KubernetesApi", "- app", "- a/*", "- shop"] {
         assert!(text.contains(line), "{text}");
     }
     world.server.take_writes();

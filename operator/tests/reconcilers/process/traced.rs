@@ -150,7 +150,7 @@ async fn own_telemetry_reaches_the_collectors_settings() {
         pool["spec"]["telemetry"] = json!({"otlp": {
             "endpoint": "https://collector.monitoring:4318",
             "headers": [{"name": "x-key",
-                "secretKeyRef": {"name": "kafka-user", "key": "password"}}],
+                "valueSecret": {"name": "kafka-user", "key": "password"}}],
             "tls": {"ca": {"secretName": "kafka-user", "key": "username"}},
             "tracesPerSecond": 7,
             "attributes": {"service.namespace": "shop"},

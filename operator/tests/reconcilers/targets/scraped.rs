@@ -145,9 +145,9 @@ async fn credentials_for_targets_are_files_in_pods() {
         "name": "shop", "targets": ["shop:1"], "scheme": "https", "params": {"a": ["b"]},
         "tls": {"ca": {"secretName": "ca"}, "serverName": "shop.net",
             "certificateSecret": {"name": "pair"}},
-        "authorization": {"credentialsSecretRef": {"name": "access"}},
+        "authorization": {"credentialsSecret": {"name": "access"}},
         "proxy": {"url": "http://proxy:3128", "noProxy": [".svc"],
-            "credentialsSecretRef": {"name": "proxy", "usernameKey": "name"}}
+            "credentialsSecret": {"name": "proxy", "usernameKey": "name"}}
     });
     let wanted = scraping(&json!({"jobs": [job]}));
     let secret = |name: &str, keys: &[&str]| {

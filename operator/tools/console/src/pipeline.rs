@@ -148,20 +148,20 @@ fn push_routes(html: &mut Html, routes: &[RouteStatus]) {
     }
     html.raw("<h2>Routes</h2>\n");
     let row = |route: &RouteStatus| {
-        let reader = route.reader.as_ref();
-        let reader = reader.map(|it| format!("{} {}/{}", it.kind, it.namespace, it.name));
+        let consumer = route.consumer.as_ref();
+        let consumer = consumer.map(|it| format!("{} {}/{}", it.kind, it.namespace, it.name));
         let seconds = route.lag.as_ref().and_then(|lag| lag.seconds);
         vec![
             HtmlCell::text(&route.step),
             HtmlCell::text(Signal::from(route.signal).as_str()),
             HtmlCell::text(&route.topic),
             HtmlCell::figure(route.records.map(format_count)),
-            HtmlCell::text(reader.or_else(|| route.message.clone()).as_deref().unwrap_or("–")),
+            HtmlCell::text(consumer.or_else(|| route.message.clone()).as_deref().unwrap_or("–")),
             HtmlCell::figure(seconds.map(format_duration)),
         ]
     };
     let rows: Vec<_> = routes.iter().take(ITEMS_MAX).map(row).collect();
-    let heads = ["step", "signal", "topic", ">records routed", "reader", ">lag"];
+    let heads = ["step", "signal", "topic", ">records routed", "consumer", ">lag"];
     html.push_table("Routes", &heads, &rows).push_omitted(routes.len(), ITEMS_MAX);
 }
 

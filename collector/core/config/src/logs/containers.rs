@@ -31,7 +31,7 @@ section! {
         /// Namespaces whose pods are read; all when empty.
         pub namespaces: Vec<String> = Vec::new(),
         /// Labels of the namespaces whose pods are read, as reported by the API server. Can't be
-        /// combined with `namespaces`; requires `podMetadata: KubernetesAPI`.
+        /// combined with `namespaces`; requires `podMetadata: KubernetesApi`.
         pub namespace_selector: Option<LabelSelector> = None,
         /// Namespaces whose pods are not read.
         pub exclude_namespaces: Vec<String> = Vec::new(),
@@ -42,10 +42,10 @@ section! {
         /// most 64.
         pub labels: Vec<String> = owned_names(&["*"]),
         /// Pod annotations that become attributes, in the same form. Requires `podMetadata:
-        /// KubernetesAPI`.
+        /// KubernetesApi`.
         pub annotations: Vec<String> = Vec::new(),
         /// Whether pod annotations (`millrace.dev/logs`, `-parser`, `-multiline`) control how a
-        /// pod's logs are read. Requires `podMetadata: KubernetesAPI`.
+        /// pod's logs are read. Requires `podMetadata: KubernetesApi`.
         pub follow_annotations: bool = true,
         /// Shares of namespaces while more is written than can be sent; 1 for all others. At most
         /// 64.
@@ -77,7 +77,6 @@ pub enum PodMetadata {
     /// The path of a log file: namespace, pod and container.
     FilePath,
     /// A watch of the node's pods.
-    #[serde(rename = "KubernetesAPI")]
     KubernetesApi,
 }
 
@@ -106,7 +105,7 @@ impl Checker<'_> {
         if *pod_metadata != PodMetadata::KubernetesApi && !annotations.is_empty() {
             self.add_problem(
                 "receivers.containers.annotations",
-                "annotations require a watch of pods: set `podMetadata: KubernetesAPI`",
+                "annotations require a watch of pods: set `podMetadata: KubernetesApi`",
             );
         }
         self.check_multiline("receivers.containers.multiline", multiline.as_ref());
@@ -128,7 +127,7 @@ impl Checker<'_> {
             self.add_problem(
                 field,
                 "namespaceSelector requires a watch of the API server: set `podMetadata: \
-                 KubernetesAPI`",
+                 KubernetesApi`",
             );
         }
         if !containers.namespaces.is_empty() {

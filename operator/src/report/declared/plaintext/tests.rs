@@ -73,11 +73,11 @@ fn credentials_that_targets_are_sent_are_told() {
         state_exposed_passwords(&mut conditions, None, None, Some(&receiver));
         conditions.find_stated(ConditionType::CredentialsExposed).map(|it| it.message.clone())
     };
-    let user = json!({"credentialsSecretRef": {"name": "s"}});
-    let tokens = |url: &str| json!({"clientSecretRef": {"name": "s"}, "tokenUrl": url});
+    let user = json!({"credentialsSecret": {"name": "s"}});
+    let tokens = |url: &str| json!({"credentialsSecret": {"name": "s"}, "tokenUrl": url});
     let through = |url: &str| {
         let mut tokens = tokens(url);
-        tokens["proxy"] = json!({"url": "http://p:1", "credentialsSecretRef": {"name": "s"}});
+        tokens["proxy"] = json!({"url": "http://p:1", "credentialsSecret": {"name": "s"}});
         tokens
     };
     for (job, said) in [
@@ -91,7 +91,7 @@ fn credentials_that_targets_are_sent_are_told() {
         (json!({"oauth2": through("https://t/"), "scheme": "https"}), Some("oauth2.proxy")),
         (json!({"proxy": {"url": "http://p:1"}}), None),
         (
-            json!({"proxy": {"url": "http://p:1", "credentialsSecretRef": {"name": "s"}}}),
+            json!({"proxy": {"url": "http://p:1", "credentialsSecret": {"name": "s"}}}),
             Some("the proxy receives the password"),
         ),
     ] {

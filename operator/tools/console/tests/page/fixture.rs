@@ -103,7 +103,7 @@ fn pipeline(words: Words<'_>) -> Value {
             "routes": [
                 {"step": words("audit"), "signal": "Logs", "topic": words("audit-logs"),
                  "records": 1_861_003,
-                 "reader": {"kind": "TelemetryPipeline", "namespace": "audit",
+                 "consumer": {"kind": "TelemetryPipeline", "namespace": "audit",
                             "name": words("audit")},
                  "lag": {"messages": 31, "seconds": 2, "withinBound": true, "boundSeconds": 60,
                          "observedAt": "2026-11-26T11:59:55Z"}},

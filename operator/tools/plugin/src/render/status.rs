@@ -169,10 +169,10 @@ fn push_routes(page: &mut TextPage, routes: &[RouteStatus]) {
     }
     page.push_heading("ROUTES");
     let mut table = TextTable::new(2);
-    table.push_head(&["STEP", "SIGNAL", "TOPIC", ">RECORDS", "READER", ">LAG"]);
+    table.push_head(&["STEP", "SIGNAL", "TOPIC", ">RECORDS", "CONSUMER", ">LAG"]);
     for route in routes {
-        let reader = route.reader.as_ref();
-        let reader = reader.map(|it| format!("{} {}/{}", it.kind, it.namespace, it.name));
+        let consumer = route.consumer.as_ref();
+        let consumer = consumer.map(|it| format!("{} {}/{}", it.kind, it.namespace, it.name));
         let lag = route.lag.as_ref();
         let seconds = lag.and_then(|lag| lag.seconds).map(format_duration);
         let is_late = lag.is_some_and(|lag| !lag.within_bound);
@@ -181,7 +181,7 @@ fn push_routes(page: &mut TextPage, routes: &[RouteStatus]) {
             TextCell::text(Signal::from(route.signal).as_str()),
             TextCell::text(&*route.topic),
             TextCell::number(route.records.map(format_count)),
-            TextCell::text(reader.unwrap_or_else(|| "-".to_owned())),
+            TextCell::text(consumer.unwrap_or_else(|| "-".to_owned())),
             TextCell::number(seconds).with_paint(if is_late { Paint::Bad } else { Paint::Plain }),
         ]);
     }

@@ -51,7 +51,7 @@ async fn the_screen_has_routes_with_their_readers_and_lag() {
     server.edit("TelemetryPipeline", "prod", |pipeline| {
         pipeline["status"]["routes"] = json!([
             {"step": "audit", "signal": "Logs", "topic": "audit-logs", "records": 12_000,
-             "reader": {"kind": "TelemetryPipeline", "namespace": "sec", "name": "audit"},
+             "consumer": {"kind": "TelemetryPipeline", "namespace": "sec", "name": "audit"},
              "lag": {"messages": 9, "seconds": 65, "withinBound": false, "boundSeconds": 60,
                      "observedAt": "2026-11-26T11:59:55Z"}},
             {"step": "slow", "signal": "Traces", "topic": "slow-spans",

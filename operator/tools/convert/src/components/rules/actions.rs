@@ -13,7 +13,7 @@ use crate::work::Work;
 /// For include and exclude.
 const MATCHES: &str = "write it as a condition in OTTL after where, in each statement";
 /// How hashes differ.
-const HASHES: &str = "SHA-256 of texts alone; a redact step with hashKeySecretRef has a keyed hash";
+const HASHES: &str = "SHA-256 of texts alone; a redact step with hashKeySecret has a keyed hash";
 
 /// The contexts of the processor's attributes, by signal.
 const CONTEXTS: [(Signal, StatementContext); 3] = [

@@ -41,7 +41,7 @@ pub(super) fn convert(work: &mut Work, node: &Node<'_>, processor: &RuleProcesso
     found.finish(work, step);
     work.account.account_remaining(fields, |name| match name {
         "hash_function" | "hmac_key" => Fate::unsupported(
-            "write action: {hash: {}} and hashKeySecretRef; until then matches are masked",
+            "write action: {hash: {}} and hashKeySecret; until then matches are masked",
         ),
         "summary" => Fate::not_needed("metrics count what each rule redacts, by step"),
         "redact_all_types" => Fate::unsupported("texts alone are searched"),
