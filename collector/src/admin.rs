@@ -1,7 +1,9 @@
 //! Serves probes, metrics and pages over HTTP/1: `/livez`, `/readyz`, `/metrics`, `/`, `/targets`,
-//! `/targets.json`, `/share`, `/rules`, `/producers`. No answer shows records, secrets, or settings
-//! other than targets and rules; `/producers` has names of services and namespaces.
+//! `/targets.json`, `/share`, `/rules`, `/producers`, `/dead-letters`. No answer shows records,
+//! secrets, or settings other than targets and rules; `/producers` has names of services and
+//! namespaces, `/dead-letters` positions, reasons and sizes.
 
+mod dead_letters;
 pub(crate) mod page;
 pub(crate) mod producers;
 
@@ -24,6 +26,7 @@ use millrace_pipeline::drain::Drain;
 use millrace_pipeline::readiness::Readiness;
 use millrace_pipeline::telemetry::Telemetry;
 use millrace_rules::Rules;
+use millrace_sink_kafka::RecentDeadLetters;
 use millrace_source_prometheus::TargetStatus;
 use tokio::net::TcpListener;
 
@@ -51,6 +54,7 @@ pub(crate) struct AdminContext {
     pub(crate) target_status: TargetStatus,
     pub(crate) rules: Option<Arc<Rules>>,
     pub(crate) producers: Arc<ProducerMeter>,
+    pub(crate) dead_letters: Arc<RecentDeadLetters>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -86,10 +90,13 @@ impl AdminContext {
             "/share" => self.respond_share(),
             "/rules" => self.respond_rules(),
             "/producers" => json_response(self.producers.render_json()),
+            "/dead-letters" => {
+                json_response(dead_letters::render_json(&self.dead_letters.list_newest()))
+            }
             _ => text_response(
                 StatusCode::NOT_FOUND,
-                "use /, /targets, /targets.json, /share, /rules, /producers, /livez, /readyz or \
-                 /metrics\n"
+                "use /, /targets, /targets.json, /share, /rules, /producers, /dead-letters, \
+                 /livez, /readyz or /metrics\n"
                     .to_owned(),
             ),
         }

@@ -11,7 +11,7 @@ use millrace_pipeline::readiness::{Readiness, ReadinessPart};
 use millrace_pipeline::telemetry::{Telemetry, TelemetryError};
 use millrace_rules::{Rules, RulesError};
 use millrace_sink_clickhouse::SinkError;
-use millrace_sink_kafka::ProducerError;
+use millrace_sink_kafka::{ProducerError, RecentDeadLetters};
 use millrace_source_kafka::StartError;
 use millrace_source_prometheus::TargetStatus;
 
@@ -146,6 +146,8 @@ pub(crate) struct Common {
     pub(crate) rules: Option<Arc<Rules>>,
     /// Which services send the most bytes, for an edge.
     pub(crate) producers: Arc<ProducerMeter>,
+    /// The newest dead letters, of a gateway.
+    pub(crate) dead_letters: Arc<RecentDeadLetters>,
 }
 
 /// Puts rules in front of an exporter and its routes. Without rules, sources use the exporter.

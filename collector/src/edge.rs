@@ -50,6 +50,8 @@ pub(crate) async fn run(
         target_status,
         rules,
         producers,
+        // Only gateways store dead letters.
+        dead_letters: _,
     } = common;
     let exporter = exporter_of(exporter);
     let threads = usize::from(cores.get());

@@ -32,6 +32,7 @@ pub(crate) async fn run(
         // Its settings have none.
         rules: _,
         producers: _,
+        dead_letters: recent,
     } = common;
     let instance = instance_name(receiver)?;
     let delivery = match receiver.delivery {
@@ -49,7 +50,8 @@ pub(crate) async fn run(
         },
     )?;
     let topics = receiver.resolved_dead_letter_topics();
-    let dead_letters = KafkaDeadLetters::start(&receiver.connection, topics, VERSION, &drain)?;
+    let dead_letters =
+        KafkaDeadLetters::start(&receiver.connection, topics, VERSION, &drain, recent)?;
     let source = KafkaSource::start(
         settings,
         SourceParts {

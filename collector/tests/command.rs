@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rdkafka::mocking::MockCluster;
 
 /// Longer than any wait here should take, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_millrace-collector"))

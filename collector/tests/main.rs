@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, missing_docs)]
 
 mod command;
+mod dead_letters;
 mod enrich;
 mod files;
 mod gateway;

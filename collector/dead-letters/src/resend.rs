@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use millrace_config::{Compression, MAX_MESSAGE_BYTES, TopicName};
-use millrace_sink_kafka::{Producer, Shipment, Traits, code_of, create_producer};
+use millrace_sink_kafka::{Producer, Shipment, StoredPosition, Traits, code_of, create_producer};
 use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
@@ -134,10 +134,11 @@ struct Parcel {
 }
 
 impl Shipment for Parcel {
-    fn handle_result(self, result: Result<(), (Code, &[u8])>) {
+    fn handle_result(self, result: Result<StoredPosition, (Code, &[u8])>) {
         // The channel has a slot for each parcel of a batch; after the command has ended nobody
         // receives.
-        let _ = self.ended.try_send((self.index, result.map_err(|(code, _)| code)));
+        let result = result.map(|_position| ()).map_err(|(code, _)| code);
+        let _ = self.ended.try_send((self.index, result));
     }
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn run(path: &Path) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            tracing::error!(%error, "ended");
+            tracing::error!(%error, "the collector ends");
             ExitCode::from(if error.is_settings() { EXIT_SETTINGS } else { EXIT_FAILED })
         }
     };
@@ -156,6 +156,7 @@ fn run_mode(checked: Checked, export: Option<&Export>) -> Result<(), RunError> {
         target_status,
         rules,
         producers: ProducerMeter::new(),
+        dead_letters: Arc::default(),
     };
     let cores = process::usable_cores();
     tracing::info!(
@@ -231,6 +232,7 @@ async fn serve_mode(
         target_status: common.target_status.clone(),
         rules: common.rules.clone(),
         producers: Arc::clone(&common.producers),
+        dead_letters: Arc::clone(&common.dead_letters),
     };
     tokio::spawn(served.serve(listener));
     tracing::info!(%address, "serving probes and metrics");

@@ -18,7 +18,7 @@ use millrace_kafka_tokens::{
 use millrace_operator::kafka::{
     Brokers, ConnectionSettings, Pace, Sessions, TopicChange, TopicObservation,
 };
-use millrace_sink_kafka::{Producer, Shipment, Traits, create_producer};
+use millrace_sink_kafka::{Producer, Shipment, StoredPosition, Traits, create_producer};
 use millrace_stack::kafka::{Broker, BrokerOptions, Credentials, Listener};
 use millrace_stack::service::Secret;
 use rdkafka::producer::BaseRecord;
@@ -141,8 +141,8 @@ async fn create_topic(sessions: &Sessions, settings: ConnectionSettings) {
 struct Message(mpsc::SyncSender<Result<(), RDKafkaErrorCode>>);
 
 impl Shipment for Message {
-    fn handle_result(self, result: Result<(), (RDKafkaErrorCode, &[u8])>) {
-        let _ = self.0.send(result.map_err(|(code, _)| code));
+    fn handle_result(self, result: Result<StoredPosition, (RDKafkaErrorCode, &[u8])>) {
+        let _ = self.0.send(result.map(|_position| ()).map_err(|(code, _)| code));
     }
 }
 

@@ -4,6 +4,8 @@
 //! The number in flight is bounded; past it the caller retains the others. A dead letter that is
 //! too long for its topic is finally sent without its bytes: its headers name their origin.
 
+pub(crate) mod recent;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use millrace_config::{Compression, KafkaConnection, Topics};
 use millrace_pipeline::backoff::{Backoff, BackoffPolicy};
+use millrace_pipeline::clock::now_unix_nanos;
 use millrace_pipeline::dead_letter;
 use millrace_pipeline::drain::Drain;
 use millrace_pipeline::sink::{Completion, DeadLetter, DeadLetterSink, DeliveryOutcome, QueueFull};
@@ -20,9 +23,10 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _};
 
+use crate::dead_letters::recent::{RecentDeadLetters, StoredDeadLetter};
 use crate::produce::failure::Class;
 use crate::produce::producer::{
-    Producer, ProducerError, Shipment, Traits, code_of, create_producer,
+    Producer, ProducerError, Shipment, StoredPosition, Traits, code_of, create_producer,
 };
 use crate::topics::topic::topic_of;
 
@@ -63,6 +67,7 @@ struct DeadLettersInner {
     topics: Topics,
     version: &'static str,
     drain: Drain,
+    recent: Arc<RecentDeadLetters>,
     /// By signal.
     in_flight: [InFlight; Signal::ALL.len()],
     /// Queues retries for the thread; `None` ends it.
@@ -111,8 +116,8 @@ struct DeadLetterShipment {
 }
 
 impl KafkaDeadLetters {
-    /// Creates the producer. `topics` has a dead-letter topic for each signal that is read, and
-    /// `version` is the collector's, for a header.
+    /// Creates the producer. `topics` has a dead-letter topic for each signal that is read,
+    /// `version` is the collector's, for a header, and `recent` gets each one that is stored.
     ///
     /// # Errors
     /// The producer can't be set up, or no thread be started.
@@ -121,6 +126,7 @@ impl KafkaDeadLetters {
         topics: Topics,
         version: &'static str,
         drain: &Drain,
+        recent: Arc<RecentDeadLetters>,
     ) -> Result<Self, ProducerError> {
         let traits = Traits {
             compression: Compression::Zstd,
@@ -136,6 +142,7 @@ impl KafkaDeadLetters {
             topics,
             version,
             drain: drain.clone(),
+            recent,
             in_flight: Default::default(),
             retries,
         });
@@ -227,6 +234,24 @@ impl DeadLetterShipment {
         dead_letter.rejection.detail.push_str(&left);
     }
 
+    /// Adds it to the newest stored ones.
+    fn record_stored(&self, position: StoredPosition) {
+        let dead_letter = &*self.dead_letter;
+        let Some(topic) = topic_of(&self.shared.topics, dead_letter.signal) else { return };
+        self.shared.recent.record_stored(StoredDeadLetter {
+            signal: dead_letter.signal,
+            topic: topic.clone(),
+            partition: position.partition,
+            offset: position.offset,
+            source_topic: Arc::clone(&dead_letter.topic),
+            source_partition: dead_letter.partition,
+            source_offset: dead_letter.offset,
+            reason: dead_letter.rejection.reason,
+            payload_bytes: dead_letter.payload.len(),
+            stored_at_seconds: now_unix_nanos() / 1_000_000_000,
+        });
+    }
+
     /// Queues another attempt, or abandons it at the drain's deadline.
     fn schedule_retry(mut self) {
         let shared = Arc::clone(&self.shared);
@@ -248,9 +273,10 @@ impl Drop for DeadLetterShipment {
 }
 
 impl Shipment for DeadLetterShipment {
-    fn handle_result(mut self, result: Result<(), (RDKafkaErrorCode, &[u8])>) {
+    fn handle_result(mut self, result: Result<StoredPosition, (RDKafkaErrorCode, &[u8])>) {
         match result {
-            Ok(()) => {
+            Ok(position) => {
+                self.record_stored(position);
                 if let Some(completion) = self.completion.take() {
                     completion.finish_with(DeliveryOutcome::Stored);
                 }

@@ -14,8 +14,9 @@ mod topics;
 
 pub use buffered::{BufferError, BufferedParts, BufferedPublisher};
 pub use dead_letters::KafkaDeadLetters;
+pub use dead_letters::recent::{RecentDeadLetters, StoredDeadLetter};
 pub use exporter::ToKafka;
 pub use produce::producer::{
-    Context, Producer, ProducerError, Shipment, Traits, code_of, create_producer,
+    Context, Producer, ProducerError, Shipment, StoredPosition, Traits, code_of, create_producer,
 };
 pub use publisher::KafkaPublisher;

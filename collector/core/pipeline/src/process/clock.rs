@@ -1,5 +1,5 @@
 //! The machine's time. It gives lines their observed time and scraped points their time, schedules
-//! the next scrape, and determines the accepted times of a request's records.
+//! the next scrape, determines the accepted times of a request's records, and dates dead letters.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -19,7 +19,7 @@ use tracing::field::Empty;
 use crate::produce::failure::Class;
 use crate::produce::message::{Envelope, Message, split_message};
 use crate::produce::partition_queue::InFlight;
-use crate::produce::producer::{Shipment, code_of};
+use crate::produce::producer::{Shipment, StoredPosition, code_of};
 use crate::request::request_part::RequestPart;
 use crate::topics::topic::{DeliveryContext, TopicOptions, TopicPublisher, TopicState};
 
@@ -195,10 +195,10 @@ impl TopicPublisher {
 
 impl Shipment for DeliveryContext {
     /// Ends it at its topic, which then sends the next. The topic is gone when the publisher is.
-    fn handle_result(self, result: Result<(), (Code, &[u8])>) {
+    fn handle_result(self, result: Result<StoredPosition, (Code, &[u8])>) {
         let Some(topic) = self.topic.upgrade() else { return };
         match result {
-            Ok(()) => topic.record_stored(self),
+            Ok(_position) => topic.record_stored(self),
             Err((code, payload)) => topic.record_failed(self, code, payload),
         }
         topic.send_waiting();

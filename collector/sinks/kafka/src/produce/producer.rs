@@ -23,11 +23,20 @@ use rdkafka::types::RDKafkaErrorCode;
 
 use crate::produce::failure::Class;
 
+/// The position of a stored message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredPosition {
+    /// The partition.
+    pub partition: i32,
+    /// The offset; `None` if the broker only confirmed that it has the message already.
+    pub offset: Option<i64>,
+}
+
 /// A message in flight, which receives its result.
 pub trait Shipment: Send + Sync + 'static {
     /// Called once, from the producer's thread; for a message that failed with its bytes. Must not
     /// block.
-    fn handle_result(self, result: Result<(), (RDKafkaErrorCode, &[u8])>);
+    fn handle_result(self, result: Result<StoredPosition, (RDKafkaErrorCode, &[u8])>);
 }
 
 /// How long the producer's thread waits for events before it checks whether to end. The library
@@ -246,7 +255,10 @@ impl<S: Shipment> ProducerContext for Context<S> {
 
     fn delivery(&self, result: &DeliveryResult<'_>, shipment: Box<S>) {
         shipment.handle_result(match result {
-            Ok(_) => Ok(()),
+            Ok(message) => Ok(StoredPosition {
+                partition: message.partition(),
+                offset: Some(message.offset()).filter(|offset| *offset >= 0),
+            }),
             Err((error, message)) => Err((code_of(error), message.payload().unwrap_or_default())),
         });
     }
