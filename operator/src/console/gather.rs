@@ -19,7 +19,7 @@ use millrace_crds::v1alpha1::{
     EdgePool, GatewayPool, TelemetryPipeline, TelemetrySchema, TelemetryTopic,
 };
 use millrace_reports::facts::{EventFacts, Facts, Gap, PodFacts, Role};
-use millrace_reports::{ProducerReport, rank_producers};
+use millrace_reports::{DeadLetterReport, ProducerReport, merge_dead_letters, rank_producers};
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
@@ -57,6 +57,15 @@ pub(super) struct Reading {
     pub(super) facts: Arc<Facts>,
     pub(super) events: Arc<Vec<EventFacts>>,
     pub(super) producers: Arc<ProducerReport>,
+    gateways: Arc<Vec<PodTarget>>,
+}
+
+/// What a reading's pods report, besides the facts.
+#[derive(Default)]
+struct PodReports {
+    producers: ProducerReport,
+    /// The gateways that run.
+    gateways: Vec<PodTarget>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -98,9 +107,9 @@ impl Readings {
             tokio::time::timeout(READING_MAX, self.read_pods(context, &mut facts)),
             tokio::time::timeout(READING_MAX, list_events(context, namespace)),
         );
-        let producers = pods.unwrap_or_else(|_elapsed| {
+        let pods = pods.unwrap_or_else(|_elapsed| {
             facts.gaps.push(Gap { what: "pods and their figures".to_owned(), why: why() });
-            ProducerReport::default()
+            PodReports::default()
         });
         let (events, gap) = events.unwrap_or_else(|_elapsed| {
             (Vec::new(), Some(Gap { what: "events".to_owned(), why: why() }))
@@ -108,10 +117,20 @@ impl Readings {
         facts.gaps.extend(gap);
         self.add_earlier_samples(&mut facts, at);
         let events = Arc::new(events_of(&facts, events));
-        let producers = Arc::new(producers);
-        let reading = Reading { at, facts: Arc::new(facts), events, producers };
+        let (producers, gateways) = (Arc::new(pods.producers), Arc::new(pods.gateways));
+        let reading = Reading { at, facts: Arc::new(facts), events, producers, gateways };
         self.cache_reading(reading.clone());
         Ok(reading)
+    }
+
+    /// Queries a reading's gateways for their newest dead letters. Pods that don't answer are
+    /// counted.
+    pub(super) async fn read_dead_letters(&self, reading: &Reading) -> DeadLetterReport {
+        // It waits for one reading at most, and the semaphore is never closed.
+        let _permit = self.permits.acquire().await;
+        let answers = self.source.read_dead_letters(&reading.gateways).await;
+        let samples = answers.into_values().filter_map(Result::ok).collect();
+        merge_dead_letters(samples, reading.gateways.len())
     }
 
     /// Returns the newest reading, unless it is older than `age_max` or from the future.
@@ -151,12 +170,12 @@ impl Readings {
         }
     }
 
-    /// Lists the pools' pods, and queries the running ones. Returns what edges estimate.
-    async fn read_pods(&self, context: &Context, facts: &mut Facts) -> ProducerReport {
+    /// Lists the pools' pods, and queries the running ones.
+    async fn read_pods(&self, context: &Context, facts: &mut Facts) -> PodReports {
         let mut pools: Vec<String> = facts.edges.iter().map(ResourceExt::name_any).collect();
         pools.extend(facts.gateways.iter().map(ResourceExt::name_any));
         if pools.is_empty() {
-            return ProducerReport::default();
+            return PodReports::default();
         }
         let of_pools = format!(
             "app.kubernetes.io/name={PRODUCT},app.kubernetes.io/instance in ({})",
@@ -168,7 +187,7 @@ impl Readings {
             Ok(listed) => listed,
             Err(error) => {
                 facts.gaps.push(Gap { what: "pods".to_owned(), why: error_chain(&error) });
-                return ProducerReport::default();
+                return PodReports::default();
             }
         };
         if listed.metadata.continue_.is_some_and(|token| !token.is_empty()) {
@@ -190,13 +209,13 @@ impl Readings {
             facts.gaps.push(Gap { what: "all pods' figures".to_owned(), why });
             targets.truncate(PODS_MAX);
         }
-        let is_edge = |target: &&PodTarget| {
+        let is_edge = |target: &PodTarget| {
             facts.pods.iter().any(|pod| pod.name == target.pod && pod.role == Role::Edge)
         };
-        let edges: Vec<PodTarget> = targets.iter().filter(is_edge).cloned().collect();
+        let (edges, gateways): (Vec<_>, Vec<_>) = targets.iter().cloned().partition(is_edge);
         let (_, producers) =
             tokio::join!(self.query_figures(facts, &targets), self.query_producers(&edges));
-        producers
+        PodReports { producers, gateways }
     }
 
     /// Pods that don't answer are counted: their figures state why. Those of an image that has no

@@ -101,7 +101,7 @@ impl Console {
         let words: Vec<String> = path.split('/').skip(1).map(list::decode_value).collect();
         match words.as_slice() {
             [kind, namespace, name] if kind == "pipelines" => {
-                self.render_pipeline(namespace, name, !Filter::from_query(query).still).await
+                self.render_pipeline(namespace, name, query).await
             }
             _ => ResponseContent::from_text(
                 StatusCode::NOT_FOUND,
@@ -121,12 +121,11 @@ impl Console {
         }
     }
 
-    async fn render_pipeline(&self, namespace: &str, name: &str, reloads: bool) -> ResponseContent {
+    async fn render_pipeline(&self, namespace: &str, name: &str, query: &str) -> ResponseContent {
         let ConsoleInner { context, readings, links, .. } = &*self.parts;
-        let Reading { facts, events, producers, .. } = match readings
-            .read_pipeline(context, namespace, name)
-            .await
-        {
+        let opens_dead_letters = query.split('&').any(|it| it == pipeline::DEAD_LETTERS_PARAMETER);
+        let reloads = !opens_dead_letters && !Filter::from_query(query).still;
+        let reading = match readings.read_pipeline(context, namespace, name).await {
             Ok(reading) => reading,
             Err(NoFacts::Missing) => {
                 let text = "there is no such TelemetryPipeline, or this operator does not watch \
@@ -142,6 +141,11 @@ impl Console {
                 return ResponseContent::from_text(StatusCode::SERVICE_UNAVAILABLE, text);
             }
         };
+        let dead_letters = match opens_dead_letters {
+            true => Some(readings.read_dead_letters(&reading).await),
+            false => None,
+        };
+        let Reading { facts, events, producers, .. } = reading;
         let shown = &context.console_history;
         let pools = || facts.gateways.iter().filter_map(|pool| pool.metadata.uid.as_deref());
         let decisions: Vec<_> = pools().flat_map(|uid| shown.decisions_of(uid)).collect();
@@ -156,6 +160,7 @@ impl Console {
             day: &day,
             events: &events,
             producers: &producers,
+            dead_letters: dead_letters.as_ref(),
             links,
             reloads,
             footer: &note,

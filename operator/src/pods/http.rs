@@ -18,8 +18,9 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::ADMIN_PORT;
 use super::{
-    ANSWER_BYTES_MAX, FigureSource, PODS_MAX, PodCounters, PodProducers, PodSource, PodTarget,
-    SCRAPE_MAX, ScrapeError, ScrapeResults, ShareReport, ShareResponses, ShareSource, parse_sample,
+    ANSWER_BYTES_MAX, FigureSource, PODS_MAX, PodCounters, PodDeadLetters, PodProducers, PodSource,
+    PodTarget, SCRAPE_MAX, ScrapeError, ScrapeResults, ShareReport, ShareResponses, ShareSource,
+    parse_sample,
 };
 use crate::error::error_chain;
 
@@ -147,6 +148,16 @@ impl FigureSource for HttpPods {
     fn read_producers<'a>(&'a self, edges: &'a [PodTarget]) -> BoxFuture<'a, PodProducers> {
         self.query_all(edges, "/producers", |PodTarget { pod, address }, text| {
             serde_json::from_str(text).map_err(|error| ScrapeError::NoProducers {
+                pod,
+                address,
+                cause: error.to_string(),
+            })
+        })
+    }
+
+    fn read_dead_letters<'a>(&'a self, gateways: &'a [PodTarget]) -> BoxFuture<'a, PodDeadLetters> {
+        self.query_all(gateways, "/dead-letters", |PodTarget { pod, address }, text| {
+            serde_json::from_str(text).map_err(|error| ScrapeError::NoDeadLetters {
                 pod,
                 address,
                 cause: error.to_string(),

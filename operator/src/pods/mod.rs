@@ -169,6 +169,16 @@ pub enum ScrapeError {
         /// The fault in the answer.
         cause: String,
     },
+    /// The answer isn't a list of dead letters.
+    #[error("pod {pod} at {address} does not list its newest dead letters: {cause}")]
+    NoDeadLetters {
+        /// The pod.
+        pod: String,
+        /// The pod's address.
+        address: IpAddr,
+        /// The fault in the answer.
+        cause: String,
+    },
     /// The answer isn't a report of a share.
     #[error("pod {pod} at {address} does not report what it scrapes: {cause}")]
     NoShare {
@@ -201,6 +211,9 @@ pub type PodCounters =
 /// Edge pods' estimates of which services send the most bytes, by pod.
 pub type PodProducers = BTreeMap<String, Result<millrace_reports::ProducerSample, ScrapeError>>;
 
+/// Gateway pods' newest dead letters, without their content, by pod.
+pub type PodDeadLetters = BTreeMap<String, Result<millrace_reports::DeadLetterSample, ScrapeError>>;
+
 /// A source of the figures that reports need.
 pub trait FigureSource: Send + Sync {
     /// Queries all targets now, [`PODS_MAX`] at once, each within [`SCRAPE_MAX`].
@@ -208,4 +221,7 @@ pub trait FigureSource: Send + Sync {
 
     /// Queries edges now which services send the most bytes, within the same limits.
     fn read_producers<'a>(&'a self, edges: &'a [PodTarget]) -> BoxFuture<'a, PodProducers>;
+
+    /// Queries gateways now for their newest dead letters, within the same limits.
+    fn read_dead_letters<'a>(&'a self, gateways: &'a [PodTarget]) -> BoxFuture<'a, PodDeadLetters>;
 }

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use millrace_reports::DeadLetterEntry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -131,5 +132,53 @@ async fn a_pods_share_is_asked_for() {
     let answers = ShareSource::query_shares(&pods, &[target("a-0")]).await;
     let told = answers["a-0"].as_ref().unwrap_err().to_string();
     assert!(told.contains("404"), "{told}");
+    serve.await.unwrap();
+}
+
+/// Scenario: a gateway answers with the text that the collector's test renders
+/// (`collector/src/admin/dead_letters.rs`); one of an earlier release doesn't have that page.
+/// Guarantee: each field is parsed, and an unreported offset is absent; the other pod gives an error.
+#[tokio::test]
+async fn a_gateways_dead_letters_are_listed() {
+    let listener = TcpListener::bind((HOST, 0)).await.unwrap();
+    let pods = HttpPods::new(listener.local_addr().unwrap().port());
+    let body = concat!(
+        r#"{"deadLetters":[{"bytes":640,"offset":9,"partition":1,"reason":"truncated","#,
+        r#""signal":"logs","sourceOffset":42,"sourcePartition":2,"sourceTopic":"otlp_logs","#,
+        r#""storedAtSeconds":1700000000,"topic":"otlp_logs_dead_letter"},{"bytes":640,"#,
+        r#""offset":null,"partition":1,"reason":"truncated","signal":"logs","#,
+        r#""sourceOffset":42,"sourcePartition":2,"sourceTopic":"otlp_logs","#,
+        r#""storedAtSeconds":1700000000,"topic":"otlp_logs_dead_letter"}]}"#,
+        "\n"
+    );
+    let serve = tokio::spawn(async move {
+        for answer in ["200 OK", "404 Not Found"] {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut request = [0; 1024];
+            let read = socket.read(&mut request).await.unwrap();
+            assert!(request[..read].starts_with(b"GET /dead-letters HTTP/1.1"));
+            let length = body.len();
+            let head =
+                format!("HTTP/1.1 {answer}\r\nconnection: close\r\ncontent-length: {length}");
+            socket.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.unwrap();
+        }
+    });
+    let one = DeadLetterEntry {
+        signal: "logs".to_owned(),
+        topic: "otlp_logs_dead_letter".to_owned(),
+        partition: 1,
+        offset: Some(9),
+        source_topic: "otlp_logs".to_owned(),
+        source_partition: 2,
+        source_offset: 42,
+        reason: "truncated".to_owned(),
+        bytes: 640,
+        stored_at_seconds: 1_700_000_000,
+    };
+    let answers = pods.read_dead_letters(&[target("a-0")]).await;
+    let listed = &answers["a-0"].as_ref().unwrap().dead_letters;
+    assert_eq!(*listed, [one.clone(), DeadLetterEntry { offset: None, ..one }]);
+    let answers = pods.read_dead_letters(&[target("a-0")]).await;
+    assert!(answers["a-0"].as_ref().unwrap_err().to_string().contains("404"), "{answers:?}");
     serve.await.unwrap();
 }

@@ -13,9 +13,11 @@ use millrace_observe::{http_listener, listen};
 use millrace_operator::console::{Access, Console};
 use millrace_operator::context::Context;
 use millrace_operator::controllers::gateway::GatewayPools;
-use millrace_operator::pods::{FigureSource, PodCounters, PodProducers, PodTarget, ScrapeError};
+use millrace_operator::pods::{
+    FigureSource, PodCounters, PodDeadLetters, PodProducers, PodTarget, ScrapeError,
+};
 use millrace_reports::facts::parse_sample;
-use millrace_reports::{ProducedBytes, ProducerSample};
+use millrace_reports::{DeadLetterEntry, DeadLetterSample, ProducedBytes, ProducerSample};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -29,6 +31,7 @@ const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 #[derive(Default)]
 struct Counting {
     readings: AtomicUsize,
+    dead_letter_readings: AtomicUsize,
 }
 
 impl FigureSource for Counting {
@@ -62,6 +65,19 @@ impl FigureSource for Counting {
         let answers: BTreeMap<_, _> = edges.iter().map(one).collect();
         async move { answers }.boxed()
     }
+
+    fn read_dead_letters<'a>(&'a self, gateways: &'a [PodTarget]) -> BoxFuture<'a, PodDeadLetters> {
+        self.dead_letter_readings.fetch_add(1, Ordering::Relaxed);
+        let one = |target: &PodTarget| {
+            let dead_letter = DeadLetterEntry {
+                topic: format!("dead-letters-of-{}", target.pod),
+                ..DeadLetterEntry::default()
+            };
+            (target.pod.clone(), Ok(DeadLetterSample { dead_letters: vec![dead_letter] }))
+        };
+        let answers: BTreeMap<_, _> = gateways.iter().map(one).collect();
+        async move { answers }.boxed()
+    }
 }
 
 fn pipeline(namespace: &str, name: &str, ready: bool) -> Value {
@@ -84,6 +100,7 @@ fn pipeline(namespace: &str, name: &str, ready: bool) -> Value {
 /// A served console.
 struct Served {
     address: SocketAddr,
+    pods: Arc<Counting>,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -94,14 +111,15 @@ impl Served {
             grafana: Some("https://grafana.example/d/x?var-pool={pipeline}".parse().unwrap()),
             clickhouse: Some("https://ch.example/play#{database}.{table}".parse().unwrap()),
         };
-        let console = Console::new(context, access, Arc::new(Counting::default()), links);
+        let pods = Arc::<Counting>::default();
+        let console = Console::new(context, access, pods.clone(), links);
         let bound = listen::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = bound.local_addr().unwrap();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let answer = move |request| console.clone().handle_request(request);
         let stopped = async move { drop(stopped.await) };
         let task = tokio::spawn(http_listener::serve(bound, answer, stopped));
-        Self { address, stop: Some(stop), task }
+        Self { address, pods, stop: Some(stop), task }
     }
 
     /// An answer, head and all; `more` are lines of the request's head.
@@ -225,7 +243,8 @@ fn put_events(world: &World) {
 /// Scenario: a pool of two gateways whose size was decided twice, and an edge; its pipeline is
 /// looked at, at once again, and once the reading is old. Guarantee: the page has its pods and
 /// decisions, and the producers that the edge reports, which gateways aren't asked for; pods are
-/// asked once for both of the first looks, and rates come with the next reading.
+/// asked once for both of the first looks, and rates come with the next reading. Dead letters are
+/// read from the gateways only when they are opened, and that page doesn't reload.
 #[tokio::test]
 async fn a_page_shows_what_the_process_holds() {
     let world = World::new();
@@ -282,6 +301,16 @@ async fn a_page_shows_what_the_process_holds() {
     assert!(!world.context.console_history.day_of(&uid).is_empty(), "the day has a slot");
     let again = served.get("/pipelines/telemetry/prod").await;
     assert!(again.contains("Rates need two readings"), "one reading serves both: {again}");
+    let reads = || served.pods.dead_letter_readings.load(Ordering::Relaxed);
+    assert_eq!(reads(), 0, "nobody opened the dead letters");
+    let opened = served.get("/pipelines/telemetry/prod?dead-letters=1").await;
+    for part in ["dead-letters-of-prod-gateway-0", "dead-letters-of-prod-gateway-1", "2 of 2 pods"]
+    {
+        assert!(opened.contains(part), "{part}: {opened}");
+    }
+    assert!(!opened.contains("dead-letters-of-prod-edge"), "{opened}");
+    assert!(page.contains("http-equiv=\"refresh\"") && !opened.contains("http-equiv"), "{opened}");
+    assert_eq!(reads(), 1);
     world.pass(10);
     let later = served.get("/pipelines/telemetry/prod").await;
     // A thousand records of each of two gateways in ten seconds.

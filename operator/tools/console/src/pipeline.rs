@@ -1,6 +1,7 @@
 //! Renders one pipeline's page: state, path, routes, problems and remedies, top producers,
 //! rollouts, sizing, records not stored, tables, sources of edge pools, pods.
 
+mod dead_letters;
 mod limits;
 mod path;
 mod problems;
@@ -11,6 +12,7 @@ mod sizing;
 mod tables;
 mod timeline;
 
+pub use dead_letters::DEAD_LETTERS_PARAMETER;
 pub use limits::{ITEMS_MAX, POOLS_MAX};
 
 use millrace_crds::v1alpha1::{RouteStatus, Signal};
@@ -18,9 +20,9 @@ use millrace_reports::day::DaySlot;
 use millrace_reports::facts::{EventFacts, Facts, Gap};
 use millrace_reports::units::{format_bytes, format_count, format_duration, format_rate};
 use millrace_reports::{
-    Fate, PlannedStep, PodLine, ProducerReport, SizingDecision, StatusReport, UnstoredRecords,
-    pool_sources, resource_tree, rollout_lines, sizing_report, status_report, summarize_pipeline,
-    unstored_records,
+    DeadLetterReport, Fate, PlannedStep, PodLine, ProducerReport, SizingDecision, StatusReport,
+    UnstoredRecords, pool_sources, resource_tree, rollout_lines, sizing_report, status_report,
+    summarize_pipeline, unstored_records,
 };
 
 use crate::html::{Frame, Html, HtmlCell};
@@ -43,6 +45,8 @@ pub struct PipelineView<'a> {
     pub events: &'a [EventFacts],
     /// The services that send the most bytes.
     pub producers: &'a ProducerReport,
+    /// The newest dead letters, if the reader opened them.
+    pub dead_letters: Option<&'a DeadLetterReport>,
     /// Templates of links to other programs.
     pub links: &'a Links,
     /// Whether the page reloads itself.
@@ -78,7 +82,7 @@ pub fn render_pipeline(view: &PipelineView<'_>) -> String {
         sizing::push_sizing(&mut html, &sizing);
     }
     timeline::push_timeline(&mut html, view.decisions, facts.at_second);
-    push_unstored(&mut html, &unstored_records(facts), facts.at_second);
+    push_unstored(&mut html, &unstored_records(facts), view);
     tables::push_tables(&mut html, &facts.schemas, view.steps);
     tables::push_sources(&mut html, &pool_sources(facts));
     push_pods(&mut html, &report.pod_list);
@@ -165,12 +169,21 @@ fn push_routes(html: &mut Html, routes: &[RouteStatus]) {
     html.push_table("Routes", &heads, &rows).push_omitted(routes.len(), ITEMS_MAX);
 }
 
-fn push_unstored(html: &mut Html, all: &[UnstoredRecords], now: i64) {
+fn push_unstored(html: &mut Html, all: &[UnstoredRecords], view: &PipelineView<'_>) {
+    let now = view.facts.at_second;
     html.raw("<h2>Rejected, dead-lettered, lost</h2>\n");
     if all.is_empty() {
         html.raw("<p>None reported.</p>\n");
-        return;
+    } else {
+        push_unstored_table(html, all, now);
     }
+    let has_dead_letters = all.iter().any(|one| one.fate == Fate::DeadLetter);
+    if has_dead_letters || view.dead_letters.is_some() {
+        dead_letters::push_dead_letters(html, view.dead_letters, now);
+    }
+}
+
+fn push_unstored_table(html: &mut Html, all: &[UnstoredRecords], now: i64) {
     let row = |one: &UnstoredRecords| {
         let fate = match one.fate {
             Fate::Lost => "lost: retention deleted it unread",

@@ -19,6 +19,9 @@ pub use pools::day;
 
 pub use lag::{LagReport, PartitionLag, TopicLag, lag_report};
 pub use path::{EdgeHop, GatewayHop, ReportingPods, SignalPath, TablesHop, TopicHop, signal_paths};
+pub use pools::dead_letters::{
+    DeadLetterEntry, DeadLetterReport, DeadLetterSample, merge_dead_letters,
+};
 pub use pools::pods::{PodLine, pod_lines};
 pub use pools::producers::{
     ProducedBytes, ProducerRate, ProducerReport, ProducerSample, rank_producers,

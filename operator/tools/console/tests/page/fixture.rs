@@ -7,7 +7,8 @@ use millrace_reports::facts::{
     CounterSample, EventFacts, Facts, Gap, PodFacts, Role, parse_sample,
 };
 use millrace_reports::{
-    PlannedStep, ProducedBytes, ProducerReport, ProducerSample, SizingDecision, rank_producers,
+    DeadLetterEntry, DeadLetterReport, DeadLetterSample, PlannedStep, ProducedBytes,
+    ProducerReport, ProducerSample, SizingDecision, merge_dead_letters, rank_producers,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -23,6 +24,7 @@ pub(crate) struct Fixture {
     pub(crate) day: Vec<DaySlot>,
     pub(crate) events: Vec<EventFacts>,
     pub(crate) producers: ProducerReport,
+    pub(crate) dead_letters: Option<DeadLetterReport>,
     pub(crate) links: Links,
 }
 
@@ -54,6 +56,7 @@ pub(crate) fn fixture(words: Words<'_>) -> Fixture {
         day: day(),
         events: events(words),
         producers: producers(words),
+        dead_letters: Some(dead_letters(words)),
         links: Links {
             grafana: url("https://grafana.example/d/millrace-pipelines?var-namespace={namespace}\
                  &var-pool={pipeline}"),
@@ -332,6 +335,27 @@ fn producers(words: Words<'_>) -> ProducerReport {
     ];
     let sample = ProducerSample { seconds: 480.0, producers };
     rank_producers(&[sample.clone(), sample], 3)
+}
+
+fn dead_letters(words: Words<'_>) -> DeadLetterReport {
+    let one = |ago: i64, reason: &str, offset: Option<i64>| DeadLetterEntry {
+        signal: words("logs"),
+        topic: words("otlp_logs_dead_letter"),
+        partition: 7,
+        offset,
+        source_topic: words("otlp_logs"),
+        source_partition: 3,
+        source_offset: 88_210 - ago,
+        reason: words(reason),
+        bytes: 640,
+        stored_at_seconds: NOW - ago,
+    };
+    let samples = [
+        vec![one(1_800, "malformed", Some(154)), one(1_860, "malformed", None)],
+        vec![one(1_805, "too_long", Some(155))],
+    ];
+    let samples = samples.map(|dead_letters| DeadLetterSample { dead_letters });
+    merge_dead_letters(samples.into(), 3)
 }
 
 fn events(words: Words<'_>) -> Vec<EventFacts> {

@@ -2,13 +2,13 @@
 
 use millrace_console::list::{self, Filter, ListView};
 use millrace_console::pipeline::{self, PipelineView};
-use millrace_reports::{ProducerReport, ReadyState, Summary, summarize_pipeline};
+use millrace_reports::{DeadLetterReport, ProducerReport, ReadyState, Summary, summarize_pipeline};
 
 use crate::page::fixture::{Fixture, fixture};
 
 /// Renders the fixture's page.
 pub(crate) fn rendered(fixture: &Fixture, reloads: bool) -> String {
-    let Fixture { facts, decisions, steps, day, events, producers, links } = fixture;
+    let Fixture { facts, decisions, steps, day, events, producers, dead_letters, links } = fixture;
     pipeline::render_pipeline(&PipelineView {
         facts,
         decisions,
@@ -16,6 +16,7 @@ pub(crate) fn rendered(fixture: &Fixture, reloads: bool) -> String {
         day,
         events,
         producers,
+        dead_letters: dead_letters.as_ref(),
         links,
         reloads,
         footer: "millrace-operator test",
@@ -186,6 +187,43 @@ fn each_cause_is_one_card_below_the_path() {
     }
 }
 
+/// Returns the page's part about records that were not stored.
+fn unstored_part(page: &str) -> &str {
+    let part = page.split("<h2>Rejected, dead-lettered, lost</h2>").nth(1).unwrap();
+    part.split("<h2>").next().unwrap()
+}
+
+/// Scenario: a page without dead letters opened, with them, and with none reported. Guarantee: the
+/// first has only the link; the second lists each with time, reason, size and both positions, the
+/// newest first; the third states that there are none.
+#[test]
+fn dead_letters_are_listed_when_they_are_opened() {
+    let mut fixture = fixture(&str::to_owned);
+    let page = rendered(&fixture, false);
+    let opened = unstored_part(&page);
+    let row = |stored: &str, reason: &str, position: &str, source: &str| {
+        format!(
+            "<td>{stored} ago</td><td>logs</td><td>{reason}</td><td class=\"n\">640 B</td>\
+             <td>otlp_logs_dead_letter {position}</td><td>otlp_logs {source}</td>"
+        )
+    };
+    let rows = [
+        row("30 min", "malformed", "7:154", "3:86410"),
+        row("30 min", "too_long", "7:155", "3:86405"),
+        row("31 min", "malformed", "7:?", "3:86350"),
+    ];
+    let found = rows.map(|row| opened.find(&row).unwrap_or_else(|| panic!("{row}: {opened}")));
+    assert!(found.is_sorted(), "{opened}");
+    assert!(opened.contains("2 of 3 pods reported"), "{opened}");
+    fixture.dead_letters = Some(DeadLetterReport::default());
+    assert!(unstored_part(&rendered(&fixture, false)).contains("None reported"));
+    fixture.dead_letters = None;
+    let page = rendered(&fixture, true);
+    let closed = unstored_part(&page);
+    assert!(closed.contains("href=\"?dead-letters=1#dead-letters\""), "{closed}");
+    assert!(!closed.contains("otlp_logs_dead_letter 7:"), "{closed}");
+}
+
 /// Scenario: only the pipeline itself was read, once. Guarantee: the page states what is unknown,
 /// without a rate, and without a zero in its place.
 #[test]
@@ -196,6 +234,7 @@ fn what_is_not_known_is_not_zero() {
     bare.day.clear();
     bare.events.clear();
     bare.producers = ProducerReport::default();
+    bare.dead_letters = None;
     bare.facts.interval_seconds = None;
     bare.facts.pods.clear();
     bare.facts.gateways.clear();

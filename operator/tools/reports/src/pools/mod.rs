@@ -1,6 +1,7 @@
-//! Pools: their pods, sources, size, rollouts, and the last day.
+//! Pools: their pods, sources, size, rollouts, newest dead letters, and the last day.
 
 pub mod day;
+pub(crate) mod dead_letters;
 pub(crate) mod pods;
 pub(crate) mod producers;
 pub(crate) mod rollout;
