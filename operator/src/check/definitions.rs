@@ -35,7 +35,7 @@ pub struct Outdated {
 #[derive(Debug, thiserror::Error)]
 pub enum UnknownDefinitions {
     /// The API server doesn't publish them.
-    #[error("the API server does not give the schemas of {GROUP}/{VERSION}")]
+    #[error("the API server does not serve the schemas of {GROUP}/{VERSION}")]
     Request(#[source] Box<kube::Error>),
     /// A request or a schema is invalid.
     #[error("the schemas of {GROUP}/{VERSION} can't be compared: {0}")]

@@ -184,7 +184,10 @@ fn log_refused_list<T>(
     events.inspect_err(move |error| {
         if is_refused_list(error) && unread.mark_refused() {
             let error = error_chain(error);
-            tracing::warn!(kind, scope, error, "refused list: claims don't wait for it");
+            tracing::warn!(
+                kind, scope, error,
+                "the API server refused a list; objects that it may contain hold no topics or tables"
+            );
         }
     })
 }
@@ -368,7 +371,8 @@ async fn report_failure<K: Applicable>(context: &Context, object: &K, failure: &
     let telling = patch_unknown_status(context, object, failure);
     if let Ok(Err(error)) = tokio::time::timeout(REPORT_MAX, telling).await {
         let key = key_of(object);
-        tracing::warn!(key, error = %error_chain(&error), "a failed reconcile can't be reported");
+        let error = error_chain(&error);
+        tracing::warn!(key, error, "failed to report a reconcile error in status");
     }
 }
 

@@ -248,7 +248,7 @@ pub enum LayoutError {
         kind: TableKind,
     },
     /// The name is duplicate, or belongs to a column that every table has.
-    #[error("{field}: {name} is there already; choose another name")]
+    #[error("{field}: {name} already exists; choose another name")]
     NameInUse {
         /// The field.
         field: &'static str,

@@ -140,7 +140,7 @@ pub enum ClientError {
     },
     /// The address is local to this link or this machine, or the API server's: none of our servers
     /// is there.
-    #[error("{endpoint} resolves to {kind}, which is not connected to; use another host")]
+    #[error("{endpoint} resolves to {kind}, to which Millrace does not connect; use another host")]
     LocalAddress {
         /// The endpoint.
         endpoint: ServerEndpoint,

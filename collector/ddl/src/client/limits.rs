@@ -117,7 +117,7 @@ pub(crate) struct TooLong(usize);
 
 /// The host is a refused address, or resolves only to such addresses. The text names its kind.
 #[derive(Debug, thiserror::Error)]
-#[error("it resolves to {0}, which is not connected to")]
+#[error("it resolves to {0}, to which Millrace does not connect")]
 pub(crate) struct Refused(pub(crate) &'static str);
 
 /// Which local addresses a client connects to, where another party chooses the host.

@@ -216,7 +216,7 @@ fn run_sessions(shared: &Arc<WorkerContext>, worker: u16) {
         {
             Ok(SessionEnd::Drained) => return,
             Ok(SessionEnd::Frozen) => {
-                tracing::warn!(worker, "the process was frozen, joining the group again");
+                tracing::warn!(worker, "the process was frozen; joining the group again");
                 continue;
             }
             Ok(SessionEnd::Fatal(error)) => error.to_string(),

@@ -136,7 +136,8 @@ impl DiscoveryRun {
             found.targets = found.targets.into_iter().take(room).collect();
         }
         if let Some(example) = found.example {
-            let why = format!("{} targets can't be scraped: {example}", found.invalid);
+            let noun = if found.invalid == 1 { "target" } else { "targets" };
+            let why = format!("{} {noun} can't be scraped: {example}", found.invalid);
             self.push_exclusion(id, &add_endpoint.rules_at, why);
         }
         // Jobs without targets are included: targets may come later, and pods then know the job.

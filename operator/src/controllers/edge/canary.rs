@@ -276,8 +276,9 @@ fn comparison_text(step: &RolloutStep, observation: &RolloutObservation) -> (Rea
         Some(CanaryVerdict::TooFew { records }) => (
             Reason::RolloutTooFewRecords,
             format!(
-                "only {records} records came from the first nodes, too few to compare; \
-                 they showed no fault, so the other nodes get the change{sides}"
+                "only {} came from the first nodes, too few to compare; they showed no fault, \
+                 so the other nodes get the change{sides}",
+                format_count(records, "record")
             ),
         ),
         _ => (Reason::RolloutPromoting, format!("the other nodes get the change{sides}")),

@@ -15,6 +15,7 @@ use millrace_crds::v1alpha1::{LogsLostStatus, NodeLost};
 use crate::pods::NodeLogsSample;
 use crate::pool::process_counts::{is_recent, is_same_process, reserve_slot};
 use crate::pool::status::as_i64;
+use crate::report::counts::format_count;
 
 /// A pod's answer about its node.
 pub(super) struct NodeResponse<'a> {
@@ -155,8 +156,8 @@ pub(super) fn episode_text(lost: &LogsLostStatus) -> String {
 }
 
 fn amount_text(bytes: i64, records: i64) -> String {
-    let bytes_text = format!("{bytes} bytes of log files");
-    let records_text = format!("{records} records of kernels' logs");
+    let bytes_text = format!("{} of log files", format_count(bytes, "byte"));
+    let records_text = format!("{} of kernels' logs", format_count(records, "record"));
     match (bytes, records) {
         (_, 0) => bytes_text,
         (0, _) => records_text,

@@ -12,6 +12,7 @@ use crate::cache::scraping::Scraping;
 use crate::pods::ADMIN_PORT;
 use crate::pool::status::{as_i32, as_i64};
 use crate::report::conditions::{Conditions, status_time};
+use crate::report::counts::format_count;
 
 /// Returns the pool's cap, in samples per second.
 pub(super) fn scrape_cap(pool: &EdgePool) -> Option<u32> {
@@ -134,8 +135,9 @@ fn state_cap(conditions: &mut Conditions, found: &Scraping, cap: u32, needed: u6
         return conditions.set_false(ScrapeCapacityReached, Reason::WithinCapacity, message);
     }
     let message = format!(
-        "the targets' samples need {needed} pods of at most {cap} samples per second: raise \
-         replicas, or assignment.maxSamplesPerSecondPerPod"
+        "the targets' samples need {} of at most {cap} samples per second: raise replicas, or \
+         assignment.maxSamplesPerSecondPerPod",
+        format_count(needed, "pod")
     );
     conditions.set_true(ScrapeCapacityReached, Reason::CapacityReached, message);
 }

@@ -22,6 +22,7 @@ use crate::cluster::is_paused;
 use crate::hash::hash_of;
 use crate::pods::PodRates;
 use crate::pool::status::as_i32;
+use crate::report::counts::format_count;
 
 /// The minimum time between writes of changed figures.
 const FIGURES_REFRESH: SignedDuration = SignedDuration::from_secs(60);
@@ -350,9 +351,9 @@ fn is_near(before: &[i64], now: &[i64]) -> bool {
 fn decision_message(decision: &rule::Decision, observed: &Observed) -> String {
     let lag = match &observed.lag {
         Ok(lag) => format!(
-            "{} messages waiting in {} partitions, {} the bound of {} s",
-            lag.messages,
-            lag.partitions,
+            "{} waiting in {}, {} the bound of {} s",
+            format_count(lag.messages, "message"),
+            format_count(lag.partitions, "partition"),
             if lag.within_bound { "within" } else { "above" },
             observed.lag_query.bound.as_secs()
         ),

@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::error::{ReconcileStep, StepError};
 use crate::holders;
 use crate::kafka::{TopicChange, TopicObservation};
+use crate::report::counts::format_count;
 use crate::report::events::Notice;
 
 /// What remains when a topic is not deleted.
@@ -59,16 +60,21 @@ fn change_notice(
     let name = &desired.name;
     match (change, observation) {
         (TopicChange::Create { partitions, .. }, _) => {
-            let note = format!("topic {name} created with {partitions} partitions");
+            let note =
+                format!("topic {name} created with {}", format_count(partitions, "partition"));
             Notice::normal(EventReason::TopicCreated, "Apply", note)
         }
         (TopicChange::Grow { partitions }, TopicObservation::Exists { partitions: had, .. }) => {
             // From now on, records of one key may be in two partitions, which deserves a warning.
-            let note = format!("topic {name} had {had} partitions and was grown to {partitions}");
+            let note = format!(
+                "topic {name} had {} and was grown to {partitions}",
+                format_count(had, "partition")
+            );
             Notice::warning(Reason::TopicTooFewPartitions, "Apply", note)
         }
         (TopicChange::Grow { partitions }, TopicObservation::Missing) => {
-            let note = format!("topic {name} was grown to {partitions} partitions");
+            let note =
+                format!("topic {name} was grown to {}", format_count(partitions, "partition"));
             Notice::normal(EventReason::TopicPartitionsAdded, "Apply", note)
         }
         (TopicChange::Set { .. }, _) => {

@@ -8,6 +8,7 @@ use millrace_crds::v1alpha1::{TelemetryTopic, TopicManagement};
 
 use super::validate::DesiredTopic;
 use crate::kafka::{TopicChange, TopicObservation};
+use crate::report::counts::format_count;
 
 /// Returns the changes that bring the topic to its declaration, in order: none for an observed
 /// topic, and settings only if they are `ours_to_set`.
@@ -137,8 +138,8 @@ pub(super) fn compare_topic(
     match desired.replication_factor {
         Some(copies) if copies != *replication_factor => {
             let message = format!(
-                "topic {name} has {replication_factor} copies of a partition, not {copies}: move \
-                 its replicas (kafka-reassign-partitions), or write replicationFactor: \
+                "topic {name} has replication factor {replication_factor}, not {copies}: move its \
+                 replicas (kafka-reassign-partitions), or write replicationFactor: \
                  {replication_factor}"
             );
             TopicComparison::Stuck(Reason::ReplicationFactorDiffers, message)
@@ -148,7 +149,8 @@ pub(super) fn compare_topic(
             format!("topic {name} has {has} partitions, more than the {requested} declared"),
         ),
         _ => {
-            TopicComparison::Fits(Reason::Reconciled, format!("topic {name} has {has} partitions"))
+            let message = format!("topic {name} has {}", format_count(has, "partition"));
+            TopicComparison::Fits(Reason::Reconciled, message)
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use millrace_reports::units::format_plural;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use crate::kafka::failure::Failure;
@@ -128,10 +129,10 @@ impl TopicJob {
             JobKind::Observe => format!("describe topic {topic}"),
             JobKind::Delete => format!("delete topic {topic}"),
             JobKind::Change(TopicChange::Create { partitions, .. }) => {
-                format!("create topic {topic} with {partitions} partitions")
+                format!("create topic {topic} with {}", format_plural(*partitions, "partition"))
             }
             JobKind::Change(TopicChange::Grow { partitions }) => {
-                format!("grow topic {topic} to {partitions} partitions")
+                format!("grow topic {topic} to {}", format_plural(*partitions, "partition"))
             }
             JobKind::Change(TopicChange::Set { .. }) => {
                 format!("change the settings of topic {topic}")

@@ -22,7 +22,7 @@ pub struct SampleProblem {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SampleProblemKind {
     /// The ratio isn't one.
-    #[error("{0} is no ratio: write 0, or a number from 2^-56 to 1")]
+    #[error("{0} is not a ratio: write 0, or a number from 2^-56 to 1")]
     Ratio(f64),
     /// The number of digits is outside its range.
     #[error("{0} is outside 1 to {max}", max = threshold::HEX_DIGITS_MAX)]

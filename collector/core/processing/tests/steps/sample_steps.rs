@@ -236,7 +236,7 @@ fn faults_of_conditions_are_reported() {
         (json!(["Logs"]), keep("span.kind == 1"), "no sampled record of the step has a span"),
         (json!([]), keep("metric.name == \"x\""), "no sampled record of the step has a metric"),
         (json!(["Metrics"]), keep("true"), "only traces and logs can be sampled"),
-        (json!([]), json!({"ratio": 2}), "sample.ratio: 2 is no ratio"),
+        (json!([]), json!({"ratio": 2}), "sample.ratio: 2 is not a ratio"),
         (
             json!([]),
             json!({"ratio": 1, "rules": [{"name": "a", "condition": "b(", "ratio": 1}]}),

@@ -122,7 +122,7 @@ fn a_layout_that_cannot_be_is_refused_by_its_field() {
     for own_columns in
         [vec![own("TraceId", resource)], vec![own("Pod", resource), own("Pod", resource)]]
     {
-        refused(with_own(own_columns), TableKind::Logs, AttributeStorage::Json, "is there already");
+        refused(with_own(own_columns), TableKind::Logs, AttributeStorage::Json, "already exists");
     }
     let many = (0..=MAX_COMPUTED_COLUMNS).map(|at| own(&format!("c{at}"), resource)).collect();
     refused(with_own(many), TableKind::Logs, AttributeStorage::Json, "33 are given");

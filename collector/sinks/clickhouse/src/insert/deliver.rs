@@ -337,7 +337,8 @@ impl InsertDelivery {
         tracing::warn!(
             endpoint = self.client.endpoint_name(endpoint), table = %table.name, token,
             class = verdict.label(), code = verdict.code, name, view = verdict.view,
-            message = verdict.message, attempts = history.attempts(), "insert not stored yet"
+            message = verdict.message, attempts = history.attempts(),
+            "ClickHouse has not stored an insert; retrying"
         );
         self.telemetry.insert_retried(verdict.label());
         self.report_route(table);

@@ -308,7 +308,7 @@ impl<M: Member> GroupSession<M> {
             topic = key.topic,
             partition = key.partition,
             from = resume_at,
-            "reading again what was not stored"
+            "reading messages again that were not stored"
         );
         self.seek_to(key, resume_at.map_or(Offset::Beginning, Offset::Offset));
     }
@@ -321,7 +321,7 @@ impl<M: Member> GroupSession<M> {
         if let Err(error) = &sought {
             tracing::warn!(
                 topic = %topic.name, partition = key.partition, ?offset, %error,
-                "cannot go to an offset, will retry"
+                "cannot seek to an offset; retrying"
             );
             self.next_seek = self.now + SEEK_RETRY;
         }

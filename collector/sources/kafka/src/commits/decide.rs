@@ -103,7 +103,7 @@ impl<M: Member> GroupSession<M> {
         match self.commit_list(commits) {
             Ok(list) => self.member.commit(list),
             Err(error) => {
-                tracing::error!(worker = self.worker, %error, "cannot name offsets to commit");
+                tracing::error!(worker = self.worker, %error, "cannot list the offsets to commit");
                 false
             }
         }
@@ -114,7 +114,7 @@ impl<M: Member> GroupSession<M> {
         tracing::debug!(worker = self.worker, ?commits, ?result, "commit answered");
         if let Err(error) = &result {
             // This is normal while the group rebalances; the offsets are due again.
-            tracing::warn!(worker = self.worker, %error, "commit refused, will retry");
+            tracing::warn!(worker = self.worker, %error, "Kafka refused a commit; retrying");
             self.commits.retry_at(self.now + COMMIT_RETRY);
         }
         self.report_commit_refusal(result.as_ref().err());

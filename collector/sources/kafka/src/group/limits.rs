@@ -48,7 +48,7 @@ impl<M: Member> GroupSession<M> {
         let list = self.partition_list(changed.iter().map(|(key, ..)| *key));
         tracing::debug!(worker = self.worker, ?list, is_read, "partitions");
         if let Err(error) = change(&self.member, &list) {
-            tracing::warn!(worker = self.worker, %error, is_read, "cannot pause or resume");
+            tracing::warn!(worker = self.worker, %error, is_read, "cannot pause or resume partitions");
         }
         for (key, ..) in changed {
             if let Some(partition) = self.partitions.get_mut(key) {

@@ -100,7 +100,7 @@ impl<M: Member> GroupSession<M> {
         for entry in known {
             let offset = self.begin_at_commit(&entry).map_or(Offset::Invalid, Offset::Offset);
             if let Err(error) = list.add_partition_offset(&entry.topic, entry.partition, offset) {
-                tracing::error!(%error, "cannot name an assigned partition");
+                tracing::error!(%error, "cannot list an assigned partition");
             }
         }
         if let Err(error) = self.member.assign(&list) {
@@ -118,11 +118,11 @@ impl<M: Member> GroupSession<M> {
             let topic = &self.topic_of(key).name;
             // At the end there are no messages to fetch.
             if let Err(error) = list.add_partition_offset(topic, key.partition, Offset::End) {
-                tracing::error!(%error, "cannot name an assigned partition");
+                tracing::error!(%error, "cannot list an assigned partition");
             }
         }
         if let Err(error) = self.member.assign(&list) {
-            tracing::warn!(worker = self.worker, %error, "partitions assigned while draining");
+            tracing::warn!(worker = self.worker, %error, "cannot accept partitions while draining");
         }
         if let Err(error) = self.member.pause(&list) {
             tracing::debug!(worker = self.worker, %error, "cannot pause unread partitions");
@@ -130,7 +130,7 @@ impl<M: Member> GroupSession<M> {
     }
 
     fn retry_joining(&mut self, error: &str) {
-        tracing::warn!(worker = self.worker, %error, "cannot read committed offsets, will retry");
+        tracing::warn!(worker = self.worker, %error, "cannot read committed offsets; retrying");
         self.shared.status.set_trouble(self.worker, format!("reading committed offsets: {error}"));
         if let Some(joining) = self.joining.as_mut() {
             joining.next_try = self.now + joining.backoff.next_wait();
@@ -158,7 +158,7 @@ impl<M: Member> GroupSession<M> {
             offset,
             own,
             doubted,
-            "the broker names a lower offset than was committed from here"
+            "the broker reports a lower offset than this process committed"
         );
         if doubted {
             joining.next_try = self.now + joining.backoff.next_wait();
@@ -173,14 +173,19 @@ impl<M: Member> GroupSession<M> {
         let (mut offset, key) = (*offset, self.key_of(topic, *partition)?);
         let mut promises = offset.map_or_else(Promises::default, |offset| {
             decode_metadata(offset, metadata).unwrap_or_else(|error| {
-                tracing::warn!(topic, partition, %error, "ignoring the commit's metadata");
+                tracing::warn!(topic, partition, %error, "a commit's metadata is ignored");
                 self.shared.telemetry.commit_metadata_ignored();
                 Promises::default()
             })
         });
         let numbers = promises.topic.zip(self.topic_number(key));
         if numbers.is_some_and(|(committed, current)| committed != current) {
-            tracing::warn!(topic, partition, offset, "the commit is of a deleted topic");
+            tracing::warn!(
+                topic,
+                partition,
+                offset,
+                "a committed offset belongs to a deleted topic; starting at 0"
+            );
             (offset, promises) = (Some(0), Promises::default());
         }
         let (repeats, divided) = (promises.ranges.len(), promises.divisions.len());
@@ -255,7 +260,7 @@ impl<M: Member> GroupSession<M> {
     fn unassign_keys(&self, keys: &[PartitionKey]) {
         let list = self.partition_list(keys.iter().copied());
         if let Err(error) = self.member.unassign(&list) {
-            tracing::warn!(worker = self.worker, %error, "releasing partitions");
+            tracing::warn!(worker = self.worker, %error, "cannot release partitions");
         }
     }
 

@@ -172,16 +172,16 @@ impl<M: Member> GroupSession<M> {
             // librdkafka moves to the earliest offset automatically; the next message shows what
             // that skips, and it is counted then.
             KafkaError::MessageConsumption(RDKafkaErrorCode::OffsetOutOfRange) => {
-                tracing::warn!(worker = self.worker, %error, "the requested offset does not exist");
+                tracing::warn!(worker = self.worker, %error, "the topic no longer has the requested offset");
                 None
             }
             KafkaError::MessageConsumption(RDKafkaErrorCode::BadMessage) => {
-                tracing::error!(worker = self.worker, %error, "damaged messages, reading again");
+                tracing::error!(worker = self.worker, %error, "messages are damaged; reading them again");
                 self.damaged_until = Some(self.now + DAMAGE_TIME);
                 None
             }
             error => {
-                tracing::warn!(worker = self.worker, %error, "reading from kafka");
+                tracing::warn!(worker = self.worker, %error, "cannot read from Kafka; retrying");
                 None
             }
         }

@@ -14,6 +14,7 @@ use super::{RolloutDecision, digests};
 use crate::pool::rollout::{figures_text, sum_figures};
 use crate::pool::secrets::without_secrets;
 use crate::pool::status::{Rollout, as_i32, cut_message};
+use crate::report::counts::format_count;
 use crate::report::events::Notice;
 
 /// The report's result of a comparison without a failure.
@@ -183,7 +184,7 @@ fn reason_and_message(
             format!("canary pods with {image} are compared with the others"),
         ),
         Stage::Moving(RolloutProgress::Promoting { pods }) => {
-            (Reason::RolloutPromoting, format!("{pods} pods may have {image}"))
+            (Reason::RolloutPromoting, format!("{} may have {image}", format_count(pods, "pod")))
         }
         Stage::Paused(_) => (Reason::RolloutPaused, "paused by spec.rolloutAction".into()),
         Stage::RollingBack(Cause::Failed(fault)) | Stage::RolledBack(Cause::Failed(fault)) => {
@@ -346,8 +347,9 @@ pub(in crate::controllers::gateway) fn rollout_notices(
             if report.is_some_and(|report| report.verdict == TOO_FEW) && was == Some(Analyzing) {
                 let records = report.and_then(|it| it.after.as_ref()).map_or(0, |it| it.records);
                 let note = format!(
-                    "new pods received only {records} records during the analysis, too few to \
-                     compare; they showed no fault, so the change continues"
+                    "new pods received only {} during the analysis, too few to compare; they \
+                     showed no fault, so the change continues",
+                    format_count(records, "record")
                 );
                 notices.push(Notice::warning(Reason::RolloutTooFewRecords, "Rollout", note));
             }

@@ -90,12 +90,12 @@ fn conflicts_name_their_field() {
         ),
         (
             "logs: {layout: {materialized: [{name: Body, from: Record, path: a, type: String}]}}",
-            "spec.signals: logs.layout.materialized: Body is there already",
+            "spec.signals: logs.layout.materialized: Body already exists",
         ),
         (
             "logs: {attributes: JSON, layout: {typedPaths: [{from: Record, path: a.b}, {from: \
              Record, path: a}]}}",
-            "spec.signals: logs.layout.typedPaths: a is there already",
+            "spec.signals: logs.layout.typedPaths: a already exists",
         ),
     ] {
         let text = format!("{CLICKHOUSE}, signals: {{{text}}}");

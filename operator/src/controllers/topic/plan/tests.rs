@@ -214,3 +214,15 @@ fn an_observed_topic_is_checked_and_never_changed() {
         }
     }
 }
+
+/// Scenario: a topic with one declared partition. Guarantee: the condition's message has no
+/// plural.
+#[test]
+fn one_partition_has_no_plural() {
+    let declared = desired_topic("topicName: t, partitions: 1");
+    let TopicComparison::Fits(_, message) = compare_topic(&declared, &found(1, &[], &[]), true)
+    else {
+        panic!("it fits")
+    };
+    assert_eq!(message, "topic t has 1 partition");
+}
