@@ -7,6 +7,7 @@
 //! nor authenticates, keeps no events, and collects no garbage; of the controllers it has those of
 //! DaemonSets, which finds no node, and of StatefulSets, whose pods are ready at once.
 
+mod status_fields;
 mod store;
 mod workloads;
 
@@ -28,6 +29,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+pub(crate) use status_fields::{FieldChanges, StatusChanges};
 use store::{Query, Refused, Store, Watcher};
 
 /// A real watch ends after some minutes, and clients come back.
@@ -75,6 +77,11 @@ impl StandIn {
         let mut all = self.server.requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
         all.retain(|what, _| !what.ends_with(" leases") && !what.starts_with("watch "));
         all
+    }
+
+    /// Which fields of statuses were changed since the last call.
+    pub(crate) fn take_status_changes(&self) -> StatusChanges {
+        self.server.store.take_status_changes()
     }
 
     /// The kubeconfig by which the operator and the bench find it.

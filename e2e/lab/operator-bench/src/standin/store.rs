@@ -12,6 +12,7 @@ use millrace_operator::ownership::applied_state;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::status_fields::{StatusChanges, record_difference};
 use super::workloads;
 
 /// What a collection remembers of what happened; values are shared with the objects themselves.
@@ -70,6 +71,8 @@ struct State {
 /// All objects.
 pub(super) struct Store {
     state: Mutex<State>,
+    /// Which fields of statuses were changed by writes.
+    status_changes: Mutex<StatusChanges>,
     /// Itself, for the controllers of workloads.
     itself: Weak<Self>,
 }
@@ -85,7 +88,11 @@ pub(super) struct Watcher {
 impl Store {
     /// An empty store.
     pub(super) fn new() -> Arc<Self> {
-        Arc::new_cyclic(|itself| Self { state: Mutex::default(), itself: itself.clone() })
+        Arc::new_cyclic(|itself| Self {
+            state: Mutex::default(),
+            status_changes: Mutex::default(),
+            itself: itself.clone(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -187,7 +194,8 @@ impl Store {
     pub(super) fn set_status(&self, path: &str, operations: &Value) -> Result<Value, Refused> {
         let path = path.strip_suffix("/status").ok_or(INVALID)?;
         let mut state = self.lock();
-        let mut value = (*state.get(path).ok_or(NOT_FOUND)?).clone();
+        let old = state.get(path).ok_or(NOT_FOUND)?;
+        let mut value = (*old).clone();
         for operation in operations.as_array().ok_or(INVALID)? {
             let at = operation["path"].as_str().unwrap_or("");
             match operation["op"].as_str() {
@@ -196,7 +204,15 @@ impl Store {
                 _ => return Err(INVALID),
             }
         }
+        let mut changes = self.status_changes.lock().unwrap_or_else(PoisonError::into_inner);
+        record_difference(&mut changes, &old["status"], &value["status"]);
+        drop(changes);
         Ok(self.keep(&mut state, path, value))
+    }
+
+    /// The fields of statuses that were changed since the last call.
+    pub(super) fn take_status_changes(&self) -> StatusChanges {
+        std::mem::take(&mut *self.status_changes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn remove(&self, path: &str) -> Result<Value, Refused> {

@@ -12,7 +12,7 @@ use super::{IN_FLIGHT, NAMESPACE, World, name};
 use crate::operator::{Operator, sum};
 use crate::pods;
 use crate::say;
-use crate::standin::{Requests, StandIn};
+use crate::standin::{FieldChanges, Requests, StandIn, StatusChanges};
 
 /// After the start, until the sessions and windows of a new operator are filled.
 const SETTLE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -52,7 +52,9 @@ impl World {
         let quiet_for = self.settings.quiet_for;
         say::progress(&format!("nothing happens for {} s", quiet_for.as_secs()));
         let requests = || self.standin.as_ref().map(StandIn::requests).unwrap_or_default();
-        let (before, first) = (operator.metrics()?, requests());
+        let changes =
+            || self.standin.as_ref().map(StandIn::take_status_changes).unwrap_or_default();
+        let (before, first, _) = (operator.metrics()?, requests(), changes());
         let (cpu, mut memory) = (operator.cpu_seconds()?, operator.resident_bytes()?);
         for _ in 0..quiet_for.as_secs() {
             tokio::time::sleep(std::time::Duration::from_secs(1)).await;
@@ -74,6 +76,7 @@ impl World {
                 "ready": self.board.ready(),
                 "requests": asked.values().sum::<u64>(),
                 "requests_by_kind": asked,
+                "status_fields_changed": described(&changes()),
                 "reconciles": reconciles,
                 "reconciles_other": failed,
                 "writes": sum(&after, "writes_total") - sum(&before, "writes_total"),
@@ -83,6 +86,15 @@ impl World {
         );
         Ok(())
     }
+}
+
+/// How often each field of a status changed, and the newest change of each.
+fn described(changes: &StatusChanges) -> Value {
+    let one = |(path, it): (&String, &FieldChanges)| {
+        let (before, now) = &it.last;
+        (path.clone(), json!({"count": it.count, "last": [before, now]}))
+    };
+    Value::Object(changes.iter().map(one).collect())
 }
 
 /// What came between two counts.
