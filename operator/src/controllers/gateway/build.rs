@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use millrace_crds::v1alpha1::SizingStatus;
 
 use super::rollout::{self, RolloutTemplate};
-use super::template_resources::{RESOURCES_ANNOTATION, TemplateResources};
+use super::template_resources::{self, RESOURCES_ANNOTATION};
 use super::validate::Validated;
 use crate::pods::ADMIN_PORT;
 use crate::pool::common::CommonObjects;
@@ -29,9 +29,8 @@ pub(super) struct GatewayObjects<'a> {
 }
 
 pub(super) fn build_objects<'a>(validated: &'a Validated<'a>) -> GatewayObjects<'a> {
-    let Validated { pool, observed, secrets_digest, sizing, rollout, template, memory: _ } =
+    let Validated { pool, observed, secrets_digest, sizing, rollout, resources, memory: _ } =
         validated;
-    let TemplateResources { resources, annotation } = template;
     let draft = &observed.draft;
     let settings = &pool.spec.settings;
     let names = &draft.names;
@@ -40,6 +39,7 @@ pub(super) fn build_objects<'a>(validated: &'a Validated<'a>) -> GatewayObjects<
     annotate_secrets(&mut template, secrets_digest.as_deref());
     let tries = rollout::plan_trial_pods(pool, draft, &observed.watched.tries, rollout, &template);
     let rolled = rollout::build_template(rollout, pool, observed, template, sizing.replicas);
+    let annotation = template_resources::build_annotation(pool, resources, &rolled.template);
     let policy = settings.network_policy.enabled;
     GatewayObjects {
         validated,
@@ -51,13 +51,7 @@ pub(super) fn build_objects<'a>(validated: &'a Validated<'a>) -> GatewayObjects<
             policy: policy.then(|| objects::network_policy(names, &[])),
         },
         tries,
-        stateful_set: build_stateful_set(
-            names,
-            sizing,
-            observed.live.as_ref(),
-            rolled,
-            annotation.clone(),
-        ),
+        stateful_set: build_stateful_set(names, sizing, observed.live.as_ref(), rolled, annotation),
     }
 }
 

@@ -7,7 +7,8 @@
 //! rollout. An annotation written in the same request stores the template's resources.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use millrace_autoscale::{Resources, VerticalPolicy};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use millrace_autoscale::Resources;
 use millrace_crds::v1alpha1::{GatewayPool, SizingStatus};
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,7 @@ use super::observed::Observed;
 use super::{resize, resources, rollout};
 use crate::cache::sizing::Sizing;
 use crate::cluster::is_paused;
-use crate::pool::template::{cpu_text, memory_text};
+use crate::pods::CONTAINER;
 
 /// The annotation with the template's resources, if they differ from the spec's.
 pub(super) const RESOURCES_ANNOTATION: &str = "millrace.dev/template-resources";
@@ -29,51 +30,55 @@ struct Amounts {
 }
 
 impl Amounts {
-    fn from_resources(resources: &Resources) -> Self {
-        Self {
-            memory_limit: memory_text(resources.memory_limit_bytes),
-            cpu: cpu_text(resources.cpu_millicores()),
-        }
+    /// Returns the amounts that a template gives the collector.
+    fn from_template(template: &PodTemplateSpec) -> Option<Self> {
+        let mut containers = template.spec.as_ref()?.containers.iter();
+        let resources = containers.find(|it| it.name == CONTAINER)?.resources.as_ref()?;
+        let (limits, requests) = (resources.limits.as_ref(), resources.requests.as_ref());
+        let cpu = limits.and_then(|it| it.get("cpu")).or_else(|| requests?.get("cpu"))?;
+        Some(Self { memory_limit: limits?.get("memory")?.0.clone(), cpu: cpu.0.clone() })
     }
 
-    fn read(&self, range: &VerticalPolicy) -> Option<Resources> {
+    fn read(&self) -> Option<(u64, u64)> {
         let memory = resources::parse_bytes(&self.memory_limit)?;
-        Some(range.resources_within(memory, resources::parse_millicores(&self.cpu)?))
+        Some((memory, resources::parse_millicores(&self.cpu)?))
     }
 }
 
-/// The resources that the template gives each pod.
-#[derive(Clone, Debug)]
-pub(super) struct TemplateResources {
-    pub(super) resources: Resources,
-    /// The StatefulSet's annotation; `None` if the resources equal the spec's.
-    pub(super) annotation: Option<String>,
-}
-
-pub(super) fn decide_template(
+/// Returns the resources that a template of the declared unit gives each pod.
+pub(super) fn decide_resources(
     pool: &GatewayPool,
     observed: &Observed,
     rolling: &rollout::RolloutDecision,
     sizing: &SizingStatus,
     memory: &Sizing,
-) -> TemplateResources {
+) -> Resources {
     let written = resources::declared_resources(pool);
-    let Some(range) = resources::resource_range(pool) else {
-        return TemplateResources { resources: written, annotation: None };
-    };
+    let Some(range) = resources::resource_range(pool) else { return written };
     let live = observed.live.as_ref();
     let takes_along = !is_paused(pool)
         && rollout::brings_new_unit(live, rolling)
         && resize::all_have(&observed.watched.pods, sizing);
     let decided = memory.state.as_ref().and_then(|state| state.memory.vertical.resources);
     let decided = decided.filter(|_| takes_along);
-    let resources = decided
-        .map(|it| range.resources_within(it.memory_limit_bytes, it.cpu_millicores()))
-        .or_else(|| live.and_then(read_annotation)?.read(&range))
-        .unwrap_or(written);
-    let amounts = (resources != written).then(|| Amounts::from_resources(&resources));
-    let annotation = amounts.and_then(|it| serde_json::to_string(&it).ok());
-    TemplateResources { resources, annotation }
+    let decided = decided.map(|it| (it.memory_limit_bytes, it.cpu_millicores()));
+    let amounts = decided.or_else(|| live.and_then(read_annotation)?.read());
+    amounts.map_or(written, |(memory, cpu)| range.resources_within(memory, cpu))
+}
+
+/// Returns the StatefulSet's annotation, given the resources of the declared unit's template. It is
+/// about the template that is written: one that a rollback restores may have had the spec's
+/// resources, and would be replaced at the next change if the annotation stated others.
+pub(super) fn build_annotation(
+    pool: &GatewayPool,
+    resources: &Resources,
+    template: &PodTemplateSpec,
+) -> Option<String> {
+    let written = resources::declared_resources(pool);
+    let amounts = Amounts::from_template(template).filter(|_| *resources != written)?;
+    let held = amounts.read()?;
+    let is_written = held == (written.memory_limit_bytes, written.cpu_millicores());
+    (!is_written).then(|| serde_json::to_string(&amounts).ok()).flatten()
 }
 
 /// Returns the resources in a StatefulSet's annotation; `None` if unreadable.

@@ -3,6 +3,7 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
+use millrace_autoscale::Resources;
 use millrace_config as config;
 use millrace_crds::v1alpha1::{
     Attributes, Delivery, GatewayBatch, GatewayPool, GroupProtocol, SizingStatus,
@@ -11,7 +12,7 @@ use millrace_crds::v1alpha1::{
 use super::observed::Observed;
 use super::rollout::{self, RolloutDecision};
 use super::size;
-use super::template_resources::{self, TemplateResources};
+use super::template_resources;
 use crate::cache::claims::Claim;
 use crate::cache::sizing::Sizing;
 use crate::context::Images;
@@ -38,7 +39,8 @@ pub(super) struct Validated<'a> {
     pub(super) secrets_digest: Option<String>,
     pub(super) sizing: SizingStatus,
     pub(super) rollout: RolloutDecision,
-    pub(super) template: TemplateResources,
+    /// The resources of each pod in a template of the declared unit.
+    pub(super) resources: Resources,
     /// The data to store after it is applied and reported.
     pub(super) memory: Sizing,
 }
@@ -204,6 +206,7 @@ pub(super) fn validate_pool<'a>(
     let (sizing, memory) = size::decide_size(pool, observed);
     let rollout =
         rollout::decide_rollout(pool, observed, secrets_digest.as_deref(), sizing.replicas);
-    let template = template_resources::decide_template(pool, observed, &rollout, &sizing, &memory);
-    Ok(Validated { pool, observed, secrets_digest, sizing, rollout, template, memory })
+    let resources =
+        template_resources::decide_resources(pool, observed, &rollout, &sizing, &memory);
+    Ok(Validated { pool, observed, secrets_digest, sizing, rollout, resources, memory })
 }

@@ -357,3 +357,38 @@ async fn a_change_of_image_takes_the_decided_memory_along() {
     let writes = pods.world.server.take_writes();
     assert!(!writes.iter().any(|it| it.path == SET), "{writes:?}");
 }
+
+/// Scenario: memory has grown in place; another image takes it along and is aborted, and the spec
+/// returns to the first image. Guarantee: the pods' template stays as the rollback restored it, so
+/// that no pod restarts.
+#[tokio::test]
+async fn a_revert_after_a_rollback_replaces_no_pod() {
+    let pods = growing().await;
+    pods.look(200, 0.1).await;
+    for _ in 0..30 {
+        pods.look(480, 0.1).await;
+    }
+    let stage = || pods.world.server.get(POOL).unwrap()["status"]["rollout"]["stage"].clone();
+    let edit = |field: &str, value: Value| {
+        pods.world.server.edit(POOL, |pool| pool["spec"][field] = value);
+    };
+    edit("collector", json!({"version": "2.0.0"}));
+    while stage() != "Promoting" {
+        pods.look(480, 0.1).await;
+    }
+    assert_eq!(pods.template_memory(), memory("640Mi", "320Mi"));
+    edit("rolloutAction", json!("Abort"));
+    while stage() != "RolledBack" && stage() != "Aborted" {
+        pods.look(480, 0.1).await;
+    }
+    let template = || pods.world.server.get(SET).unwrap()["spec"]["template"].clone();
+    let restored = template();
+    assert_eq!(pods.template_memory(), memory("512Mi", "256Mi"));
+    edit("rolloutAction", Value::Null);
+    edit("collector", json!({}));
+    for _ in 0..6 {
+        pods.look(480, 0.1).await;
+        assert_eq!(template(), restored, "{}", stage());
+    }
+    assert_eq!(stage(), "Stable");
+}
