@@ -357,7 +357,7 @@ condition_reasons!(
     LagWithinBound => NO_REMEDY;
     /// The lag is above its bound.
     LagAboveBound => READ_SIZING;
-    /// The lag could not be observed; it does not count as zero.
+    /// The operator has no answer about the lag yet; it does not count as zero.
     LagUnknown => advise("check that Kafka answers the operator; the operator retries", SIZING);
     /// No gateway has reported retention loss.
     NoDataLost => NO_REMEDY;

@@ -118,7 +118,10 @@ impl Sessions {
         let request = LagRequest { group: group.to_owned(), topics, bound };
         self.may_connect(&to)?;
         match self.cached_session(&to, UNUSED_AFTER) {
-            Some(session) => session.query_lag(request, self.0.pace).await,
+            Some(session) => {
+                drop(to);
+                session.query_lag(request, self.0.pace).await
+            }
             None => {
                 let identity = to.compute_identity();
                 let observe = async |all| observe_together(self, to, all).await;
@@ -275,7 +278,9 @@ impl LagSource for KafkaLag {
         async move {
             let LagQuery { namespace, kafka, group, topics, bound } = query;
             let resolved = self.sessions.resolved();
-            let settings = resolved.resolve(&self.client, namespace, kafka).await?;
+            // Boxed, so that a query that waits for its answer holds none of it: there are as many
+            // as pools.
+            let settings = Box::pin(resolved.resolve(&self.client, namespace, kafka)).await?;
             self.sessions.observe_lag(settings, group, topics, *bound).await.map_err(|failure| {
                 resolved.forget(namespace, kafka);
                 failure.at_step(ReconcileStep::Observe)

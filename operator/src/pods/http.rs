@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
@@ -125,11 +126,8 @@ impl PodSource for HttpPods {
         now: Timestamp,
     ) -> BoxFuture<'a, ScrapeResults> {
         self.query_all(targets, "/metrics", move |PodTarget { pod, address }, text| {
-            parse_sample(text, now.as_second()).map_err(|cause| ScrapeError::Unreadable {
-                pod,
-                address,
-                cause,
-            })
+            let sample = parse_sample(text, now.as_second());
+            sample.map(Arc::new).map_err(|cause| ScrapeError::Unreadable { pod, address, cause })
         })
     }
 }

@@ -16,6 +16,7 @@ mod text;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -191,8 +192,8 @@ pub enum ScrapeError {
     },
 }
 
-/// One scrape of a pool's pods, by name.
-pub type ScrapeResults = BTreeMap<String, Result<PodSample, ScrapeError>>;
+/// One scrape of a pool's pods, by name. Caches share each sample, which has some 3 kB.
+pub type ScrapeResults = BTreeMap<String, Result<Arc<PodSample>, ScrapeError>>;
 
 /// A source of pods' figures.
 pub trait PodSource: Send + Sync {

@@ -5,6 +5,7 @@
 //! age, so that the rule distinguishes missing from calm. Limits: as many pods as are listed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use millrace_autoscale::{Aged, PodReport, SinkReport};
 
@@ -23,17 +24,17 @@ pub struct PodRates {
     pub sink: Option<Aged<SinkReport>>,
     /// The number of listed pods.
     pub listed: usize,
+    /// Whether this process has yet to hear how the query of a listed pod ended.
+    pub awaits_answers: bool,
     /// The ordinals of pods whose newest figures come from the metrics API.
     pub metered: BTreeSet<u32>,
-    /// Which pod reads which partition; none where two claim it.
-    pub owners: BTreeMap<(String, i32), u32>,
     history: BTreeMap<String, PodHistory>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct PodHistory {
     known: bool,
-    sample: Option<PodSample>,
+    sample: Option<Arc<PodSample>>,
     reported: Option<Aged<PodReport>>,
     metered: bool,
     out_of_memory_at: Option<i64>,
@@ -73,22 +74,39 @@ impl PodRates {
             self.history.insert(facts.name.clone(), now);
         }
         self.listed = pods.len();
+        let is_queried = |pod: &&PodState| pod.address.is_some();
+        self.awaits_answers =
+            pods.iter().filter(is_queried).any(|pod| !scrapes.contains_key(&pod.name));
         self.pods = self.history.values().filter_map(|pod| pod.reported.clone()).collect();
         let metered = self.history.values().filter(|pod| pod.metered);
         let metered = metered.filter_map(|pod| Some(pod.reported.as_ref()?.value.ordinal));
         self.metered = metered.collect();
-        self.owners = partition_owners(&self.history);
         if inserts.sent > 0 {
             let pressure = (inserts.refused as f64 / inserts.sent as f64).min(1.0);
             self.sink = Some(Aged { observed_at: inserts.at, value: SinkReport { pressure } });
         }
+    }
+
+    /// Returns the pod that reads each partition. A partition that two pods claim is being handed
+    /// over: it has none until one releases it.
+    #[must_use]
+    pub fn partition_owners(&self) -> BTreeMap<(&str, i32), u32> {
+        let mut owners: BTreeMap<(&str, i32), Option<u32>> = BTreeMap::new();
+        for pod in self.history.values() {
+            let (Some(sample), Some(reported)) = (&pod.sample, &pod.reported) else { continue };
+            for (topic, partition) in sample.lag_messages.keys() {
+                let owner = owners.entry((topic.as_str(), *partition));
+                owner.and_modify(|owner| *owner = None).or_insert(Some(reported.value.ordinal));
+            }
+        }
+        owners.into_iter().filter_map(|(partition, owner)| Some((partition, owner?))).collect()
     }
 }
 
 fn observe_pod(
     facts: &PodState,
     was: PodHistory,
-    sample: Option<&PodSample>,
+    sample: Option<&Arc<PodSample>>,
     inserts: &mut Inserts,
 ) -> PodHistory {
     let mut now = was.clone();
@@ -154,20 +172,6 @@ fn build_pod(
 fn refused_inserts(sample: &PodSample) -> u64 {
     let classes = sample.insert_retries.iter();
     classes.filter(|(class, _)| *class != NOT_THE_SINKS).map(|(_, count)| count).sum()
-}
-
-/// Returns each partition's pod. A partition that two pods claim is being handed over: it has none
-/// until one releases it.
-fn partition_owners(history: &BTreeMap<String, PodHistory>) -> BTreeMap<(String, i32), u32> {
-    let mut owners: BTreeMap<(String, i32), Option<u32>> = BTreeMap::new();
-    for pod in history.values() {
-        let (Some(sample), Some(reported)) = (&pod.sample, &pod.reported) else { continue };
-        for partition in sample.lag_messages.keys() {
-            let owner = owners.entry(partition.clone());
-            owner.and_modify(|owner| *owner = None).or_insert(Some(reported.value.ordinal));
-        }
-    }
-    owners.into_iter().filter_map(|(partition, owner)| Some((partition, owner?))).collect()
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ struct SampleEntry {
     last_used: Instant,
     requested_at: Option<Instant>,
     answered: bool,
-    newest: Option<Result<PodSample, ScrapeError>>,
+    newest: Option<Result<Arc<PodSample>, ScrapeError>>,
 }
 
 impl SampleEntry {

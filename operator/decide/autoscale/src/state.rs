@@ -76,6 +76,12 @@ impl ScalingState {
         Self { memory, changes, ..Self::default() }
     }
 
+    /// Returns whether arrivals are known: a rate takes two observations of the lag.
+    #[must_use]
+    pub fn knows_arrivals(&self) -> bool {
+        self.arrivals.is_known()
+    }
+
     /// Records a change of size: all windows start again.
     pub(crate) fn record_change(&mut self, change: SizeChange) {
         self.changes.retain(|earlier| change.at - earlier.at < 3_600);

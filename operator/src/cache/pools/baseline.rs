@@ -5,6 +5,7 @@
 //! pod is judged without its past. This file judges nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use millrace_rollout::{FilesLoad, LoadFigures};
 
@@ -23,7 +24,7 @@ pub fn successful_samples(scrapes: &pods::ScrapeResults) -> SamplesByPod {
 }
 
 /// One sample of each pod that answered, by pod.
-pub type SamplesByPod = BTreeMap<String, PodSample>;
+pub type SamplesByPod = BTreeMap<String, Arc<PodSample>>;
 
 /// A trial pod that the API server refused to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +114,7 @@ fn has_window_elapsed(before: &SamplesByPod, now: &SamplesByPod) -> bool {
 /// Returns the load of the pods in both samples. If a pod restarted in between (its start time
 /// changed or its counters fell), its counters start from zero.
 fn loads_between(base: &SamplesByPod, now: &SamplesByPod) -> Vec<(String, LoadFigures)> {
-    let load = |(pod, now): (&String, &PodSample)| {
+    let load = |(pod, now): (&String, &Arc<PodSample>)| {
         let base = base.get(pod)?;
         let began = now.started_at.zip(base.started_at);
         let restarted = began.is_some_and(|(now, before)| now != before)
@@ -126,7 +127,7 @@ fn loads_between(base: &SamplesByPod, now: &SamplesByPod) -> Vec<(String, LoadFi
             node_logs: NodeLogsSample { lost_bytes: 0, ..base.node_logs },
             ..PodSample::default()
         };
-        let base = if restarted { &nothing } else { base };
+        let base = if restarted { &nothing } else { base.as_ref() };
         let seconds = now.at.saturating_sub(base.at);
         if seconds <= 0 {
             return None;

@@ -5,6 +5,7 @@
 //! warning. Limits: one collector's tables, [`HELD_SECONDS`] in steps of ten seconds.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use crate::cache::pools::inserts::{HELD_SECONDS, Rates};
 use crate::pods::{PodSample, ScrapeResults};
@@ -12,8 +13,8 @@ use crate::pods::{PodSample, ScrapeResults};
 /// The insert rates and deduplication windows of a pool's tables.
 #[derive(Clone, Debug, Default)]
 pub struct Replays {
-    /// The last answer of each pod: its time, and inserts by table.
-    pods: BTreeMap<String, (i64, BTreeMap<String, u64>)>,
+    /// The last answer of each pod.
+    pods: BTreeMap<String, Arc<PodSample>>,
     pub(crate) tables: BTreeMap<String, TableRates>,
 }
 
@@ -43,7 +44,7 @@ impl Replays {
             for (table, rate) in rates_of(before.get(pod), sample) {
                 *rates.entry(table).or_default() += rate;
             }
-            self.pods.insert(pod.clone(), (sample.at, sample.table_inserts.clone()));
+            self.pods.insert(pod.clone(), sample.clone());
         }
         for (name, (inserts, seconds)) in remembered {
             let table = self.tables.entry(name.to_owned()).or_default();
@@ -70,14 +71,11 @@ impl TableRates {
 
 /// Returns inserts per second into each table since the last sample. A restarted process has no
 /// rate.
-fn rates_of<'a>(
-    before: Option<&(i64, BTreeMap<String, u64>)>,
-    sample: &'a PodSample,
-) -> Vec<(&'a str, f64)> {
-    let Some((at, inserts)) = before.filter(|(at, _)| *at < sample.at) else { return Vec::new() };
-    let elapsed = (sample.at - at) as f64;
+fn rates_of<'a>(before: Option<&Arc<PodSample>>, sample: &'a PodSample) -> Vec<(&'a str, f64)> {
+    let Some(before) = before.filter(|before| before.at < sample.at) else { return Vec::new() };
+    let elapsed = (sample.at - before.at) as f64;
     let rate = |(table, count): (&'a String, &u64)| {
-        let grown = count.checked_sub(inserts.get(table).copied().unwrap_or(0))?;
+        let grown = count.checked_sub(before.table_inserts.get(table).copied().unwrap_or(0))?;
         Some((table.as_str(), grown as f64 / elapsed))
     };
     sample.table_inserts.iter().filter_map(rate).collect()

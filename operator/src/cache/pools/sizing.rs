@@ -73,9 +73,10 @@ impl Sizing {
     #[must_use]
     pub fn group_with_owners(&self) -> Option<Aged<ConsumerGroup>> {
         let mut group = self.group.clone()?;
+        let owners = self.pods.partition_owners();
         let offsets = self.last.iter().flat_map(|lag| &lag.offsets);
         for (partition, of) in group.value.partitions.iter_mut().zip(offsets) {
-            partition.owner = self.pods.owners.get(&(of.topic.clone(), of.partition)).copied();
+            partition.owner = owners.get(&(of.topic.as_str(), of.partition)).copied();
         }
         Some(group)
     }

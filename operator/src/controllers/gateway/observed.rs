@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
+use millrace_crds::Reason;
 use millrace_rollout::WorkloadObservation;
 
 use crate::cache::baseline::Baseline;
@@ -37,6 +38,17 @@ impl Observed {
     pub(super) fn workload_figures(&self) -> Option<WorkloadObservation> {
         self.live.as_ref().map(workload::observe_stateful_set)
     }
+
+    /// Returns whether this process has yet to hear of the lag. That proves nothing about the
+    /// broker.
+    pub(super) fn awaits_lag(&self) -> bool {
+        is_awaited(&self.lag)
+    }
+}
+
+/// Returns whether the first answer about the lag is yet to come.
+pub(super) fn is_awaited(lag: &Result<LagObservation, StepError>) -> bool {
+    lag.as_ref().is_err_and(|error| error.reason == Reason::LagUnknown)
 }
 
 /// The additional observations for a rollout; empty while none runs.

@@ -4,7 +4,9 @@
 //! restarted operator continues; all other state is in memory. Figures in the status change only if
 //! they are news, so that a settled pool is not written again.
 
-use jiff::{SignedDuration, Timestamp};
+mod news;
+
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use millrace_autoscale as rule;
 use millrace_autoscale::{
@@ -15,6 +17,7 @@ use millrace_crds::v1alpha1::{
 };
 use millrace_rollout::{RolloutVerdict, WorkloadObservation, assess_rollout};
 
+use self::news::{awaits_signals, is_same_decision};
 use super::observed::Observed;
 use super::resources::{self, STALE_SECONDS};
 use crate::cache::sizing::Sizing;
@@ -24,12 +27,9 @@ use crate::pods::PodRates;
 use crate::pool::status::as_i32;
 use crate::report::counts::format_count;
 
-/// The minimum time between writes of changed figures.
-const FIGURES_REFRESH: SignedDuration = SignedDuration::from_secs(60);
-/// The minimum share by which a figure must change to be news.
-const FIGURES_SHARE: f64 = 0.2;
 /// The divisor of the window before whose end nothing shrinks: five minutes of thirty.
 const SHRINK_MIN_SHARE: i64 = 6;
+
 /// Decides the size; returns the decision for the status and the state to store. An unchanged
 /// decision retains its old form.
 pub(super) fn decide_size(pool: &GatewayPool, observed: &Observed) -> (SizingStatus, Sizing) {
@@ -43,11 +43,12 @@ pub(super) fn decide_size(pool: &GatewayPool, observed: &Observed) -> (SizingSta
     let decision = rule::decide_size(&observation, &sizing_policy(pool, observed), &last);
     let mut sizing = sizing_of(&decision, &observation, observed);
     resources::report_resources(&mut sizing, before, pool, &decision);
-    memory.state = Some(decision.state);
-    match before {
-        Some(before) if is_same_decision(before, &sizing) => (before.clone(), memory),
-        _ => (sizing, memory),
-    }
+    let awaits_signals = awaits_signals(observed, &decision.state);
+    let same = before.filter(|before| is_same_decision(before, &sizing, awaits_signals));
+    // No window ends because an operator started: the broker was not silent.
+    let retains_state = same.is_some() && observed.awaits_lag();
+    memory.state = Some(if retains_state { last } else { decision.state });
+    (same.cloned().unwrap_or(sizing), memory)
 }
 
 fn sizing_policy(pool: &GatewayPool, observed: &Observed) -> rule::ScalingPolicy {
@@ -285,67 +286,6 @@ fn learned_capacity((key, capacity): &(String, Capacity)) -> LearnedCapacity {
 
 fn status_time(second: i64) -> Option<Time> {
     Timestamp::from_second(second).ok().map(Time)
-}
-
-/// Returns whether a decision is no news. Reasons to wait that alternate with noise count as equal;
-/// figures count if they changed and the last ones are old.
-fn is_same_decision(before: &SizingStatus, now: &SizingStatus) -> bool {
-    let age = now.decided_at.0.duration_since(before.decided_at.0);
-    let young = age >= SignedDuration::ZERO && age < FIGURES_REFRESH;
-    let same = before.replicas == now.replicas
-        && before.partitions == now.partitions
-        && before.changed_at == now.changed_at
-        && before.back_off_until == now.back_off_until
-        && before.sized_by == now.sized_by
-        && resources::has_same_resources(before, now)
-        && before.premature_shrinks == now.premature_shrinks;
-    if !same {
-        return false;
-    }
-    let same_words = before.reason == now.reason
-        && before.proposed_replicas == now.proposed_replicas
-        && before.more_needed_since == now.more_needed_since
-        && before.idle_since == now.idle_since;
-    if young {
-        return before.reason == now.reason
-            || (is_waiting_reason(&before.reason) && is_waiting_reason(&now.reason));
-    }
-    same_words
-        && before.hot_partition.is_some() == now.hot_partition.is_some()
-        && response_counts(before) == response_counts(now)
-        && is_near(&compared_figures(before), &compared_figures(now))
-}
-
-/// Returns whether a reason to retain the size alternates with noise.
-fn is_waiting_reason(reason: &str) -> bool {
-    [
-        rule::ScalingReason::Steady,
-        rule::ScalingReason::HoldWindow,
-        rule::ScalingReason::HoldSettling,
-    ]
-    .iter()
-    .any(|calm| calm.as_str() == reason)
-}
-
-/// Returns how many pods exist, and how many are known. A pod without load has no other figure:
-/// without these its status would still report that no pod answers.
-fn response_counts(sizing: &SizingStatus) -> Option<(i32, i32, Option<i32>)> {
-    sizing.signals.as_ref().map(|it| (it.pods, it.pods_reporting, it.pods_metered))
-}
-
-fn compared_figures(sizing: &SizingStatus) -> Vec<i64> {
-    let terms = sizing.terms.iter().flat_map(|it| {
-        [it.arrival_per_second, it.backlog_messages, it.needed_per_second, it.capacity_per_second]
-    });
-    terms.chain(sizing.capacities.iter().map(|it| it.messages_per_second)).collect()
-}
-
-fn is_near(before: &[i64], now: &[i64]) -> bool {
-    let close = |(a, b): (&i64, &i64)| {
-        let most = a.unsigned_abs().max(b.unsigned_abs()) as f64;
-        a.abs_diff(*b) as f64 <= most * FIGURES_SHARE
-    };
-    before.len() == now.len() && before.iter().zip(now).all(close)
 }
 
 fn decision_message(decision: &rule::Decision, observed: &Observed) -> String {

@@ -4,12 +4,13 @@ use jiff::{SignedDuration, Timestamp};
 use kube::{Resource, ResourceExt};
 use millrace_autoscale as rule;
 use millrace_crds::v1alpha1::{GatewayPool, GatewayPoolStatus, LagStatus, SizingStatus};
-use millrace_crds::{ConditionType, EventReason, Reason};
+use millrace_crds::{ConditionStatus, ConditionType, EventReason, Reason, find_condition};
 use millrace_reports::SizingDecision;
 use millrace_reports::day::DaySlot;
 use millrace_rollout::{RolloutVerdict, WorkloadObservation};
 
 use super::apply::Applied;
+use super::observed::is_awaited;
 use super::resize::ResizeProgress;
 use super::retention_loss::Losses;
 use super::{deduplication, observe, rollout};
@@ -30,6 +31,9 @@ use crate::telemetry::metrics::Counter;
 const LAG_REFRESH: SignedDuration = SignedDuration::from_secs(10);
 /// The interval at which unchanged figures get a new date, to show that they are current.
 const LAG_REDATE: SignedDuration = SignedDuration::from_secs(300);
+/// The age up to which an operator that starts retains an earlier one's figures, until the broker
+/// first answers it: twice [`LAG_REDATE`], since the last date may be missing.
+const LAG_RETAINED: SignedDuration = SignedDuration::from_secs(600);
 
 const DECISIONS: Counter<1> = Counter::new(
     "millrace_operator_scaling_decisions_total",
@@ -176,7 +180,10 @@ fn build_status(
             status.rollout = Some(rollout.status.clone());
             status.sizing = Some(sizing.clone());
             let bound_seconds = i64::from(pool.spec.settings.scaling.lag_bound_seconds);
-            state_lag(&mut conditions, lag, bound_seconds);
+            let retains = is_awaited(lag) && may_retain_lag(pool, before, now);
+            if !(retains && conditions.restate(ConditionType::LagWithinBound)) {
+                state_lag(&mut conditions, lag, bound_seconds);
+            }
             state_resized(&mut conditions, applied.resized.as_ref());
             if let Ok(lag) = lag {
                 status.lag = Some(lag_status(before.lag.as_ref(), lag, bound_seconds));
@@ -214,6 +221,17 @@ fn state_lag(conditions: &mut Conditions, lag: &Result<LagObservation, StepError
         }
         Err(error) => conditions.set_unknown(LagWithinBound, error.reason, error.cause()),
     }
+}
+
+/// Returns whether LagWithinBound may stay as an earlier operator stated it, until the broker first
+/// answers this one: it is about this spec, and doesn't rest on an old figure.
+fn may_retain_lag(pool: &GatewayPool, before: &GatewayPoolStatus, now: Timestamp) -> bool {
+    let fact = find_condition(&before.conditions, ConditionType::LagWithinBound);
+    let generation = pool.metadata.generation.unwrap_or(0);
+    let is_young = |lag: &LagStatus| now.duration_since(lag.observed_at.0) < LAG_RETAINED;
+    fact.filter(|fact| fact.observed_generation == generation).is_some_and(|fact| {
+        fact.status == ConditionStatus::Unknown || before.lag.as_ref().is_some_and(is_young)
+    })
 }
 
 /// Returns the lag for the status; the earlier one while it is accurate enough.

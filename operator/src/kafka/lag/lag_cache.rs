@@ -97,7 +97,7 @@ type LagResult = Result<LagObservation, StepError>;
 
 /// The state of one query.
 struct LagEntry {
-    query: LagQuery,
+    query: Arc<LagQuery>,
     /// The newest result; `None` until the first.
     latest: watch::Receiver<Option<LagResult>>,
     answered: watch::Sender<Option<LagResult>>,
@@ -122,7 +122,7 @@ impl LagCache {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.retain(|_, entry| now.duration_since(entry.last_used) < FORGOTTEN_AFTER);
         let entry = entries.entry(key).or_insert_with(|| LagEntry::new(query, now));
-        if entry.query != *query {
+        if *entry.query != *query {
             *entry = LagEntry::new(query, now);
         }
         entry.last_used = now;
@@ -131,11 +131,12 @@ impl LagCache {
         if old && !entry.is_querying.swap(true, Ordering::AcqRel) {
             entry.requested_at = Some(now);
             let (source, answered) = (self.source.clone(), entry.answered.clone());
-            let (query, asking) = (query.clone(), entry.is_querying.clone());
+            let (query, asking) = (entry.query.clone(), entry.is_querying.clone());
             tokio::spawn(async move {
                 let outcome = tokio::time::timeout(ANSWER_MAX, source.observe_lag(&query)).await;
-                let late = format!("the broker did not report the lag within {ANSWER_MAX:?}");
-                let outcome = outcome.unwrap_or_else(|_elapsed| Err(unknown_lag(late)));
+                let late = format!("no Kafka broker reported the lag within {ANSWER_MAX:?}");
+                let late = || Err(unknown_lag(Reason::KafkaUnreachable, late));
+                let outcome = outcome.unwrap_or_else(|_elapsed| late());
                 answered.send_replace(Some(outcome));
                 asking.store(false, Ordering::Release);
             });
@@ -149,7 +150,7 @@ impl LagEntry {
         let (answered, latest) = watch::channel(None);
         let asking = Arc::default();
         Self {
-            query: query.clone(),
+            query: Arc::new(query.clone()),
             latest,
             answered,
             requested_at: None,
@@ -169,17 +170,16 @@ impl LagSource for LagCache {
             let first = latest.wait_for(Option::is_some);
             let answer = tokio::time::timeout(FIRST_ANSWER_MAX, first).await;
             let answer = answer.ok().and_then(Result::ok).and_then(|answer| answer.clone());
-            let unknown = || Err(unknown_lag("the broker has not reported the lag yet"));
-            answer.unwrap_or_else(unknown)
+            let awaited = "the broker has not reported the lag yet";
+            answer.unwrap_or_else(|| Err(unknown_lag(Reason::LagUnknown, awaited)))
         }
         .instrument(request_span("kafka lag"))
         .boxed()
     }
 }
 
-fn unknown_lag(cause: impl Into<String>) -> StepError {
-    let (category, reason) = (Category::External, Reason::LagUnknown);
-    StepError::new(ReconcileStep::Observe, category, reason, cause.into())
+fn unknown_lag(reason: Reason, cause: impl Into<String>) -> StepError {
+    StepError::new(ReconcileStep::Observe, Category::External, reason, cause.into())
 }
 
 #[cfg(test)]

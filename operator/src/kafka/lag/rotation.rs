@@ -92,7 +92,7 @@ impl Rotation {
         }
         groups.retain(|_, group| now.duration_since(group.requested_at) < FORGOTTEN_AFTER);
         let requests = groups.values().map(|group| group.request.clone()).collect();
-        let results = observe(requests).await;
+        let results = Box::pin(observe(requests)).await;
         let observed_at = Instant::now();
         for (group, result) in groups.values_mut().zip(results) {
             group.latest = Some((observed_at, result));

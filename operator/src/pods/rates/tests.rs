@@ -30,7 +30,7 @@ fn none() -> UsageByPod {
 }
 
 fn look(samples: Vec<(u32, PodSample)>) -> ScrapeResults {
-    samples.into_iter().map(|(pod, sample)| (format!("p-{pod}"), Ok(sample))).collect()
+    samples.into_iter().map(|(pod, sample)| (format!("p-{pod}"), Ok(Arc::new(sample)))).collect()
 }
 
 /// Scenario: two samples ten seconds apart. Guarantee: processor time as a share of the limit, and
@@ -115,8 +115,7 @@ fn a_partition_that_two_pods_count_has_no_owner() {
     };
     let pods = [facts(0), facts(1)];
     rates.record_pods(&pods, &look(vec![(0, reads(1, &[0, 1])), (1, reads(1, &[1, 2]))]), &none());
-    let owners = [(("t".to_owned(), 0), 0), (("t".to_owned(), 2), 1)];
-    assert_eq!(rates.owners, owners.into());
+    assert_eq!(rates.partition_owners(), [(("t", 0), 0), (("t", 2), 1)].into());
 }
 
 /// Scenario: a silent pod is measured more than once; then it answers. Guarantee: the measurements

@@ -22,7 +22,7 @@ impl PodSource for Slow {
         *self.asked.lock().unwrap() += targets.len();
         async move {
             self.go.notified().await;
-            let sample = PodSample { at: now.as_second(), ..PodSample::default() };
+            let sample = Arc::new(PodSample { at: now.as_second(), ..PodSample::default() });
             targets.iter().map(|it| (it.pod.clone(), Ok(sample.clone()))).collect()
         }
         .boxed()

@@ -8,6 +8,7 @@ mod node_canary;
 mod node_logs;
 mod pod_template;
 mod resources;
+mod restarted;
 pub(super) mod rollout;
 mod scale;
 mod spread;

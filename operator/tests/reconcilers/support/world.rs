@@ -1,6 +1,7 @@
 //! A world for reconcilers: the API server in memory, and stand-ins for clock and broker.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::future::{BoxFuture, FutureExt};
@@ -55,6 +56,8 @@ impl Clock for SetClock {
 pub(crate) struct SetLag {
     clock: Arc<SetClock>,
     lag: Mutex<Option<(u64, bool)>>,
+    /// The first answer is yet to come.
+    is_awaited: AtomicBool,
 }
 
 impl LagSource for SetLag {
@@ -64,9 +67,13 @@ impl LagSource for SetLag {
     ) -> BoxFuture<'a, Result<LagObservation, StepError>> {
         let lag = *self.lag.lock().unwrap();
         let now = self.clock.now();
+        let reason = match self.is_awaited.load(Ordering::Relaxed) {
+            true => Reason::LagUnknown,
+            false => Reason::KafkaUnreachable,
+        };
+        let lag = lag.filter(|_| reason != Reason::LagUnknown);
         async move {
             let (messages, within_bound) = lag.ok_or_else(|| {
-                let reason = Reason::KafkaUnreachable;
                 StepError::new(
                     ReconcileStep::Observe,
                     Category::External,
@@ -92,6 +99,8 @@ impl LagSource for SetLag {
 #[derive(Default)]
 pub(crate) struct SetPods {
     samples: Mutex<BTreeMap<String, PodSample>>,
+    /// The first answers are yet to come.
+    are_awaited: AtomicBool,
     reports: Mutex<BTreeMap<String, ShareReport>>,
 }
 
@@ -118,12 +127,15 @@ impl PodSource for SetPods {
         let samples = self.samples.lock().unwrap();
         let one = |target: &PodTarget| {
             let sample = samples.get(&target.pod).cloned();
-            let answer = sample.map(|sample| PodSample { at: now.as_second(), ..sample });
+            let answer = sample.map(|sample| Arc::new(PodSample { at: now.as_second(), ..sample }));
             let PodTarget { pod, address } = target.clone();
             let cause = "it was not set".to_owned();
             (target.pod.clone(), answer.ok_or(ScrapeError::Unreachable { pod, address, cause }))
         };
-        let look = targets.iter().map(one).collect();
+        let look = match self.are_awaited.load(Ordering::Relaxed) {
+            true => ScrapeResults::new(),
+            false => targets.iter().map(one).collect(),
+        };
         async move { look }.boxed()
     }
 }
@@ -230,7 +242,8 @@ impl World {
         let server = ApiServer::default();
         let client = server.client();
         let clock = Arc::new(SetClock { second: Mutex::new(1_790_000_000) });
-        let lag = Arc::new(SetLag { clock: clock.clone(), lag: Mutex::new(Some((0, true))) });
+        let (lag, is_awaited) = (Mutex::new(Some((0, true))), AtomicBool::new(false));
+        let lag = Arc::new(SetLag { clock: clock.clone(), lag, is_awaited });
         let pods = Arc::new(SetPods::default());
         let context = Arc::new(context(client, &clock, &lag, &pods, "0.1.0"));
         Self { server, context, clock, lag, pods, edge_pools: Mutex::default() }
@@ -250,6 +263,12 @@ impl World {
     /// Sets the lag.
     pub(crate) fn set_lag(&self, lag: Option<(u64, bool)>) {
         *self.lag.lag.lock().unwrap() = lag;
+    }
+
+    /// Sets whether the first answers of the broker and of the pods are yet to come.
+    pub(crate) fn await_answers(&self, awaited: bool) {
+        self.lag.is_awaited.store(awaited, Ordering::Relaxed);
+        self.pods.are_awaited.store(awaited, Ordering::Relaxed);
     }
 
     /// Puts the pods of a StatefulSet there, with addresses and these limits.

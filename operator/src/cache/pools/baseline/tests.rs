@@ -10,7 +10,7 @@ fn look(at: i64, pods: &[(&str, u64)]) -> SamplesByPod {
             cpu_seconds: *records as f64,
             ..PodSample::default()
         };
-        ((*pod).to_owned(), counters)
+        ((*pod).to_owned(), Arc::new(counters))
     };
     pods.iter().map(of).collect()
 }

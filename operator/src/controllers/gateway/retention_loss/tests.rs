@@ -1,5 +1,7 @@
 //! Tests the private parts of `controllers/gateway/retention_loss.rs`.
 
+use std::sync::Arc;
+
 use super::*;
 
 fn at(second: i64) -> Timestamp {
@@ -11,7 +13,7 @@ fn look(pods: &[(&str, Option<i64>, u64)]) -> ScrapeResults {
         let lost_to_retention = [("otlp_traces".to_owned(), *lost)].into();
         let sample =
             PodSample { started_at: *started_at, lost_to_retention, ..PodSample::default() };
-        ((*pod).to_owned(), Ok(sample))
+        ((*pod).to_owned(), Ok(Arc::new(sample)))
     };
     pods.iter().map(one).collect()
 }
