@@ -35,7 +35,8 @@ pub struct Args {
     pub docs_url: Option<String>,
 
     /// Watch Secrets (their metadata), so that a changed one reaches pools at once. Needs the
-    /// rights to list and watch them. Without it they are read by name every 30 s.
+    /// rights to list and watch them. Without it they are read by name: every 30 s, and for
+    /// gateways that store everything in time every 5 minutes.
     #[arg(long, env = "MILLRACE_WATCH_SECRETS")]
     pub watch_secrets: bool,
 

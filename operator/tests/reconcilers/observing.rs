@@ -77,7 +77,7 @@ async fn check<R: Reconciler>(path: &str, pool: Value, what: &'static str) {
         let world = ready::<R>(path, pool.clone()).await;
         let before = world.server.get(path).unwrap()["status"].clone();
         // By then a gateway pool at rest reads its Secrets again.
-        world.pass(30);
+        world.pass(300);
         look::<R>(&world, path, what, code).await.unwrap_err();
         let now = if stalled { "True" } else { "False" };
         let told = says(&world, path, &types);

@@ -13,9 +13,9 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use millrace_crds::v1alpha1::{GatewayPool, RolloutStage};
-use millrace_crds::{ConditionStatus, ConditionType, Reason, is_true};
+use millrace_crds::{ConditionStatus, ConditionType, Reason, find_condition, is_true};
 
-use crate::cache::children::ChildKey;
+use crate::cache::children::{ChildKey, VERIFIED_FOR};
 use crate::cache::gateway::SecretDigests;
 use crate::cache::packed::Packed;
 use crate::context::Context;
@@ -27,12 +27,16 @@ use crate::pool::observe;
 use crate::pool::secrets::SecretsObservation;
 use crate::pool::trial_pods::is_unchanged;
 
-/// Secrets are read after this time, just under three resyncs, so that a change is observed within
-/// 30 s.
-const SECRETS_FRESH: Duration = Duration::from_secs(25);
-/// The same where Secrets are watched: it only covers events that the watch missed. Up to half of
-/// it less, by the pool's uid, so that pools of one start don't read theirs together.
-const WATCHED_SECRETS_FRESH: Duration = Duration::from_secs(300);
+/// Secrets are read after this time, or up to half of it less, by the pool's uid, so that pools of
+/// one start don't read theirs together. While all records are stored in time, no server requires
+/// new credentials yet.
+const SECRETS_FRESH: Duration = Duration::from_secs(300);
+/// The same while a server may refuse the pods' credentials: just under three resyncs, so that a
+/// change is observed within 30 s.
+const DOUBTED_SECRETS_FRESH: Duration = Duration::from_secs(25);
+/// The same where Secrets are watched: it only covers events that the watch missed, as for
+/// children.
+const WATCHED_SECRETS_FRESH: Duration = VERIFIED_FOR.unsigned_abs();
 
 /// How one reconcile reads a pool.
 pub(super) struct PoolReader<'a> {
@@ -41,13 +45,16 @@ pub(super) struct PoolReader<'a> {
     uid: &'a str,
     /// Whether caches may answer.
     is_settled: bool,
+    /// Whether a server may refuse the pods' credentials.
+    doubts_secrets: bool,
     now: Timestamp,
 }
 
 impl<'a> PoolReader<'a> {
     pub(super) fn new(context: &'a Context, pool: &'a GatewayPool, names: &'a PoolNames) -> Self {
         let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-        Self { context, names, uid, is_settled: is_settled(pool), now: context.clock.now() }
+        let (is_settled, doubts_secrets) = (is_settled(pool), doubts_secrets(pool));
+        Self { context, names, uid, is_settled, doubts_secrets, now: context.clock.now() }
     }
 
     /// Checks that the copy of a pool that is not at rest is the newest: its watch may be late, and
@@ -79,9 +86,12 @@ impl<'a> PoolReader<'a> {
         references.set_secrets::<GatewayPool>(namespace, pool, uses.secret_names());
         let changes = references.change_count::<GatewayPool>(namespace, pool);
         let key = (fingerprint_of(uses), changes);
-        let fresh = match context.watches_secrets && !uses.has_config_maps() {
-            true => WATCHED_SECRETS_FRESH - spread_by(uid, WATCHED_SECRETS_FRESH / 2),
-            false => SECRETS_FRESH,
+        let watched = context.watches_secrets && !uses.has_config_maps();
+        let spread = |most: Duration| most - spread_by(uid, most / 2);
+        let fresh = match (watched, self.doubts_secrets) {
+            (true, _) => spread(WATCHED_SECRETS_FRESH),
+            (false, false) => spread(SECRETS_FRESH),
+            (false, true) => DOUBTED_SECRETS_FRESH,
         };
         let known = || context.gateway_cache.current_secrets(uid, key, fresh, now);
         if let Some(digests) = self.is_settled.then(known).flatten() {
@@ -149,4 +159,23 @@ fn is_settled(pool: &GatewayPool) -> bool {
         it.type_ == ConditionType::PodsResized.as_str() && it.status != ConditionStatus::True
     });
     is_stable && !resizes && is_true(&status.conditions, ConditionType::PodsReady, generation)
+}
+
+/// Returns whether a pool's status reports what follows when a server refuses the credentials of
+/// its pods: records wait longer than the lag's bound, or Kafka refuses the operator as well.
+fn doubts_secrets(pool: &GatewayPool) -> bool {
+    let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let lag = find_condition(conditions, ConditionType::LagWithinBound);
+    lag.is_some_and(|lag| match lag.status {
+        ConditionStatus::True => false,
+        ConditionStatus::False => true,
+        ConditionStatus::Unknown => matches!(
+            Reason::parse(&lag.reason),
+            Some(
+                Reason::KafkaAuthenticationFailed
+                    | Reason::KafkaNotAuthorized
+                    | Reason::KafkaTlsFailed
+            )
+        ),
+    })
 }

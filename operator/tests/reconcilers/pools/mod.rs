@@ -11,4 +11,5 @@ mod resources;
 mod restarted;
 pub(super) mod rollout;
 mod scale;
+mod secrets;
 mod spread;
