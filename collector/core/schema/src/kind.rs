@@ -52,6 +52,19 @@ impl TableKind {
         }
     }
 
+    /// Returns whether its rows are points of metrics.
+    #[must_use]
+    pub const fn has_points(self) -> bool {
+        match self {
+            Self::Traces | Self::TraceIdTs | Self::Logs => false,
+            Self::MetricsGauge
+            | Self::MetricsSum
+            | Self::MetricsHistogram
+            | Self::MetricsExponentialHistogram
+            | Self::MetricsSummary => true,
+        }
+    }
+
     /// Returns the columns without which a row is not worth storing: its time, its owner, its
     /// measurement. A writer may omit other columns that a live table lacks, never these.
     #[must_use]

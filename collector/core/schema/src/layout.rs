@@ -1,7 +1,7 @@
 //! The storage layout of a signal's tables: partitions, compression, indexes, the user's own
 //! columns. Data and checks only; `docs/schema.md` has the cost of each choice.
 //!
-//! No choice changes an insert: the columns and types that a writer uses are the same in every
+//! No choice changes an insert: the columns and types that a writer sends are the same in every
 //! layout, so that released collectors, Rotel and the OpenTelemetry Collector fit each one.
 //!
 //! Limits: 32 typed paths and 32 materialized columns a signal; a path of 128 bytes.
@@ -16,7 +16,7 @@ use crate::reader::Reader;
 use crate::table::{Codec, Expr, Index, IndexKind, Table};
 use crate::tables::build_table;
 use crate::tables::parts::bloom_index;
-use crate::types::AttributeStorage;
+use crate::types::{AttributeStorage, ColumnType};
 
 /// The longest attribute path in bytes. OpenTelemetry's own names stay below 60.
 pub const MAX_PATH_BYTES: usize = 128;
@@ -334,7 +334,25 @@ pub fn laid_out(kind: TableKind, attributes: AttributeStorage, layout: &Layout) 
         column.codec = codec_for(column.codec, layout.compression.unwrap_or_default());
     }
     lay_indexes(&mut shape, layout);
+    if shape.kind.has_points() && layout.attribute_index != AttributeIndex::Text {
+        store_values_in_dictionaries(&mut shape);
+    }
     shape
+}
+
+/// Stores the attributes' values in dictionaries. Those of points repeat in every series' next
+/// point, so that merges, bytes and most queries are cheaper. `map['key'] = 'value'` then no longer
+/// uses an index of the values, because the server compares a cast: the wrong choice for spans and
+/// logs, where one pod or user is searched for, and for inverted indexes of values.
+fn store_values_in_dictionaries(shape: &mut Table) {
+    let kind = shape.kind;
+    for attributes in [AttributeColumn::Resource, AttributeColumn::Record] {
+        let name = attributes.column_name(kind);
+        let columns = shape.columns.iter_mut().filter(|column| Some(column.name) == name);
+        for column in columns.filter(|column| column.ty == ColumnType::Map) {
+            column.ty = ColumnType::DictionaryMap;
+        }
+    }
 }
 
 const fn codec_for(codec: Codec, compression: ColumnCompression) -> Codec {

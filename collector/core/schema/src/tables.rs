@@ -4,7 +4,8 @@
 //! - the exponential table is `metrics_exponential_histogram` (Rotel, ClickStack; the Collector's
 //!   exporter has `exp_histogram`);
 //! - `MetricName` is `LowCardinality(String)` (newer Collector tables; older ones have `String`,
-//!   and inserts convert in both directions);
+//!   and inserts convert in both directions); so are the other texts of points that repeat with
+//!   each point, which all others have as `String`;
 //! - `EventName` is in both log variants, so that no variant loses data.
 
 mod logs;

@@ -53,6 +53,9 @@ pub enum ColumnType {
     Json,
     /// `Map(LowCardinality(String), String)`
     Map,
+    /// `Map(LowCardinality(String), LowCardinality(String))`: values are stored in dictionaries.
+    /// Writers send a [`Self::Map`], which the server converts.
+    DictionaryMap,
     /// `Array(T)`. A Nested column's parts are arrays of equal length whose names share a prefix.
     Array(&'static ColumnType),
 }
@@ -72,6 +75,7 @@ impl fmt::Display for ColumnType {
             Self::LowCardinalityString => "LowCardinality(String)",
             Self::Json => "JSON",
             Self::Map => "Map(LowCardinality(String), String)",
+            Self::DictionaryMap => "Map(LowCardinality(String), LowCardinality(String))",
             Self::Array(item) => return write!(formatter, "Array({item})"),
         })
     }
@@ -85,6 +89,8 @@ mod tests {
     #[test]
     fn types_are_spelled_as_the_server_spells_them() {
         assert_eq!(ColumnType::Map.to_string(), "Map(LowCardinality(String), String)");
+        let dictionaries = "Map(LowCardinality(String), LowCardinality(String))";
+        assert_eq!(ColumnType::DictionaryMap.to_string(), dictionaries);
         assert_eq!(ColumnType::Array(&ColumnType::DateTime64).to_string(), "Array(DateTime64(9))");
         assert_eq!(AttributeStorage::Json.column_type().to_string(), "JSON");
     }

@@ -406,6 +406,7 @@ fn of_columns(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
                 let kind = DriftKind::MissingColumn { column: column_name, declared: expected };
                 found.push(Drift { object, kind, severity });
             }
+            Some(live) if has_fewer_dictionaries(&expected, live) => {}
             Some(live) if plain_type(live) != plain_type(&expected) => {
                 let severity = match accepts_inserts(&expected, live) {
                     true => Severity::Notice,
@@ -426,6 +427,14 @@ fn of_columns(declared: &DeclaredTable, live: &ObservedTable) -> Vec<Drift> {
         }
     }
     found
+}
+
+/// Returns whether the live type is the declared one with fewer dictionaries: inserts and queries
+/// are the same and only cost more. Such a table is older, or another writer's; it stays as it is
+/// and is no difference.
+fn has_fewer_dictionaries(declared: &str, live: &str) -> bool {
+    let count = |ty: &str| ty.matches("LowCardinality(").count();
+    bare_type(declared) == bare_type(live) && count(live) < count(declared)
 }
 
 /// Returns whether a column of the live type accepts values of the declared type, perhaps with less

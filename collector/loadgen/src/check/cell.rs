@@ -76,6 +76,7 @@ fn form_of_type(ty: ColumnType) -> CellForm {
         | ColumnType::LowCardinalityString
         | ColumnType::Json
         | ColumnType::Map
+        | ColumnType::DictionaryMap
         | ColumnType::Array(ColumnType::Json | ColumnType::Map) => CellForm::Text,
         ColumnType::Array(item) => match form_of_type(*item) {
             CellForm::Fixed { bytes, is_signed } => CellForm::FixedList { bytes, is_signed },

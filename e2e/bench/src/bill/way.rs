@@ -66,6 +66,14 @@ const DICTIONARIES: &[&str] = &[
      Map(LowCardinality(String), LowCardinality(String)) CODEC(ZSTD(1))",
 ];
 
+/// Values of points as texts, as in tables from before dictionaries.
+const PLAIN_VALUES: &[&str] = &[
+    "ALTER TABLE {table} MODIFY COLUMN ResourceAttributes \
+     Map(LowCardinality(String), String) CODEC(ZSTD(1))",
+    "ALTER TABLE {table} MODIFY COLUMN {own} \
+     Map(LowCardinality(String), String) CODEC(ZSTD(1))",
+];
+
 const TRACE_TEXT: &[&str] =
     &["ALTER TABLE {table} ADD INDEX idx_trace_text TraceId TYPE text(tokenizer = 'array')"];
 
@@ -103,6 +111,7 @@ const SPANS: &[Dataset] = &[Dataset::Lean, Dataset::Rich];
 const NO_SPANS: &[Dataset] = &[Dataset::Logs, Dataset::Metrics];
 const NO_LOGS: &[Dataset] = &[Dataset::Lean, Dataset::Rich, Dataset::Metrics];
 const NO_METRICS: &[Dataset] = &[Dataset::Metrics];
+const NO_POINTS: &[Dataset] = &[Dataset::Lean, Dataset::Rich, Dataset::Logs];
 
 /// All of them. The first is what the others are compared with.
 const ALL: &[Way] = &[
@@ -125,7 +134,8 @@ const ALL: &[Way] = &[
         conditions: Conditions::Items,
         ..map("map, items", &["--attribute-index", "none"])
     },
-    Way { statements: DICTIONARIES, ..map("map, dictionaries", &[]) },
+    Way { statements: DICTIONARIES, not_for: NO_METRICS, ..map("map, dictionaries", &[]) },
+    Way { statements: PLAIN_VALUES, not_for: NO_POINTS, ..map("map, plain values", &[]) },
     Way {
         statements: TRACE_TEXT,
         not_for: NO_METRICS,

@@ -16,6 +16,14 @@ fn own(name: &str, column: AttributeColumn) -> Materialized {
     Materialized { name, column, path: path("k8s.pod.name"), ty: ComputedType::Name }
 }
 
+/// Returns the type in which writers send a column's values.
+fn written_type(stored: ColumnType) -> ColumnType {
+    match stored {
+        ColumnType::DictionaryMap => ColumnType::Map,
+        other => other,
+    }
+}
+
 fn every_layout() -> Vec<Layout> {
     let mut all = Vec::new();
     let readers = [Reader::Otel, Reader::Otel151, Reader::ClickStack];
@@ -43,7 +51,7 @@ fn every_layout() -> Vec<Layout> {
 }
 
 /// Guarantee: the default layout is the plain table with fewer indexes of Maps: those of the values
-/// of resources and records.
+/// of resources and records. Points have their values in dictionaries.
 #[test]
 fn the_default_layout_omits_indexes_of_keys_and_scopes() {
     for kind in TableKind::ALL {
@@ -54,6 +62,13 @@ fn the_default_layout_omits_indexes_of_keys_and_scopes() {
                     matches!(expr, Expr::MapKeys(_) | Expr::MapValues("ScopeAttributes"))
                 };
                 expected.indexes.retain(|index| !is_omitted(&index.expr));
+            }
+            if kind.has_points() && attributes == AttributeStorage::Map {
+                for column in &mut expected.columns {
+                    if ["ResourceAttributes", "Attributes"].contains(&column.name) {
+                        column.ty = ColumnType::DictionaryMap;
+                    }
+                }
             }
             assert_eq!(laid_out(kind, attributes, &Layout::default()), expected);
         }
@@ -70,7 +85,10 @@ fn no_layout_changes_what_an_insert_carries() {
                 let laid = laid_out(kind, attributes, &layout);
                 let plain = build_table(kind, attributes);
                 let seen = |table: &Table| -> Vec<(&str, ColumnType)> {
-                    table.insert_columns().map(|column| (column.name, column.ty)).collect()
+                    table
+                        .insert_columns()
+                        .map(|column| (column.name, written_type(column.ty)))
+                        .collect()
                 };
                 assert_eq!(seen(&laid), seen(&plain), "{kind} {layout:?}");
                 assert!(laid.order_by.starts_with(&laid.primary_key), "{kind} {layout:?}");
@@ -81,6 +99,28 @@ fn no_layout_changes_what_an_insert_carries() {
             }
         }
     }
+}
+
+/// Scenario: Map tables with and without an inverted index of values, which dictionaries would make
+/// useless. Guarantee: only points without one have dictionaries, never scopes or exemplars.
+#[test]
+fn only_points_store_their_values_in_dictionaries() {
+    let dictionaries = |kind, attribute_index| -> Vec<&str> {
+        let layout = Layout { attribute_index, ..Layout::default() };
+        let laid = laid_out(kind, AttributeStorage::Map, &layout);
+        let stored = laid.columns.into_iter();
+        stored
+            .filter(|column| column.ty != written_type(column.ty))
+            .map(|column| column.name)
+            .collect()
+    };
+    for index in [AttributeIndex::None, AttributeIndex::Default] {
+        let expected = ["ResourceAttributes", "Attributes"];
+        assert_eq!(dictionaries(TableKind::MetricsHistogram, index), expected);
+        assert!(dictionaries(TableKind::Logs, index).is_empty());
+        assert!(dictionaries(TableKind::Traces, index).is_empty());
+    }
+    assert!(dictionaries(TableKind::MetricsSum, AttributeIndex::Text).is_empty());
 }
 
 /// Guarantee: every partition is a day or made of whole days.

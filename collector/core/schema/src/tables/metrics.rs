@@ -15,20 +15,20 @@ pub(super) fn metrics_table(kind: TableKind, attributes: AttributeStorage) -> Ta
     let set = attributes.column_type();
     let mut columns = vec![
         zstd_column("ResourceAttributes", set, RESOURCE_ATTRIBUTES),
-        zstd_column("ResourceSchemaUrl", TEXT, RESOURCE_SCHEMA_URL),
-        zstd_column("ScopeName", TEXT, SCOPE_NAME),
-        zstd_column("ScopeVersion", TEXT, SCOPE_VERSION),
+        zstd_column("ResourceSchemaUrl", LowCardinalityString, RESOURCE_SCHEMA_URL),
+        zstd_column("ScopeName", LowCardinalityString, SCOPE_NAME),
+        zstd_column("ScopeVersion", LowCardinalityString, SCOPE_VERSION),
         zstd_column("ScopeAttributes", set, SCOPE_ATTRIBUTES),
         zstd_column("ScopeDroppedAttrCount", UInt32, "scope attributes the sender omitted"),
-        zstd_column("ScopeSchemaUrl", TEXT, SCOPE_SCHEMA_URL),
+        zstd_column("ScopeSchemaUrl", LowCardinalityString, SCOPE_SCHEMA_URL),
         zstd_column("ServiceName", LowCardinalityString, SERVICE_NAME),
         zstd_column(
             "MetricName",
             LowCardinalityString,
             "name of the metric: second in the sorting key",
         ),
-        zstd_column("MetricDescription", TEXT, "description of the metric"),
-        zstd_column("MetricUnit", TEXT, "unit of the metric (UCUM)"),
+        zstd_column("MetricDescription", LowCardinalityString, "description of the metric"),
+        zstd_column("MetricUnit", LowCardinalityString, "unit of the metric (UCUM)"),
         zstd_column(
             "Attributes",
             set,

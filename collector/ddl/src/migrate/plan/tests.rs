@@ -8,7 +8,7 @@ use crate::declared::options::{Engine, Replication, Signals, TableOptions};
 use crate::exactly::observed_as_declared;
 use crate::live::observe::{ObservedColumn, ObservedTable};
 use millrace_schema::{
-    AttributeStorage, BodyIndex, ColumnCompression, PartitionInterval, Presence,
+    AttributeStorage, BodyIndex, ColumnCompression, ColumnType, PartitionInterval, Presence,
 };
 
 fn declared(engine: Engine, ttl: Option<u64>) -> Declared {
@@ -302,6 +302,26 @@ fn a_codec_of_the_tables_owner_stays_until_compression_is_declared() {
     let [step] = plan_migration(&declared, &observed).steps.try_into().unwrap();
     let sql = step.statement.sql();
     assert!(sql.ends_with("MODIFY COLUMN `SpanName` CODEC(ZSTD(1))"), "{sql}");
+}
+
+/// Scenario: points whose texts are plain, as in older tables and in other writers', and a span's
+/// with values in dictionaries, which no declaration has. Guarantee: the first is no difference, the
+/// second a notice; neither is changed.
+#[test]
+fn points_with_plain_texts_are_no_difference() {
+    let declared = declared(Engine::MergeTree, None);
+    let mut observed = observed_as_declared(&declared);
+    let points = observed.tables.get_mut("acme_metrics_sum").unwrap();
+    for column in &mut points.columns {
+        column.ty = column.ty.replace("LowCardinality(String)", "String");
+    }
+    assert!(find_drift(&declared, &observed).is_empty());
+    let attributes = traces(&mut observed).columns.iter_mut();
+    let mut spans = attributes.filter(|column| column.name == "SpanAttributes");
+    spans.next().unwrap().ty = ColumnType::DictionaryMap.to_string();
+    let notices = find_drift(&declared, &observed);
+    assert_eq!((notices.len(), notices[0].severity), (1, Severity::Notice), "{notices:?}");
+    assert_eq!(plan_migration(&declared, &observed), MigrationPlan::default());
 }
 
 /// Scenario: tables of filters, declared with inverted indexes. Guarantee: the new indexes are added

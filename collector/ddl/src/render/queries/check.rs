@@ -63,7 +63,7 @@ pub fn select_rows(
 /// Returns the expression that reads a column back.
 fn read_form(name: &str, ty: ColumnType) -> String {
     let name = quote(name);
-    let is_set = |ty| matches!(ty, ColumnType::Json | ColumnType::Map);
+    let is_set = |ty| matches!(ty, ColumnType::Json | ColumnType::Map | ColumnType::DictionaryMap);
     match ty {
         ColumnType::Array(item) if is_set(*item) => format!("toJSONString({name})"),
         ty if is_set(ty) => format!("toJSONString({name})"),
