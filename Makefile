@@ -93,7 +93,7 @@ bench-peers: prerequisites ## The same, side by side with the OpenTelemetry Coll
 bench-compare: prerequisites ## Two commits in turns, and whether they differ: A= B= CASE= PAIRS= (docs/internals/performance.md)
 	@$(XTASK) bench-compare
 
-bench-operator: prerequisites ## One operator with thousands of objects on the local API server: COUNT= RATE= SECONDS= QUIET_SECONDS= KEEP=1 API=standin KIND=gateway TENANTS=
+bench-operator: prerequisites ## One operator with thousands of objects on the local API server: COUNT= RATE= SECONDS= QUIET_SECONDS= KEEP=1 API=standin KIND=gateway TENANTS= KAFKA=1
 	@$(XTASK) bench-operator
 
 bench-keeper: prerequisites ## Real ZooKeepers under load, as tables and plots: OUT=target/keeper-bench MATRIX=inserts (real INSERTs) REPEATS= CLICKHOUSE=own (docs/internals/keeper-bench.md)

@@ -14,19 +14,20 @@ pub(crate) fn percentile_ms(times: &[Duration], percent: f64) -> f64 {
 }
 
 /// The upper bound, in milliseconds, of the bucket in which `percent` of what came between two
-/// looks at a histogram lie; `None` of nothing, or beyond the last bucket.
+/// looks at a histogram lie; `None` of nothing, or beyond the last bucket. `labels` are those
+/// before the bound, each with a comma behind it.
 pub(crate) fn histogram_ms(
     before: &Metrics,
     after: &Metrics,
     name: &str,
-    kind: &str,
+    labels: &str,
     percent: f64,
 ) -> Option<f64> {
     let came = |bound: &str| {
-        let key = format!("{name}_bucket{{kind=\"{kind}\",le=\"{bound}\"}}");
+        let key = format!("{name}_bucket{{{labels}le=\"{bound}\"}}");
         after.get(&key).unwrap_or(&0.0) - before.get(&key).unwrap_or(&0.0)
     };
-    let prefix = format!("{name}_bucket{{kind=\"{kind}\",le=\"");
+    let prefix = format!("{name}_bucket{{{labels}le=\"");
     let bounds = after.keys().filter_map(|key| key.strip_prefix(&prefix)?.strip_suffix("\"}"));
     let mut bounds: Vec<(f64, &str)> =
         bounds.filter_map(|text| Some((text.parse::<f64>().ok()?, text))).collect();
@@ -59,8 +60,8 @@ mod tests {
         };
         let before = at(&[("0.1", 50.0), ("1", 50.0), ("+Inf", 50.0)]);
         let after = at(&[("0.1", 148.0), ("1", 150.0), ("+Inf", 150.0)]);
-        assert_eq!(histogram_ms(&before, &after, "s", "K", 95.0), Some(100.0));
-        assert_eq!(histogram_ms(&before, &after, "s", "K", 99.0), Some(1000.0));
-        assert_eq!(histogram_ms(&after, &after, "s", "K", 99.0), None);
+        assert_eq!(histogram_ms(&before, &after, "s", "kind=\"K\",", 95.0), Some(100.0));
+        assert_eq!(histogram_ms(&before, &after, "s", "kind=\"K\",", 99.0), Some(1000.0));
+        assert_eq!(histogram_ms(&after, &after, "s", "kind=\"K\",", 99.0), None);
     }
 }

@@ -5,10 +5,11 @@
 //! The objects are edge pools in DaemonSet mode that fit on no node: every object of theirs is
 //! real and the real controllers act on it, but no pod runs. Steps: bring all about, start again
 //! (cold), resynchronise, changes at a rate, drift, take-over. With `KIND=gateway` they are gateway
-//! pools of many tenants, whose pods are the bench's and whose Kafka is away; then the steps end
-//! with a quiet time.
+//! pools of many tenants, whose pods are the bench's; then the steps end with a quiet time. With
+//! `KAFKA=1` a broker knows each tenant as a user, else there is none.
 
 mod board;
+mod brokers;
 mod figures;
 mod operator;
 mod pods;

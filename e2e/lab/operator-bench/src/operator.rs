@@ -65,6 +65,9 @@ impl Operator {
             .args(["--lease-namespace", NAMESPACE, "--admin-address", &free.to_string()])
             .args(["--lease-duration-seconds", &lease_seconds.to_string()])
             .args(settings.watch_secrets.then_some("--watch-secrets"))
+            // Loopback is the operator's own machine, which specs may name only if it is listed.
+            .args(settings.has_kafka.then_some("--allowed-host=127.0.0.1"))
+            .args(settings.has_kafka.then_some("--allowed-host=*.example"))
             .args(match settings.kind {
                 PoolKind::Edge => &[][..],
                 // As in a cluster, where its name is known.

@@ -16,10 +16,12 @@ pub(crate) struct Settings {
     pub(crate) kind: PoolKind,
     /// Pools that are made.
     pub(crate) count: usize,
-    /// Secrets for ClickHouse that gateway pools share evenly.
+    /// Secrets for ClickHouse and Kafka that gateway pools share evenly.
     pub(crate) tenants: usize,
     /// Whether the operator watches Secrets.
     pub(crate) watch_secrets: bool,
+    /// Whether a real broker knows each tenant as a user; else there is no Kafka.
+    pub(crate) has_kafka: bool,
     /// Changes a second.
     pub(crate) rate: u32,
     /// How long changes come.
@@ -71,7 +73,7 @@ impl ApiServer {
 }
 
 impl Settings {
-    /// Reads `KIND`, `COUNT`, `TENANTS`, `WATCH_SECRETS`, `RATE`, `SECONDS`, `DRIFTS`,
+    /// Reads `KIND`, `COUNT`, `TENANTS`, `WATCH_SECRETS`, `KAFKA`, `RATE`, `SECONDS`, `DRIFTS`,
     /// `QUIET_SECONDS`, `PATIENCE`, `LEASE_SECONDS`, `KEEP`, `API`, `LATENCY_MS`,
     /// `MILLRACE_OPERATOR_BIN` and `MILLRACE_BUILD`.
     ///
@@ -101,6 +103,7 @@ impl Settings {
             count: number("COUNT", count)?,
             tenants: number("TENANTS", 1_000)?,
             watch_secrets: std::env::var_os("WATCH_SECRETS").is_some_and(|it| !it.is_empty()),
+            has_kafka: std::env::var_os("KAFKA").is_some_and(|it| !it.is_empty()),
             rate: number("RATE", 160)?,
             change_for: Duration::from_secs(number("SECONDS", 20)?),
             drifts: number("DRIFTS", 40)?,

@@ -240,7 +240,8 @@ impl World {
         }
         let taken_up = began.elapsed();
         let after = operator.metrics()?;
-        let p99 = histogram_ms(&before, &after, "reconcile_duration_seconds", "EdgePool", 99.0);
+        let kind = "kind=\"EdgePool\",";
+        let p99 = histogram_ms(&before, &after, "reconcile_duration_seconds", kind, 99.0);
         self.say(
             "changes",
             json!({
@@ -254,7 +255,7 @@ impl World {
                 "change_written_p99_ms": percentile_ms(&writes, 99.0),
                 "reconcile_p99_at_most_ms": p99,
                 "queue_p99_at_most_ms":
-                    histogram_ms(&before, &after, "queue_duration_seconds", "EdgePool", 99.0),
+                    histogram_ms(&before, &after, "queue_duration_seconds", kind, 99.0),
                 "rss_bytes": operator.resident_bytes()?,
             }),
         );

@@ -168,7 +168,8 @@ impl Prepared {
     /// Formats the folder unless it was. Credentials go in a file of their own, never in arguments.
     fn format(&self, options: &BrokerOptions) -> Result<()> {
         let credentials = options.sasl.as_ref().map(|(_, credentials)| credentials);
-        let arguments = settings::format_arguments(&self.properties(), credentials);
+        let users = credentials.into_iter().chain(&options.more_users);
+        let arguments = settings::format_arguments(&self.properties(), users);
         let file = self.dir.join("format.args");
         if self.dir.join("data/meta.properties").exists() {
             let before =

@@ -1,6 +1,8 @@
 //! Reads what a gateway pool depends on: Secrets, the live StatefulSet, its pods and their metrics,
 //! the consumer lag.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -24,6 +26,13 @@ use crate::pool::draft::PoolDraft;
 use crate::pool::names::{PoolNames, Role};
 use crate::pool::secrets::SecretUses;
 use crate::pool::{observe, preflight, scale, template, workload};
+use crate::telemetry::metrics::Seconds;
+
+const LAG_AGE: Seconds<0> = Seconds::new(
+    "millrace_operator_lag_age_seconds",
+    "Age of a gateway pool's lag when the operator sized the pool by it.",
+    [],
+);
 
 /// The interval at which silent pods are queried in the metrics API: its figures are 15 to 60 s old
 /// in most installations, and count for a minute.
@@ -64,6 +73,8 @@ pub(super) async fn observe_pool(
         observe_rollout(context, pool, &draft, live.as_ref(), (pods, &scrapes), now).await?;
     let mut memory = context.sizings.get(salt);
     if let Ok(lag) = &lag {
+        let age = Duration::try_from(now.duration_since(lag.observed_at)).unwrap_or_default();
+        context.metrics.observe(&LAG_AGE, [], age, None);
         memory.record_lag(lag);
     }
     memory.replays.record_samples(&scrapes, now.as_second());

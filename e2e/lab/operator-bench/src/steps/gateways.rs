@@ -1,14 +1,17 @@
-//! Gateway pools of many tenants, each with its own Secret for ClickHouse: what one operator costs
-//! while nothing happens. There is no Kafka, so lag is unknown and no pool gets Ready: the pods are.
+//! Gateway pools of many tenants, each with its own Secret: what one operator costs while nothing
+//! happens. Without Kafka lag is unknown and no pool gets Ready: the pods are.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::ByteString;
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 
 use super::{IN_FLIGHT, NAMESPACE, World, name};
+use crate::brokers::{PASSWORD, TenantBroker};
+use crate::figures::histogram_ms;
 use crate::operator::{Operator, sum};
 use crate::pods;
 use crate::say;
@@ -22,7 +25,13 @@ impl World {
     pub(super) async fn gateway_steps(&self) -> Result<()> {
         pods::serve().await?;
         self.make_secrets().await?;
-        self.bring_about(|index| gateway(index, self.settings.tenants)).await?;
+        let tenants = self.settings.tenants;
+        let broker = match self.settings.has_kafka {
+            true => Some(TenantBroker::start((0..tenants).map(user)).await?),
+            false => None,
+        };
+        let bootstrap = broker.as_ref().map(TenantBroker::bootstrap).transpose()?;
+        self.bring_about(|index| gateway(index, tenants, bootstrap.as_deref())).await?;
         let operator = self.start_again().await?;
         say::progress(&format!("settling for {} s", SETTLE.as_secs()));
         tokio::time::sleep(SETTLE).await;
@@ -32,11 +41,11 @@ impl World {
 
     async fn make_secrets(&self) -> Result<()> {
         let secrets = self.children("v1", "Secret");
-        stream::iter((0..self.settings.tenants).map(tables))
-            .map(|name| {
+        stream::iter(0..self.settings.tenants)
+            .map(|tenant| {
                 let secrets = secrets.clone();
                 async move {
-                    let secret: DynamicObject = serde_json::from_value(secret(&name))?;
+                    let secret: DynamicObject = serde_json::from_value(secret(tenant))?;
                     secrets.create(&PostParams::default(), &secret).await?;
                     anyhow::Ok(())
                 }
@@ -64,6 +73,7 @@ impl World {
         let asked = came(&first, &requests());
         let reconciles =
             super::reconciled(&after, self.kind()) - super::reconciled(&before, self.kind());
+        let lag_age = |percent| histogram_ms(&before, &after, "lag_age_seconds", "", percent);
         let failed =
             sum(&after, "reconciles_total") - sum(&before, "reconciles_total") - reconciles;
         self.say(
@@ -80,6 +90,10 @@ impl World {
                 "reconciles": reconciles,
                 "reconciles_other": failed,
                 "writes": sum(&after, "writes_total") - sum(&before, "writes_total"),
+                "lag_ages": sum(&after, "lag_age_seconds_count") - sum(&before, "lag_age_seconds_count"),
+                "lag_age_p50_at_most_ms": lag_age(50.0),
+                "lag_age_p99_at_most_ms": lag_age(99.0),
+                "lag_age_at_most_ms": lag_age(100.0),
                 "rss_bytes_most": memory,
                 "cores": (operator.cpu_seconds()? - cpu) / seconds,
             }),
@@ -106,29 +120,36 @@ fn came(before: &Requests, after: &Requests) -> BTreeMap<String, u64> {
     after.iter().filter_map(since).collect()
 }
 
-fn tables(tenant: usize) -> String {
-    format!("tenant-{tenant:05}-clickhouse")
+/// The name of a tenant's user and Secret.
+fn user(tenant: usize) -> String {
+    format!("tenant-{tenant:05}")
 }
 
-fn secret(name: &str) -> Value {
-    // `name` and `password`, encoded.
+fn secret(tenant: usize) -> Value {
+    let name = user(tenant);
+    let data = |text: &str| ByteString(text.as_bytes().to_vec());
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE},
-        "data": {"username": "bmFtZQ==", "password": "cGFzc3dvcmQ="}})
+        "data": {"username": data(&name), "password": data(PASSWORD)}})
 }
 
-fn gateway(index: usize, tenants: usize) -> Value {
-    let secret = tables(index % tenants.max(1));
+fn gateway(index: usize, tenants: usize, kafka: Option<&str>) -> Value {
+    let secret = user(index % tenants.max(1));
     let key = |key: &str| json!({"name": secret, "key": key});
-    let login = json!({"type": "Password", "usernameSecret": key("username"),
-        "passwordSecret": key("password")});
+    let login = |kind: &str| json!({"type": kind, "usernameSecret": key("username"), "passwordSecret": key("password")});
+    let kafka = match kafka {
+        Some(broker) => {
+            json!({"bootstrapServers": [broker], "authentication": login("ScramSha512")})
+        }
+        None => json!({"bootstrapServers": ["kafka.example:9092"]}),
+    };
     json!({
         "apiVersion": "millrace.dev/v1alpha1",
         "kind": "GatewayPool",
         "metadata": {"name": name(index), "namespace": NAMESPACE},
         "spec": {
-            "kafka": {"bootstrapServers": ["kafka.example:9092"]},
+            "kafka": kafka,
             "clickhouse": {"endpoints": ["http://clickhouse.example:8123"],
-                "database": format!("tenant_{index}"), "authentication": login},
+                "database": format!("tenant_{index}"), "authentication": login("Password")},
             "consumerGroup": format!("group-{index}"),
             "signals": {"traces": {}},
         }

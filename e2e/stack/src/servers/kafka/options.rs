@@ -69,6 +69,8 @@ pub struct BrokerOptions {
     pub advertised: Option<SocketAddr>,
     /// A listener with SASL (SCRAM-SHA-512) and no encryption.
     pub sasl: Option<(Listener, Credentials)>,
+    /// Further users of the SASL listener; needs `sasl`.
+    pub more_users: Vec<Credentials>,
     /// An encrypted listener for the same credentials; needs `sasl`.
     pub tls: Option<TlsListener>,
     /// Whether the SASL listener also accepts OAUTHBEARER with unsigned tokens, of anybody: for
@@ -98,6 +100,7 @@ impl Default for BrokerOptions {
             plaintext,
             advertised: None,
             sasl: None,
+            more_users: Vec::new(),
             tls: None,
             accepts_tokens: false,
             heap_mib: 512,
@@ -116,6 +119,9 @@ impl BrokerOptions {
         if self.plaintext.is_none() && self.sasl.is_none() {
             let problem = "give at least one listener, or nobody can reach the broker";
             return refuse("plaintext, sasl", problem);
+        }
+        if !self.more_users.is_empty() && self.sasl.is_none() {
+            return refuse("more_users", "give sasl too: it has their listener");
         }
         if self.tls.is_some() && self.sasl.is_none() {
             return refuse("tls", "give sasl too: it has the credentials");

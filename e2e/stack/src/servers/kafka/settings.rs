@@ -124,12 +124,15 @@ fn encryption(dir: &Path) -> String {
 }
 
 /// The content of the argument file with which Java runs the formatting tool.
-pub(super) fn format_arguments(properties: &Path, credentials: Option<&Credentials>) -> String {
+pub(super) fn format_arguments<'a>(
+    properties: &Path,
+    users: impl Iterator<Item = &'a Credentials>,
+) -> String {
     let mut text = format!(
         "kafka.tools.StorageTool format --cluster-id {CLUSTER_ID} --config \"{}\"",
         properties.display()
     );
-    if let Some(Credentials { user, password }) = credentials {
+    for Credentials { user, password } in users {
         text.push_str(&format!(
             " --add-scram SCRAM-SHA-512=[name={},password={}]",
             user.expose(),
@@ -203,15 +206,18 @@ mod tests {
         assert!(alone.contains("min.insync.replicas=1\n"), "{alone}");
     }
 
-    /// The password reaches the formatting tool through the file alone.
+    /// Every user's password reaches the formatting tool through the file alone.
     #[test]
     fn credentials_are_in_the_format_arguments() {
-        let credentials = Credentials {
-            user: Secret::new("edge").unwrap(),
+        let credentials = |user| Credentials {
+            user: Secret::new(user).unwrap(),
             password: Secret::new("s3cret").unwrap(),
         };
-        let text = format_arguments(Path::new("/d/server.properties"), Some(&credentials));
-        assert!(text.ends_with("--add-scram SCRAM-SHA-512=[name=edge,password=s3cret]"));
-        assert_eq!(format!("{credentials:?}").matches("s3cret").count(), 0);
+        let users = ["edge", "gateway"].map(credentials);
+        let text = format_arguments(Path::new("/d/server.properties"), users.iter());
+        let ends = " --add-scram SCRAM-SHA-512=[name=edge,password=s3cret] \
+                     --add-scram SCRAM-SHA-512=[name=gateway,password=s3cret]";
+        assert!(text.ends_with(ends), "{text}");
+        assert_eq!(format!("{users:?}").matches("s3cret").count(), 0);
     }
 }
