@@ -81,8 +81,8 @@ fn conditions_page() -> String {
     let mut page = format!(
         "{GENERATED}# Conditions and reasons\n\nEach condition has `observedGeneration`: if it is \
          older than the object's `metadata.generation`, the condition is out of date. Types and \
-         reasons are stable; messages are for people and may change.\n\n## Types\n\n| Type | Kinds | \
-         Problem if | True when |\n| --- | --- | --- | --- |\n"
+         reasons are stable; messages are for people and may change.\n\n## Types\n\n| Type | Kinds \
+         | Problem if | True when |\n| --- | --- | --- | --- |\n"
     );
     for type_ in ConditionType::ALL {
         let kinds = match type_.kinds().len() == Kind::ALL.len() {

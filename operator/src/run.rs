@@ -388,8 +388,8 @@ fn watch_scopes(client: &Client, args: &Args) -> Vec<WatchScope> {
     args.watch_namespaces.iter().map(|it| WatchScope::new(client, Some(it))).collect()
 }
 
-/// Runs the controllers of all kinds and watches gateways' pods in every place, shares out targets and
-/// revokes rights; ends when all have ended.
+/// Runs the controllers of all kinds and watches gateways' pods in every scope, shares out targets
+/// and revokes rights; ends when all have ended.
 async fn run_controllers(
     context: Arc<Context>,
     scopes: Vec<WatchScope>,

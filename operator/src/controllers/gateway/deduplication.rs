@@ -30,8 +30,8 @@ const SHORT_POOLS_MAX: usize = 1_000;
 // The scraper itself adds the label `namespace`.
 const SHORTFALL: ObjectGauge<3> = ObjectGauge::new(
     "millrace_operator_deduplication_short_ratio",
-    "Factor by which a table's deduplication window is shorter than the longest delay of a repeated \
-     insert; only of gateway pools whose window is too short.",
+    "Factor by which a table's deduplication window is shorter than the longest delay of a \
+     repeated insert; only of gateway pools whose window is too short.",
     ["pool_namespace", "pool", "table"],
     SHORT_POOLS_MAX,
 );

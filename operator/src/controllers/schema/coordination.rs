@@ -201,8 +201,8 @@ const UNHEALTHY_SCHEMAS_MAX: usize = 1_000;
 
 const UNHEALTHY: ObjectGauge<3> = ObjectGauge::new(
     "millrace_operator_coordination_unhealthy",
-    "1 for a TelemetrySchema whose Keeper or ZooKeeper is lost (inserts stop) or degraded, by state; \
-     only of those.",
+    "1 for a TelemetrySchema whose Keeper or ZooKeeper is lost (inserts stop) or degraded, by \
+     state; only of those.",
     ["schema_namespace", "schema", "state"],
     UNHEALTHY_SCHEMAS_MAX,
 );
