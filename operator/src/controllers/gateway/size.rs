@@ -43,7 +43,7 @@ pub(super) fn decide_size(pool: &GatewayPool, observed: &Observed) -> (SizingSta
     let decision = rule::decide_size(&observation, &sizing_policy(pool, observed), &last);
     let mut sizing = sizing_of(&decision, &observation, observed);
     resources::report_resources(&mut sizing, before, pool, &decision);
-    let awaits_signals = awaits_signals(observed, &decision.state);
+    let awaits_signals = awaits_signals(observed, &decision.state, before);
     let same = before.filter(|before| is_same_decision(before, &sizing, awaits_signals));
     // No window ends because an operator started: the broker was not silent.
     let retains_state = same.is_some() && observed.awaits_lag();

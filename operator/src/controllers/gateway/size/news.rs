@@ -15,9 +15,14 @@ const FIGURES_SHARE: f64 = 0.2;
 
 /// Returns whether this process has yet to observe something that an earlier one reported: the lag,
 /// the rate between two observations of it, or a pod.
-pub(super) fn awaits_signals(observed: &Observed, state: &ScalingState) -> bool {
+pub(super) fn awaits_signals(
+    observed: &Observed,
+    state: &ScalingState,
+    before: Option<&SizingStatus>,
+) -> bool {
+    let had_rates = before.is_some_and(|before| before.terms.is_some());
     let awaits_lag = match &observed.lag {
-        Ok(_) => !state.knows_arrivals(),
+        Ok(_) => had_rates && !state.knows_arrivals(),
         Err(_) => observed.awaits_lag(),
     };
     awaits_lag || observed.memory.pods.awaits_answers
