@@ -1,5 +1,9 @@
 //! What the edge pool's reconciler does against an API server in memory.
 
+mod change;
+mod node_canary;
+mod node_logs;
+
 use crate::reconcilers::support::apiserver::Write;
 use crate::reconcilers::support::world::World;
 use millrace_crds::Reason;
