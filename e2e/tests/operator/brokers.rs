@@ -35,7 +35,16 @@ fn produce_and_commit(bootstrap: &str) {
     }
     producer.flush(TIMEOUT).unwrap();
     let consumer: BaseConsumer = client.set("group.id", GROUP).create().unwrap();
-    consumer.commit(&offsets, CommitMode::Sync).unwrap();
+    commit_offsets(&consumer, &offsets);
+}
+
+/// Commits as soon as a broker accepts it: after their start brokers move the group's coordinator.
+fn commit_offsets(consumer: &BaseConsumer, offsets: &TopicPartitionList) {
+    let begun = Instant::now();
+    while let Err(error) = consumer.commit(offsets, CommitMode::Sync) {
+        assert!(begun.elapsed() < TIMEOUT, "{error}");
+        drop(consumer.poll(POLL));
+    }
 }
 
 /// Observes the topic and the group's lag. An answer must be right; a failure is a text.
